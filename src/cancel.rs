@@ -1,0 +1,118 @@
+//! The one way in which a run is told to stop: by the registry or by a signal.
+//!
+//! The first reason stays; a later signal only adds urgency. Everything that waits selects on a
+//! [`Stop`], and nothing in the teardown does: teardown has a deadline of its own.
+
+use std::sync::Arc;
+
+use nix::sys::signal::Signal;
+use tokio::sync::watch;
+
+/// Who wants the run to end.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StopReason {
+    /// The registry has ended the run (cancelled, timed out, discarded or skipped): nothing more
+    /// may be reported.
+    RunOver {
+        /// What the registry said, `cancelled` for example, or `409` where only that is known.
+        status: String,
+    },
+    /// A signal reached the runner; the run is reported as cancelled.
+    Signal(Signal),
+}
+
+impl std::fmt::Display for StopReason {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::RunOver { status } => write!(formatter, "the registry ended the run ({status})"),
+            Self::Signal(signal) => write!(formatter, "the runner received {signal}"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    reason: Option<StopReason>,
+    urgent: bool,
+}
+
+/// A handle on the stop of one run; clones share it.
+#[derive(Clone, Debug)]
+pub struct Stop {
+    state: Arc<watch::Sender<State>>,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stop {
+    /// A run that nobody has asked to stop yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { state: Arc::new(watch::Sender::new(State::default())) }
+    }
+
+    /// Asks the run to stop. The first reason is kept; a second *signal* makes the stop urgent.
+    pub fn request(&self, reason: StopReason) {
+        self.state.send_modify(|state| match state.reason {
+            None => state.reason = Some(reason),
+            Some(_) => state.urgent |= matches!(reason, StopReason::Signal(_)),
+        });
+    }
+
+    /// Why the run has to stop, if it has to.
+    #[must_use]
+    pub fn reason(&self) -> Option<StopReason> {
+        self.state.borrow().reason.clone()
+    }
+
+    /// Whether the registry has ended the run, so that it takes no more reports.
+    #[must_use]
+    pub fn run_is_over(&self) -> bool {
+        matches!(self.state.borrow().reason, Some(StopReason::RunOver { .. }))
+    }
+
+    /// Waits until the run has to stop.
+    pub async fn requested(&self) -> StopReason {
+        self.wait(|state| state.reason.clone()).await
+    }
+
+    /// Waits until somebody insists: a second signal after the first.
+    pub async fn urgent(&self) {
+        self.wait(|state| state.urgent.then_some(())).await;
+    }
+
+    async fn wait<T>(&self, mut read: impl FnMut(&State) -> Option<T>) -> T {
+        let mut changes = self.state.subscribe();
+        loop {
+            if let Some(value) = read(&changes.borrow_and_update()) {
+                return value;
+            }
+            if changes.changed().await.is_err() {
+                // The sender lives in `self`, so this cannot be reached; waiting is the safe answer.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn first_reason_stays_and_second_signal_is_urgent() {
+        let stop = Stop::new();
+        assert_eq!(stop.reason(), None);
+        stop.request(StopReason::Signal(Signal::SIGTERM));
+        stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
+        assert_eq!(stop.requested().await, StopReason::Signal(Signal::SIGTERM));
+        assert!(!stop.state.borrow().urgent);
+        stop.request(StopReason::Signal(Signal::SIGINT));
+        stop.urgent().await;
+        assert_eq!(stop.reason(), Some(StopReason::Signal(Signal::SIGTERM)));
+    }
+}

@@ -1,0 +1,70 @@
+//! What travels sideways while a run goes on: one numbered, redacted line after the other.
+//!
+//! A [`LogLine`] exists only behind the redactor, so whoever holds one may show it. Numbers start
+//! at 1, run over both streams together and follow the order of arrival.
+
+use serde::{Deserialize, Serialize};
+
+/// Which of a child's two output streams a line came from.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stream {
+    /// Standard output, and what the runner itself has to say.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// One line of a run's log: redacted, valid UTF-8 without NUL, without its newline.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct LogLine {
+    /// Position in the run's log, from 1, without gaps.
+    pub sequence: u32,
+    /// Where the line came from.
+    pub stream: Stream,
+    /// The text, at most 1 MiB.
+    pub content: String,
+}
+
+/// The stages of a run, in their order; errors and log lines name them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Asking the registry for the run's status and configuration.
+    Config,
+    /// Fetching the module's source.
+    Source,
+    /// Making Terraform or `OpenTofu` ready.
+    Tool,
+    /// Resolving variables and secrets, writing variable and backend files.
+    Variables,
+    /// `init`.
+    Init,
+    /// `plan`, and reading the saved plan.
+    Plan,
+    /// `apply` of the saved plan, and what is read back after it.
+    Apply,
+    /// `validate`.
+    Validate,
+    /// `test`.
+    Test,
+    /// Sending plan, outputs and status.
+    Report,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Config => "config",
+            Self::Source => "source",
+            Self::Tool => "tool",
+            Self::Variables => "variables",
+            Self::Init => "init",
+            Self::Plan => "plan",
+            Self::Apply => "apply",
+            Self::Validate => "validate",
+            Self::Test => "test",
+            Self::Report => "report",
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! The one place that builds HTTP clients, so that TLS, timeouts and identity are the same for all.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Idle connections are dropped before the registry drops them: it closes keep-alive connections
+/// after 5 s, and a request on one that is being closed would fail for nothing.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Why no HTTP client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The CA bundle could not be read.
+    #[error("cannot read the CA bundle `{}`", path.display())]
+    ReadBundle {
+        /// The file that `--ca-bundle` names.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The CA bundle holds no certificate.
+    #[error("the CA bundle `{}` holds no PEM certificate", path.display())]
+    EmptyBundle {
+        /// The file that `--ca-bundle` names.
+        path: PathBuf,
+    },
+    /// The TLS library refused its configuration.
+    #[error("cannot set up the HTTP client")]
+    Build(#[source] reqwest::Error),
+}
+
+/// A client that trusts the system's certificates and those in `ca_bundle` (PEM).
+///
+/// # Errors
+/// When the bundle cannot be read or holds no certificate, or TLS cannot be set up.
+pub fn client(ca_bundle: Option<&Path>) -> Result<reqwest::Client, HttpError> {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place")]
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("butler-runner/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_TIMEOUT);
+    if let Some(path) = ca_bundle {
+        let pem = std::fs::read(path)
+            .map_err(|source| HttpError::ReadBundle { path: path.to_owned(), source })?;
+        let certificates = reqwest::Certificate::from_pem_bundle(&pem).map_err(HttpError::Build)?;
+        if certificates.is_empty() {
+            return Err(HttpError::EmptyBundle { path: path.to_owned() });
+        }
+        builder = builder.tls_certs_merge(certificates);
+    }
+    builder.build().map_err(HttpError::Build)
+}

@@ -1,0 +1,23 @@
+//! Carries out Terraform and `OpenTofu` runs for a registry.
+//!
+//! One way through:
+//!
+//! ```text
+//! Args → Settings → RunSpec → Workspace + InstalledTool → Engine → Outcome → ExitCode
+//!                                 lines flow sideways to the reports
+//! ```
+//!
+//! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
+//! (`registry`, `workspace`, `tool`, `engine`, `report`; not each other) → mechanism (`process`,
+//! `http`) → leaves (`secret`, `spec`, `event`, `cancel`, `error`).
+
+pub mod cancel;
+pub mod error;
+pub mod event;
+pub mod http;
+pub mod process;
+pub mod report;
+pub mod secret;
+pub mod spec;
+pub mod tool;
+pub mod workspace;

@@ -1,0 +1,83 @@
+//! What is to be run: pure data, so that tests can look at it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use zeroize::Zeroizing;
+
+/// A child's whole environment; nothing is inherited beside it.
+#[derive(Clone, Default, Eq, PartialEq)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// Sets a variable, replacing an earlier value.
+    pub fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// Sets a variable unless it is set already.
+    pub fn set_default(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+        self.0.entry(name.into()).or_insert_with(|| value.into());
+    }
+
+    /// Takes a variable out.
+    pub fn remove(&mut self, name: impl AsRef<OsStr>) {
+        self.0.remove(name.as_ref());
+    }
+
+    /// The value of a variable.
+    #[must_use]
+    pub fn value(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
+        self.0.get(name.as_ref()).map(OsString::as_os_str)
+    }
+
+    /// All variables, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.0.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+impl FromIterator<(OsString, OsString)> for Environment {
+    fn from_iter<T: IntoIterator<Item = (OsString, OsString)>>(variables: T) -> Self {
+        Self(variables.into_iter().collect())
+    }
+}
+
+/// Names only: values may be secret.
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
+/// Where a child's standard output goes; standard error always goes to the sink, line by line.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Output {
+    /// To the sink, line by line.
+    #[default]
+    Lines,
+    /// To the sink, and as it is into a new file (mode 0600).
+    LinesAndFile(PathBuf),
+    /// Into a new file (mode 0600).
+    File(PathBuf),
+    /// Into memory, at most this many bytes; more is an error.
+    Memory(usize),
+}
+
+/// A child process to be run.
+#[derive(Clone, Debug, Default)]
+pub struct Command {
+    /// The executable, as an absolute path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its whole environment.
+    pub environment: Environment,
+    /// The directory that it runs in; the runner's own if none is given.
+    pub directory: Option<PathBuf>,
+    /// What it reads from standard input before it meets the end.
+    pub input: Option<Zeroizing<Vec<u8>>>,
+    /// Where its standard output goes.
+    pub output: Output,
+}

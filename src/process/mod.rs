@@ -1,0 +1,37 @@
+//! Starts, watches and ends child processes; knows neither git nor Terraform.
+//!
+//! A child gets a process group of its own, so that a terminal's Ctrl-C does not reach it a second
+//! time. It is stopped by one SIGTERM to its own pid (Terraform's providers die of one, and a
+//! second one makes Terraform give up), and by SIGKILL to its group when the grace is over.
+//! Callers may rely on it that nothing of the group runs when [`supervise`] returns or is dropped.
+
+mod command;
+mod pump;
+mod supervise;
+
+pub use command::{Command, Environment, Output};
+pub use supervise::{Exit, Grace, ProcessError, supervise};
+
+use crate::event::Stream;
+
+/// Where a child's lines go.
+pub trait Sink {
+    /// Takes one line, without its newline.
+    fn line(&self, stream: Stream, line: &[u8]);
+
+    /// Takes the beginning of a line whose end has not come for a while, or that is too long to
+    /// wait for. Returns how many bytes it took; the rest is given again with what follows.
+    fn partial(&self, stream: Stream, pending: &[u8]) -> usize;
+}
+
+/// A sink for children whose output nobody needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Discard;
+
+impl Sink for Discard {
+    fn line(&self, _: Stream, _: &[u8]) {}
+
+    fn partial(&self, _: Stream, pending: &[u8]) -> usize {
+        pending.len()
+    }
+}

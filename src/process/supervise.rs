@@ -1,0 +1,259 @@
+//! One child from its start until nothing of its process group is left.
+
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{Child, ChildStdin};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use super::pump::{Pumped, pump};
+use super::{Command, Output, Sink};
+use crate::cancel::{Stop, StopReason};
+use crate::event::Stream;
+
+/// How long the pipes may stay open once the group is dead. Only a process that left the group
+/// can hold them, and it must not hold the run.
+const PIPE_WAIT: Duration = Duration::from_secs(2);
+
+/// How much time a child gets to end after it was asked to.
+#[derive(Clone, Copy, Debug)]
+pub struct Grace {
+    /// From SIGTERM to SIGKILL.
+    pub normal: Duration,
+    /// From a second signal by the user to SIGKILL, where that is sooner. Terraform gives up
+    /// hard 5 s after a second signal of its own; less would lose state for impatience.
+    pub urgent: Duration,
+}
+
+/// How a child ended.
+#[derive(Debug)]
+pub struct Exit {
+    /// What the operating system says of it.
+    pub status: ExitStatus,
+    /// Why it was asked to stop, if it was.
+    pub stopped: Option<StopReason>,
+    /// Whether it had to be killed.
+    pub killed: bool,
+    /// Its standard output, with [`Output::Memory`].
+    pub output: Zeroizing<Vec<u8>>,
+}
+
+/// Why a child could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The run was stopped before the child was started.
+    #[error("not started because {0}")]
+    Stopped(StopReason),
+    /// The operating system could not start it.
+    #[error("cannot start `{}`", program.display())]
+    Start {
+        /// The executable.
+        program: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file for its output could not be made.
+    #[error("cannot create `{}`", path.display())]
+    OutputFile {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Waiting for it or reading from it failed.
+    #[error("lost track of `{}`", program.display())]
+    Wait {
+        /// The executable.
+        program: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It wrote more than is taken into memory.
+    #[error("`{}` wrote more than {limit} bytes", program.display())]
+    TooMuchOutput {
+        /// The executable.
+        program: PathBuf,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+}
+
+impl crate::error::Advice for ProcessError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::OutputFile { .. } => {
+                Some("check that --work-dir is writable and has room".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Kills the group when it is dropped, so that a cancelled future or a panic leaves nothing behind.
+struct Group(Pid);
+
+impl Group {
+    fn kill(&self) {
+        // ESRCH is the good case: nobody is left.
+        let _ = killpg(self.0, Signal::SIGKILL);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Runs `command` to its end, or to the end of its grace once `stop` is requested.
+///
+/// Lines reach `sink` in order while the child runs. When this returns, the child is reaped and
+/// its process group is gone.
+///
+/// # Errors
+/// When the child cannot be started, its output cannot be kept, or the run was stopped before.
+/// A child that fails is no error: see [`Exit::status`].
+pub async fn supervise(
+    command: &Command,
+    sink: &impl Sink,
+    stop: &Stop,
+    grace: Grace,
+) -> Result<Exit, ProcessError> {
+    if let Some(reason) = stop.reason() {
+        return Err(ProcessError::Stopped(reason));
+    }
+    let file = output_file(command)?;
+    let mut child = spawn(command)?;
+    let group = Group(pid_of(&child));
+
+    let stdin = child.stdin.take();
+    let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
+    let stderr = child.stderr.take().expect("stderr was asked to be a pipe");
+    let memory = match command.output {
+        Output::Memory(limit) => Some(limit),
+        _ => None,
+    };
+    let lines = matches!(command.output, Output::Lines | Output::LinesAndFile(_));
+    let target = Pumped { sink: lines.then_some(sink), file, memory };
+    let pumps = async {
+        tokio::join!(
+            pump(stdout, Stream::Stdout, target),
+            pump(stderr, Stream::Stderr, Pumped { sink: Some(sink), file: None, memory: None }),
+            feed(stdin, command.input.as_ref()),
+        )
+    };
+    tokio::pin!(pumps);
+    let ended = wait(&mut child, &group, stop, grace);
+    tokio::pin!(ended);
+
+    // The pumps must run while the child does: a full pipe would stop it for good.
+    let (ended, pumped) = tokio::select! {
+        ended = &mut ended => (ended, None),
+        pumped = &mut pumps => (ended.await, Some(pumped)),
+    };
+    group.kill();
+    let lost = |source| ProcessError::Wait { program: command.program.clone(), source };
+    let (status, stopped, killed) = ended.map_err(lost)?;
+    let (stdout, stderr) = match pumped {
+        Some((stdout, stderr, ())) => (stdout, stderr),
+        None => match tokio::time::timeout(PIPE_WAIT, pumps).await {
+            Ok((stdout, stderr, ())) => (stdout, stderr),
+            Err(_) => {
+                tracing::warn!(program = %command.program.display(), "a process outside the group keeps the output open; not waiting for it");
+                (Ok(Zeroizing::default()), Ok(Zeroizing::default()))
+            }
+        },
+    };
+    stderr.map_err(lost)?;
+    let output = stdout.map_err(lost)?;
+    if let Some(limit) = memory.filter(|limit| output.len() > *limit) {
+        return Err(ProcessError::TooMuchOutput { program: command.program.clone(), limit });
+    }
+    Ok(Exit { status, stopped, killed, output })
+}
+
+fn output_file(command: &Command) -> Result<Option<tokio::fs::File>, ProcessError> {
+    let (Output::File(path) | Output::LinesAndFile(path)) = &command.output else {
+        return Ok(None);
+    };
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map(|file| Some(tokio::fs::File::from_std(file)))
+        .map_err(|source| ProcessError::OutputFile { path: path.clone(), source })
+}
+
+fn spawn(command: &Command) -> Result<Child, ProcessError> {
+    let mut builder = tokio::process::Command::new(&command.program);
+    builder
+        .args(&command.arguments)
+        .env_clear()
+        .envs(command.environment.iter())
+        // A pipe that is closed at once serves as /dev/null, which an empty root does not have.
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    if let Some(directory) = &command.directory {
+        builder.current_dir(directory);
+    }
+    builder
+        .spawn()
+        .map_err(|source| ProcessError::Start { program: command.program.clone(), source })
+}
+
+fn pid_of(child: &Child) -> Pid {
+    let id = child.id().expect("a child that was not waited for has a pid");
+    Pid::from_raw(i32::try_from(id).expect("a pid fits into pid_t"))
+}
+
+/// Writes `input` and closes the pipe. A child that does not read it ends on its own terms.
+async fn feed(stdin: Option<ChildStdin>, input: Option<&Zeroizing<Vec<u8>>>) {
+    if let (Some(mut stdin), Some(input)) = (stdin, input) {
+        let _ = stdin.write_all(input).await;
+        let _ = stdin.shutdown().await;
+    }
+}
+
+/// Waits for the child; passes a stop on to it, once, and kills its group when the grace is over.
+async fn wait(
+    child: &mut Child,
+    group: &Group,
+    stop: &Stop,
+    grace: Grace,
+) -> std::io::Result<(ExitStatus, Option<StopReason>, bool)> {
+    let reason = tokio::select! {
+        status = child.wait() => return Ok((status?, None, false)),
+        reason = stop.requested() => reason,
+    };
+    tracing::info!(pid = group.0.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
+    // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
+    let _ = kill(group.0, Signal::SIGTERM);
+    let deadline = Instant::now() + grace.normal;
+    let sooner = tokio::select! {
+        status = child.wait() => return Ok((status?, Some(reason), false)),
+        () = tokio::time::sleep_until(deadline) => deadline,
+        () = stop.urgent() => deadline.min(Instant::now() + grace.urgent),
+    };
+    if sooner > Instant::now() {
+        tracing::warn!(pid = group.0.as_raw(), grace = ?grace.urgent, "second signal: killing soon");
+        tokio::select! {
+            status = child.wait() => return Ok((status?, Some(reason), false)),
+            () = tokio::time::sleep_until(sooner) => {}
+        }
+    }
+    tracing::warn!(pid = group.0.as_raw(), "grace is over: killing the process group");
+    group.kill();
+    Ok((child.wait().await?, Some(reason), true))
+}

@@ -1,0 +1,10 @@
+//! Keeps secrets from being seen: replaced in every line before any sink, wiped from the disk.
+//!
+//! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
+//! drop. This module owns what happens where they could show up again.
+
+mod redactor;
+mod wipe;
+
+pub use redactor::Redactor;
+pub use wipe::{PrivateDirectory, WipeError};

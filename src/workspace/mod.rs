@@ -1,0 +1,14 @@
+//! The directory in which a run happens: the module's source and what the runner adds to it.
+//!
+//! Everything with a secret in it is written to the run's private directory, never into the clone.
+
+mod backend;
+mod module;
+mod references;
+pub mod source;
+mod variables;
+
+pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
+pub use module::{Module, ModuleError, TypeKind, VariableDeclaration};
+pub use references::{SecretSources, SensitiveValues};
+pub use variables::{Inputs, VariableError, VariableFiles, resolve, write_variable_files};

@@ -1,0 +1,3 @@
+//! Integration tests: real Terraform, real git servers, real PostgreSQL, real signals.
+
+mod support;

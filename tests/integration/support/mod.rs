@@ -1,0 +1,1 @@
+//! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
