@@ -33,6 +33,7 @@ impl std::fmt::Display for StopReason {
 #[derive(Clone, Debug, Default)]
 struct State {
     reason: Option<StopReason>,
+    over: bool,
     urgent: bool,
 }
 
@@ -57,9 +58,12 @@ impl Stop {
 
     /// Asks the run to stop. The first reason is kept; a second *signal* makes the stop urgent.
     pub fn request(&self, reason: StopReason) {
-        self.state.send_modify(|state| match state.reason {
-            None => state.reason = Some(reason),
-            Some(_) => state.urgent |= matches!(reason, StopReason::Signal(_)),
+        self.state.send_modify(|state| {
+            state.over |= matches!(reason, StopReason::RunOver { .. });
+            match state.reason {
+                None => state.reason = Some(reason),
+                Some(_) => state.urgent |= matches!(reason, StopReason::Signal(_)),
+            }
         });
     }
 
@@ -69,10 +73,11 @@ impl Stop {
         self.state.borrow().reason.clone()
     }
 
-    /// Whether the registry has ended the run, so that it takes no more reports.
+    /// Whether the registry has ended the run, so that it takes no more reports, whatever the
+    /// first reason was.
     #[must_use]
     pub fn run_is_over(&self) -> bool {
-        matches!(self.state.borrow().reason, Some(StopReason::RunOver { .. }))
+        self.state.borrow().over
     }
 
     /// Waits until the run has to stop.
@@ -111,6 +116,7 @@ mod tests {
         stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
         assert_eq!(stop.requested().await, StopReason::Signal(Signal::SIGTERM));
         assert!(!stop.state.borrow().urgent);
+        assert!(stop.run_is_over());
         stop.request(StopReason::Signal(Signal::SIGINT));
         stop.urgent().await;
         assert_eq!(stop.reason(), Some(StopReason::Signal(Signal::SIGTERM)));

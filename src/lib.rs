@@ -12,10 +12,13 @@
 //! `http`) → leaves (`secret`, `spec`, `event`, `cancel`, `error`).
 
 pub mod cancel;
+pub mod devregistry;
+pub mod engine;
 pub mod error;
 pub mod event;
 pub mod http;
 pub mod process;
+pub mod registry;
 pub mod report;
 pub mod secret;
 pub mod spec;

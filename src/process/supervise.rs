@@ -122,6 +122,9 @@ impl Drop for Group {
 /// # Errors
 /// When the child cannot be started, its output cannot be kept, or the run was stopped before.
 /// A child that fails is no error: see [`Exit::status`].
+///
+/// # Panics
+/// Never: the pipes that it takes are those it asked for.
 pub async fn supervise(
     command: &Command,
     sink: &impl Sink,
@@ -165,13 +168,14 @@ pub async fn supervise(
     let (status, stopped, killed) = ended.map_err(lost)?;
     let (stdout, stderr) = match pumped {
         Some((stdout, stderr, ())) => (stdout, stderr),
-        None => match tokio::time::timeout(PIPE_WAIT, pumps).await {
-            Ok((stdout, stderr, ())) => (stdout, stderr),
-            Err(_) => {
+        None => {
+            if let Ok((stdout, stderr, ())) = tokio::time::timeout(PIPE_WAIT, pumps).await {
+                (stdout, stderr)
+            } else {
                 tracing::warn!(program = %command.program.display(), "a process outside the group keeps the output open; not waiting for it");
                 (Ok(Zeroizing::default()), Ok(Zeroizing::default()))
             }
-        },
+        }
     };
     stderr.map_err(lost)?;
     let output = stdout.map_err(lost)?;

@@ -7,4 +7,4 @@ mod redactor;
 mod wipe;
 
 pub use redactor::Redactor;
-pub use wipe::{PrivateDirectory, WipeError};
+pub use wipe::{PrivateDirectory, WipeError, overwrite_file};

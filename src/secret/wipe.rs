@@ -1,7 +1,7 @@
 //! Directories that nobody else can read and whose files are overwritten before they are removed.
 
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A file or directory could not be made or wiped.
@@ -43,9 +43,10 @@ impl PrivateDirectory {
             .mode(0o700)
             .create(parent)
             .map_err(|source| WipeError::new("create", parent, source))?;
-        // `tempfile` makes the name unpredictable and the mode 0700; removing is ours.
+        // `tempfile` makes the name unpredictable; removing is ours.
         let directory = tempfile::Builder::new()
             .prefix(prefix)
+            .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(parent)
             .map_err(|source| WipeError::new("create", parent, source))?;
         Ok(Self { path: directory.keep(), public: Vec::new(), wiped: false })
@@ -153,8 +154,12 @@ fn overwrite_tree(root: &Path, public: &[&'static str]) -> Result<(), WipeError>
     result
 }
 
-fn overwrite_file(path: &Path) -> std::io::Result<()> {
-    const ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+/// Overwrites one file with zeros and syncs it; the caller removes it.
+///
+/// # Errors
+/// When the file cannot be opened, written or synced.
+pub fn overwrite_file(path: &Path) -> std::io::Result<()> {
+    static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     let metadata = std::fs::symlink_metadata(path)?;
     if metadata.nlink() > 1 || metadata.len() == 0 {
         return Ok(());

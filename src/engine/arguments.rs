@@ -1,0 +1,159 @@
+//! The arguments of each command, as data.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use semver::Version;
+
+use crate::spec::{Operation, ToolRequest};
+use crate::tool::Product;
+
+/// What a plan is made for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PlanMode {
+    /// To bring reality to what the configuration says.
+    Normal,
+    /// To destroy everything.
+    Destroy,
+    /// To bring the state to what reality is.
+    RefreshOnly,
+}
+
+/// The oldest version that has what `operation` needs, where not every version has it.
+///
+/// `test` came with 1.6 (in `OpenTofu` it was there from the first), `plan -refresh-only` with 0.15.4.
+#[must_use]
+pub const fn required_version(operation: Operation) -> Option<Version> {
+    match operation {
+        Operation::Test => Some(Version::new(1, 6, 0)),
+        Operation::Refresh | Operation::DriftCheck => Some(Version::new(0, 15, 4)),
+        Operation::Plan | Operation::Apply | Operation::Destroy | Operation::Validate => None,
+    }
+}
+
+/// Whether `test` can write a `JUnit` file: Terraform from 1.11 on.
+pub(super) fn writes_junit(tool: &ToolRequest) -> bool {
+    tool.product == Product::Terraform && (tool.version.major, tool.version.minor) >= (1, 11)
+}
+
+/// `init`, with the backend's settings from a file, or without any backend.
+pub(super) fn init(backend: Option<&Path>, without_backend: bool) -> Vec<OsString> {
+    let mut arguments = words(&["init", "-input=false", "-no-color"]);
+    if without_backend {
+        arguments.push("-backend=false".into());
+    } else if let Some(file) = backend {
+        // A working directory that was initialised for another backend must not ask questions.
+        arguments.push("-reconfigure".into());
+        arguments.push(option("-backend-config=", file));
+    }
+    arguments
+}
+
+/// `plan` into a file.
+pub(super) fn plan(mode: PlanMode, variables: &[std::path::PathBuf], out: &Path) -> Vec<OsString> {
+    let mut arguments = words(&["plan", "-input=false", "-no-color"]);
+    match mode {
+        PlanMode::Normal => {}
+        PlanMode::Destroy => arguments.push("-destroy".into()),
+        PlanMode::RefreshOnly => arguments.push("-refresh-only".into()),
+    }
+    arguments.extend(variables.iter().map(|file| option("-var-file=", file)));
+    arguments.push(option("-out=", out));
+    arguments
+}
+
+/// `apply` of exactly one saved plan.
+pub(super) fn apply(variables: &[std::path::PathBuf], plan: &Path) -> Vec<OsString> {
+    let mut arguments = words(&["apply", "-input=false", "-no-color"]);
+    arguments.extend(variables.iter().map(|file| option("-var-file=", file)));
+    arguments.push(plan.into());
+    arguments
+}
+
+/// `show -json` of a saved plan, or of the state.
+pub(super) fn show(plan: Option<&Path>) -> Vec<OsString> {
+    let mut arguments = words(&["show", "-json", "-no-color"]);
+    arguments.extend(plan.map(OsString::from));
+    arguments
+}
+
+/// `output -json`.
+pub(super) fn output() -> Vec<OsString> {
+    words(&["output", "-json", "-no-color"])
+}
+
+/// `validate -json`.
+pub(super) fn validate() -> Vec<OsString> {
+    words(&["validate", "-json", "-no-color"])
+}
+
+/// `test`: with human output and a `JUnit` file, or as JSON lines where there is no such file.
+pub(super) fn test(variables: &[std::path::PathBuf], junit: Option<&Path>) -> Vec<OsString> {
+    let mut arguments = words(&["test", "-no-color"]);
+    match junit {
+        Some(file) => arguments.push(option("-junit-xml=", file)),
+        None => arguments.push("-json".into()),
+    }
+    arguments.extend(variables.iter().map(|file| option("-var-file=", file)));
+    arguments
+}
+
+fn words(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+fn option(name: &str, value: &Path) -> OsString {
+    let mut option = OsString::from(name);
+    option.push(value);
+    option
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn every_command_has_exactly_these_arguments() {
+        let files = [PathBuf::from("/p/a b.tfvars.json")];
+        let plan_file = Path::new("/p/plan");
+        let line = |arguments: Vec<OsString>| {
+            arguments
+                .into_iter()
+                .map(|argument| argument.into_string().unwrap())
+                .collect::<Vec<_>>()
+                .join("|")
+        };
+        let cases = [
+            (init(None, false), "init|-input=false|-no-color"),
+            (init(None, true), "init|-input=false|-no-color|-backend=false"),
+            (
+                init(Some(Path::new("/p/b")), false),
+                "init|-input=false|-no-color|-reconfigure|-backend-config=/p/b",
+            ),
+            (
+                plan(PlanMode::Normal, &files, plan_file),
+                "plan|-input=false|-no-color|-var-file=/p/a b.tfvars.json|-out=/p/plan",
+            ),
+            (
+                plan(PlanMode::Destroy, &[], plan_file),
+                "plan|-input=false|-no-color|-destroy|-out=/p/plan",
+            ),
+            (
+                plan(PlanMode::RefreshOnly, &[], plan_file),
+                "plan|-input=false|-no-color|-refresh-only|-out=/p/plan",
+            ),
+            (apply(&[], plan_file), "apply|-input=false|-no-color|/p/plan"),
+            (show(Some(plan_file)), "show|-json|-no-color|/p/plan"),
+            (show(None), "show|-json|-no-color"),
+            (output(), "output|-json|-no-color"),
+            (validate(), "validate|-json|-no-color"),
+            (test(&[], Some(Path::new("/p/j"))), "test|-no-color|-junit-xml=/p/j"),
+            (test(&[], None), "test|-no-color|-json"),
+        ];
+        for (arguments, expected) in cases {
+            assert_eq!(line(arguments), expected);
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Runs the commands one by one and hands on what they produced.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use super::arguments::{self, PlanMode};
+use super::diagnostics::{Diagnostic, Validation};
+use super::plan::PlanSummary;
+use super::state::Applied;
+use super::test_results::TestCounts;
+use crate::cancel::{Stop, StopReason};
+use crate::event::Stream;
+use crate::process::{
+    self, Command, Environment, Exit, Grace, Output, ProcessError, Sink, supervise,
+};
+use crate::spec::ToolRequest;
+
+/// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
+const LARGEST_ANSWER: usize = 48 * 1024 * 1024;
+
+/// How much of an error's headline goes into the run's reason, in characters.
+const HEADLINE: usize = 300;
+
+/// A tool in a working directory.
+#[derive(Debug)]
+pub struct Engine<'run, S> {
+    /// The tool and its version.
+    pub tool: &'run ToolRequest,
+    /// Its executable.
+    pub program: &'run Path,
+    /// The module's directory.
+    pub directory: &'run Path,
+    /// Where plan files and their like are written: private and wiped at the end.
+    pub private: &'run Path,
+    /// The whole environment of the commands.
+    pub environment: Environment,
+    /// Where their lines go.
+    pub log: &'run S,
+    /// How the run is stopped.
+    pub stop: &'run Stop,
+    /// How much time a command gets to stop.
+    pub grace: Grace,
+}
+
+/// A saved plan.
+#[derive(Debug)]
+pub struct Planned {
+    /// The plan file; it holds secrets in clear text.
+    pub file: PathBuf,
+    /// Its JSON, as Terraform writes it, secrets included.
+    pub json: PathBuf,
+    /// What Terraform printed, secrets included where the module prints them.
+    pub text: PathBuf,
+    /// What it will do.
+    pub summary: PlanSummary,
+}
+
+/// The result of `validate`.
+#[derive(Debug)]
+pub struct Validated {
+    /// Whether the configuration is valid.
+    pub valid: bool,
+    /// One line for people.
+    pub summary: String,
+}
+
+/// The result of `test`.
+#[derive(Debug)]
+pub struct Tested {
+    /// Whether all tests passed.
+    pub passed: bool,
+    /// How many did; none when the tool did not get that far.
+    pub counts: Option<TestCounts>,
+    /// The `JUnit` file, where the version writes one.
+    pub junit: Option<PathBuf>,
+}
+
+/// How a command failed.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Failed {
+    /// The exit code, if it has one.
+    pub code: Option<i32>,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+    /// The first error that it printed.
+    pub headline: Option<String>,
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(formatter, "failed with exit code {code}")?,
+            (None, Some(signal)) => write!(formatter, "was killed by signal {signal}")?,
+            (None, None) => write!(formatter, "failed")?,
+        }
+        self.headline.as_ref().map_or(Ok(()), |headline| write!(formatter, ": {headline}"))
+    }
+}
+
+/// Why an operation did not get to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The command could not be run.
+    #[error("cannot run `{command}`")]
+    Process {
+        /// The command, `plan` for example.
+        command: &'static str,
+        /// Why.
+        #[source]
+        source: ProcessError,
+    },
+    /// The command ran and failed.
+    #[error("`{product} {command}` {failed}")]
+    Failed {
+        /// The tool.
+        product: &'static str,
+        /// The command, `plan` for example.
+        command: &'static str,
+        /// How.
+        failed: Failed,
+    },
+    /// The run was stopped.
+    #[error("`{command}` was stopped because {reason}")]
+    Stopped {
+        /// The command that was running.
+        command: &'static str,
+        /// Why it had to stop.
+        reason: StopReason,
+        /// Whether it had to be killed, so that its state lock may be left.
+        killed: bool,
+    },
+    /// A file that the command wrote cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// What the command wrote is not what it promises.
+    #[error("cannot understand what `{command}` wrote")]
+    Answer {
+        /// The command.
+        command: &'static str,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl crate::error::Advice for EngineError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Process { source, .. } => source.advice(),
+            Self::Failed { failed: Failed { signal: Some(9), .. }, .. } => Some(
+                "SIGKILL mostly comes from the OOM killer: give the job more memory".to_owned(),
+            ),
+            Self::Stopped { killed: true, .. } => Some(
+                "the state lock may be left: the next run names it, `force-unlock` removes it"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+impl<S: Sink> Engine<'_, S> {
+    /// `init`, with the backend's settings from a file if there is one.
+    ///
+    /// # Errors
+    /// When it fails or is stopped.
+    pub async fn init(
+        &self,
+        backend: Option<&Path>,
+        without_backend: bool,
+    ) -> Result<(), EngineError> {
+        let command = self.command(arguments::init(backend, without_backend), Output::Lines);
+        self.succeed("init", &command).await.map(drop)
+    }
+
+    /// `plan` into a file, and what the plan says.
+    ///
+    /// # Errors
+    /// When it fails or is stopped, or the saved plan cannot be read.
+    pub async fn plan(
+        &self,
+        mode: PlanMode,
+        variables: &[PathBuf],
+    ) -> Result<Planned, EngineError> {
+        let file = self.private.join("plan.tfplan");
+        let text = self.private.join("plan.txt");
+        let command = self
+            .command(arguments::plan(mode, variables, &file), Output::LinesAndFile(text.clone()));
+        self.succeed("plan", &command).await?;
+        let json = self.private.join("plan.json");
+        self.succeed(
+            "show",
+            &self.command(arguments::show(Some(&file)), Output::File(json.clone())),
+        )
+        .await?;
+        let summary = read_json(&json, "show", PlanSummary::read)?;
+        Ok(Planned { file, json, text, summary })
+    }
+
+    /// `apply` of exactly this plan.
+    ///
+    /// # Errors
+    /// When it fails or is stopped.
+    pub async fn apply(&self, plan: &Planned, variables: &[PathBuf]) -> Result<(), EngineError> {
+        let command = self.command(arguments::apply(variables, &plan.file), Output::Lines);
+        self.succeed("apply", &command).await.map(drop)
+    }
+
+    /// What an apply that failed or was stopped has really done, from the state.
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub async fn applied(&self, plan: &Planned) -> Result<Applied, EngineError> {
+        let state = self.private.join("state.json");
+        // The run may have been stopped; what the state says must be known all the same.
+        let (undisturbed, command) =
+            (Stop::new(), self.command(arguments::show(None), Output::File(state.clone())));
+        let exit = supervise(&command, self.log, &undisturbed, self.grace)
+            .await
+            .map_err(|source| EngineError::Process { command: "show", source })?;
+        self.check("show", &exit, None)?;
+        read_json(&state, "show", |state| {
+            let plan = File::open(&plan.json).map_err(serde_json::Error::io)?;
+            Applied::compare(BufReader::new(plan), state)
+        })
+    }
+
+    /// `output -json`: a JSON object in memory that is zeroed when it is dropped.
+    ///
+    /// # Errors
+    /// When it fails or is stopped, or says no JSON object.
+    pub async fn outputs(&self) -> Result<Zeroizing<Vec<u8>>, EngineError> {
+        let exit = self
+            .succeed("output", &self.command(arguments::output(), Output::Memory(LARGEST_ANSWER)))
+            .await?;
+        serde_json::from_slice::<std::collections::BTreeMap<String, &serde_json::value::RawValue>>(
+            &exit.output,
+        )
+        .map_err(|source| EngineError::Answer { command: "output", source })?;
+        Ok(exit.output)
+    }
+
+    /// `validate`: its diagnostics go to the log as readable lines.
+    ///
+    /// # Errors
+    /// When it is stopped, or says something else than a validation. An invalid configuration is no error.
+    pub async fn validate(&self) -> Result<Validated, EngineError> {
+        let command = self.command(arguments::validate(), Output::Memory(LARGEST_ANSWER));
+        let (exit, headline) = self.run("validate", &command).await?;
+        let validation: Validation = match serde_json::from_slice(&exit.output) {
+            Ok(validation) => validation,
+            Err(source) => {
+                self.check("validate", &exit, headline)?;
+                return Err(EngineError::Answer { command: "validate", source });
+            }
+        };
+        for line in validation.lines() {
+            self.log.line(Stream::Stdout, line.as_bytes());
+        }
+        Ok(Validated { valid: validation.valid, summary: validation.summary() })
+    }
+
+    /// `test`.
+    ///
+    /// # Errors
+    /// When it is stopped or cannot be run. Tests that fail are no error.
+    pub async fn test(&self, variables: &[PathBuf]) -> Result<Tested, EngineError> {
+        let junit = arguments::writes_junit(self.tool).then(|| self.private.join("junit.xml"));
+        let command = self.command(arguments::test(variables, junit.as_deref()), Output::Lines);
+        let (exit, counts) = if let Some(file) = &junit {
+            let (exit, headline) = self.run("test", &command).await?;
+            let counts =
+                std::fs::read_to_string(file).ok().and_then(|xml| TestCounts::from_junit(&xml));
+            if counts.is_none() {
+                self.check("test", &exit, headline)?;
+            }
+            (exit, counts)
+        } else {
+            let messages = Messages { sink: self.log, counts: Mutex::default() };
+            let exit = self.supervise("test", &command, &messages).await?;
+            (exit, messages.counts.into_inner().unwrap_or_else(PoisonError::into_inner))
+        };
+        let junit = junit.filter(|file| file.exists());
+        Ok(Tested { passed: exit.status.success(), counts, junit })
+    }
+
+    fn command(&self, arguments: Vec<std::ffi::OsString>, output: Output) -> Command {
+        Command {
+            program: self.program.to_owned(),
+            arguments,
+            environment: self.environment.clone(),
+            directory: Some(self.directory.to_owned()),
+            input: None,
+            output,
+        }
+    }
+
+    /// Runs a command that has to end with 0.
+    async fn succeed(&self, name: &'static str, command: &Command) -> Result<Exit, EngineError> {
+        let (exit, headline) = self.run(name, command).await?;
+        self.check(name, &exit, headline)?;
+        Ok(exit)
+    }
+
+    /// Runs a command; also returns the first error that it printed.
+    async fn run(
+        &self,
+        name: &'static str,
+        command: &Command,
+    ) -> Result<(Exit, Option<String>), EngineError> {
+        let watch = Headline { sink: self.log, first: Mutex::default() };
+        let exit = self.supervise(name, command, &watch).await?;
+        Ok((exit, watch.first.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    async fn supervise(
+        &self,
+        name: &'static str,
+        command: &Command,
+        sink: &impl Sink,
+    ) -> Result<Exit, EngineError> {
+        let exit =
+            supervise(command, sink, self.stop, self.grace).await.map_err(
+                |source| match source {
+                    ProcessError::Stopped(reason) => {
+                        EngineError::Stopped { command: name, reason, killed: false }
+                    }
+                    source => EngineError::Process { command: name, source },
+                },
+            )?;
+        match exit.stopped.clone() {
+            Some(reason) if !exit.status.success() => {
+                Err(EngineError::Stopped { command: name, reason, killed: exit.killed })
+            }
+            // It was done before the signal had an effect: what it did counts.
+            _ => Ok(exit),
+        }
+    }
+
+    fn check(
+        &self,
+        command: &'static str,
+        exit: &Exit,
+        headline: Option<String>,
+    ) -> Result<(), EngineError> {
+        if exit.status.success() {
+            return Ok(());
+        }
+        let failed = Failed { code: exit.status.code(), signal: exit.status.signal(), headline };
+        Err(EngineError::Failed { product: self.tool.product.executable(), command, failed })
+    }
+}
+
+fn read_json<T>(
+    path: &Path,
+    command: &'static str,
+    read: impl FnOnce(BufReader<File>) -> Result<T, serde_json::Error>,
+) -> Result<T, EngineError> {
+    let file =
+        File::open(path).map_err(|source| EngineError::Read { path: path.to_owned(), source })?;
+    read(BufReader::new(file)).map_err(|source| EngineError::Answer { command, source })
+}
+
+/// Passes lines on and keeps the first `Error: ...` of standard error.
+struct Headline<'sink, S> {
+    sink: &'sink S,
+    first: Mutex<Option<String>>,
+}
+
+impl<S: Sink> process::Sink for Headline<'_, S> {
+    fn line(&self, stream: Stream, line: &[u8]) {
+        if stream == Stream::Stderr
+            && let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
+        {
+            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert_with(|| {
+                String::from_utf8_lossy(text).chars().take(HEADLINE).collect()
+            });
+        }
+        self.sink.line(stream, line);
+    }
+
+    fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
+        self.sink.partial(stream, pending)
+    }
+}
+
+/// Passes the messages of `test -json` on as people read them.
+struct Messages<'sink, S> {
+    sink: &'sink S,
+    counts: Mutex<Option<TestCounts>>,
+}
+
+impl<S: Sink> process::Sink for Messages<'_, S> {
+    fn line(&self, stream: Stream, line: &[u8]) {
+        #[derive(Deserialize)]
+        struct Message {
+            #[serde(rename = "@message")]
+            message: String,
+            diagnostic: Option<Diagnostic>,
+        }
+        let Ok(message) = serde_json::from_slice::<Message>(line) else {
+            return self.sink.line(stream, line);
+        };
+        if let Some(counts) = TestCounts::from_json_line(line) {
+            *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
+        }
+        match message.diagnostic {
+            Some(diagnostic) => {
+                for line in diagnostic.lines() {
+                    self.sink.line(Stream::Stderr, line.as_bytes());
+                }
+            }
+            None => {
+                for line in message.message.lines() {
+                    self.sink.line(stream, line.as_bytes());
+                }
+            }
+        }
+    }
+
+    /// A JSON line makes sense only as a whole.
+    fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
+        if pending.first() == Some(&b'{') { 0 } else { self.sink.partial(stream, pending) }
+    }
+}

@@ -1,0 +1,19 @@
+//! Runs Terraform or `OpenTofu`: what is started, with what arguments, and what its answers mean.
+//!
+//! Arguments are built as pure data. What a run changed is read from the saved plan's JSON and
+//! from the state, never from text: a module or a provisioner can print any text.
+
+mod arguments;
+mod commands;
+mod diagnostics;
+mod environment;
+mod plan;
+mod state;
+mod test_results;
+
+pub use arguments::{PlanMode, required_version};
+pub use commands::{Engine, EngineError, Failed, Planned, Tested, Validated};
+pub use environment::prepare as prepare_environment;
+pub use plan::{Counts, PlanSummary};
+pub use state::Applied;
+pub use test_results::TestCounts;

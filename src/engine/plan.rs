@@ -1,0 +1,253 @@
+//! What a saved plan will do, from its JSON (`show -json`, plan format 1.x).
+
+use std::io::Read;
+
+use serde::Deserialize;
+
+/// How many resources a plan touches, by what it does with them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Created, replacements included.
+    pub create: u32,
+    /// Changed in place.
+    pub update: u32,
+    /// Destroyed, replacements included.
+    pub delete: u32,
+    /// Those that are destroyed and created: counted in both.
+    pub replace: u32,
+    /// Taken over from elsewhere.
+    pub import: u32,
+    /// Only renamed, or renamed beside another change.
+    pub moved: u32,
+    /// Given up without being destroyed.
+    pub forget: u32,
+}
+
+/// What a plan is about.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PlanSummary {
+    /// Resources by action.
+    pub counts: Counts,
+    /// Resources that were changed outside of Terraform: address and action.
+    pub drift: Vec<String>,
+    /// How many outputs change.
+    pub outputs: u32,
+    /// How many resource instances there will be afterwards.
+    pub resources_after: u32,
+}
+
+impl PlanSummary {
+    /// Reads the JSON of a plan; whatever its size, only what counts is kept.
+    ///
+    /// # Errors
+    /// When it is no plan's JSON.
+    pub fn read(json: impl Read) -> Result<Self, serde_json::Error> {
+        let plan: WirePlan = serde_json::from_reader(json)?;
+        let mut summary =
+            Self { resources_after: plan.planned_values.root_module.managed(), ..Self::default() };
+        for change in plan.resource_changes.iter().filter(|change| change.mode != "data") {
+            summary.counts.count_planned(change);
+        }
+        summary.drift = plan
+            .resource_drift
+            .iter()
+            .filter_map(|change| Some(format!("{} ({})", change.address, change.change.drift()?)))
+            .collect();
+        let changed = plan.output_changes.values().filter(|change| !change.is_no_op()).count();
+        summary.outputs = u32::try_from(changed).unwrap_or(u32::MAX);
+        Ok(summary)
+    }
+
+    /// Whether applying the plan would do anything.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        self.counts != Counts::default() || self.outputs > 0
+    }
+
+    /// One line for people, in the words that Terraform itself uses.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match (self.counts == Counts::default(), self.outputs) {
+            (true, 0) => "No changes.".to_owned(),
+            (true, outputs) => format!("Changes to {outputs} outputs only."),
+            (false, _) => format!("Plan: {}.", self.counts),
+        }
+    }
+
+    /// One line about what changed outside of Terraform.
+    #[must_use]
+    pub fn drift_line(&self) -> String {
+        if self.drift.is_empty() {
+            return "No drift.".to_owned();
+        }
+        format!(
+            "Drift: {} changed outside of Terraform: {}",
+            self.drift.len(),
+            self.drift.join(", ")
+        )
+    }
+}
+
+impl Counts {
+    fn count_planned(&mut self, change: &ResourceChange) {
+        let actions = &change.change.actions;
+        let does = |action: &str| u32::from(actions.iter().any(|other| other == action));
+        self.create += does("create");
+        self.update += does("update");
+        self.delete += does("delete");
+        self.replace += does("create") * (does("delete") | does("forget"));
+        self.forget += does("forget");
+        self.import += u32::from(change.change.importing.is_some());
+        self.moved += u32::from(
+            change.previous_address.as_ref().is_some_and(|before| *before != change.address),
+        );
+    }
+}
+
+/// `1 to add, 0 to change, 2 to destroy`, with the rarer ones where there are any.
+impl std::fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.import > 0 {
+            write!(formatter, "{} to import, ", self.import)?;
+        }
+        write!(
+            formatter,
+            "{} to add, {} to change, {} to destroy",
+            self.create, self.update, self.delete
+        )?;
+        for (count, name) in
+            [(self.replace, "replaced"), (self.moved, "moved"), (self.forget, "forgotten")]
+        {
+            if count > 0 {
+                write!(formatter, ", {count} {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+struct WirePlan {
+    #[serde(default)]
+    planned_values: Values,
+    #[serde(default)]
+    resource_changes: Vec<ResourceChange>,
+    #[serde(default)]
+    resource_drift: Vec<ResourceChange>,
+    #[serde(default)]
+    output_changes: std::collections::BTreeMap<String, Change>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ResourceChange {
+    pub(super) address: String,
+    previous_address: Option<String>,
+    #[serde(default)]
+    pub(super) mode: String,
+    pub(super) change: Change,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Change {
+    #[serde(default)]
+    pub(super) actions: Vec<String>,
+    importing: Option<serde::de::IgnoredAny>,
+}
+
+impl Change {
+    fn is_no_op(&self) -> bool {
+        self.actions.iter().all(|action| action == "no-op" || action == "read")
+    }
+
+    fn drift(&self) -> Option<&'static str> {
+        let does = |action: &str| self.actions.iter().any(|other| other == action);
+        match (does("delete"), does("update")) {
+            (true, _) => Some("deleted"),
+            (_, true) => Some("changed"),
+            // Moved resources are listed as drift too.
+            _ => None,
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Values {
+    #[serde(default)]
+    pub(super) root_module: ModuleValues,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct ModuleValues {
+    #[serde(default)]
+    pub(super) resources: Vec<ResourceValues>,
+    #[serde(default)]
+    pub(super) child_modules: Vec<ModuleValues>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ResourceValues {
+    #[serde(default)]
+    pub(super) mode: String,
+}
+
+impl ModuleValues {
+    /// How many managed resource instances there are, child modules included.
+    pub(super) fn managed(&self) -> u32 {
+        let own = self.resources.iter().filter(|resource| resource.mode != "data").count();
+        let below: u32 = self.child_modules.iter().map(Self::managed).sum();
+        u32::try_from(own).unwrap_or(u32::MAX).saturating_add(below)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(address: &str, actions: &str, rest: &str) -> String {
+        format!(
+            r#"{{"address":"{address}","mode":"managed","change":{{"actions":[{actions}]{rest}}}}}"#
+        )
+    }
+
+    #[test]
+    fn every_action_is_counted_apart() {
+        let changes = [
+            change("a", r#""create""#, ""),
+            change("b", r#""update""#, ""),
+            change("c", r#""delete""#, ""),
+            change("d", r#""delete","create""#, ""),
+            change("e", r#""create","delete""#, ""),
+            change("f", r#""no-op""#, r#","importing":{"id":"x"}"#),
+            change("g", r#""forget""#, ""),
+            change("h", r#""read""#, "").replace("managed", "data"),
+            change("i", r#""no-op""#, "")
+                .replace("\"mode\"", "\"previous_address\":\"z\",\"mode\""),
+        ];
+        let json =
+            format!(r#"{{"format_version":"1.2","resource_changes":[{}]}}"#, changes.join(","));
+        let summary = PlanSummary::read(json.as_bytes()).unwrap();
+        let counts =
+            Counts { create: 3, update: 1, delete: 3, replace: 2, import: 1, moved: 1, forget: 1 };
+        assert_eq!(summary.counts, counts);
+        assert_eq!(
+            summary.line(),
+            "Plan: 1 to import, 3 to add, 1 to change, 3 to destroy, 2 replaced, 1 moved, 1 forgotten."
+        );
+    }
+
+    #[test]
+    fn drift_is_what_reality_changed() {
+        let json = format!(
+            r#"{{"resource_drift":[{},{},{}],"output_changes":{{"o":{{"actions":["update"]}}}}}}"#,
+            change("a", r#""update""#, ""),
+            change("b", r#""delete""#, ""),
+            change("c", r#""no-op""#, "")
+        );
+        let summary = PlanSummary::read(json.as_bytes()).unwrap();
+        assert_eq!(
+            summary.drift_line(),
+            "Drift: 2 changed outside of Terraform: a (changed), b (deleted)"
+        );
+        assert_eq!(summary.line(), "Changes to 1 outputs only.");
+    }
+}

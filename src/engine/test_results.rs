@@ -1,0 +1,86 @@
+//! How many of a module's tests passed.
+
+use serde::Deserialize;
+
+/// Test runs by result.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct TestCounts {
+    /// Those that passed.
+    pub passed: u32,
+    /// Those that failed, or ended in an error.
+    pub failed: u32,
+    /// Those that were not run.
+    pub skipped: u32,
+}
+
+impl TestCounts {
+    /// Adds up the suites of a `JUnit` file; none when it is no such file.
+    #[must_use]
+    pub fn from_junit(xml: &str) -> Option<Self> {
+        let document = roxmltree::Document::parse(xml).ok()?;
+        let mut counts = Self::default();
+        for suite in document.descendants().filter(|node| node.has_tag_name("testsuite")) {
+            let number =
+                |name| suite.attribute(name).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+            let (failed, skipped) = (number("failures") + number("errors"), number("skipped"));
+            counts.failed += failed;
+            counts.skipped += skipped;
+            counts.passed += number("tests").saturating_sub(failed + skipped);
+        }
+        Some(counts)
+    }
+
+    /// Reads the `test_summary` of `test -json`; none when the line is another message.
+    #[must_use]
+    pub fn from_json_line(line: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Line {
+            test_summary: Option<Summary>,
+        }
+        #[derive(Deserialize)]
+        struct Summary {
+            #[serde(default)]
+            passed: u32,
+            #[serde(default)]
+            failed: u32,
+            #[serde(default)]
+            errored: u32,
+            #[serde(default)]
+            skipped: u32,
+        }
+        let summary = serde_json::from_slice::<Line>(line).ok()?.test_summary?;
+        Some(Self {
+            passed: summary.passed,
+            failed: summary.failed + summary.errored,
+            skipped: summary.skipped,
+        })
+    }
+}
+
+impl std::fmt::Display for TestCounts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{} passed, {} failed, {} skipped",
+            self.passed, self.failed, self.skipped
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_reports_are_understood() {
+        let junit = r#"<?xml version="1.0"?><testsuites>
+            <testsuite name="a" tests="3" skipped="1" failures="1" errors="0"/>
+            <testsuite name="b" tests="2" skipped="0" failures="0" errors="1"/></testsuites>"#;
+        let counts = TestCounts { passed: 2, failed: 2, skipped: 1 };
+        assert_eq!(TestCounts::from_junit(junit), Some(counts));
+        let line = br#"{"type":"test_summary","test_summary":{"status":"fail","passed":2,"failed":1,"errored":1,"skipped":1}}"#;
+        assert_eq!(TestCounts::from_json_line(line), Some(counts));
+        assert_eq!(TestCounts::from_json_line(br#"{"type":"version"}"#), None);
+        assert_eq!(counts.to_string(), "2 passed, 2 failed, 1 skipped");
+    }
+}

@@ -1,0 +1,188 @@
+//! Where the registry's endpoints for one run are.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use url::Url;
+
+/// What RFC 3986 calls unreserved stays readable; everything else is encoded.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// The id of a run: opaque, never empty.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RunId(String);
+
+impl RunId {
+    /// Takes any text that can stand as one segment of a URL's path.
+    #[must_use]
+    pub fn new(id: &str) -> Option<Self> {
+        // `.` and `..` mean other places, however they are encoded (WHATWG URL, path state).
+        (!matches!(id, "" | "." | "..")).then(|| Self(id.to_owned()))
+    }
+
+    /// The id as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for RunId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// A URL of the registry cannot be formed.
+#[derive(Debug, thiserror::Error)]
+#[error("`{text}` is no URL below the registry's endpoint")]
+pub struct AddressError {
+    text: String,
+}
+
+/// What the runner reports to.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Callback {
+    /// The run's status.
+    Status,
+    /// Its log lines.
+    Logs,
+    /// Its plan.
+    Plan,
+    /// Its outputs.
+    Outputs,
+}
+
+impl Callback {
+    /// The last segment of the callback's usual path.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Logs => "logs",
+            Self::Plan => "plan",
+            Self::Outputs => "outputs",
+        }
+    }
+}
+
+/// The callback URLs of a run.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Callbacks {
+    /// For POST of the status.
+    pub status: Url,
+    /// For POST of log lines.
+    pub logs: Url,
+    /// For POST of the plan.
+    pub plan: Url,
+    /// For POST of the outputs.
+    pub outputs: Url,
+}
+
+impl Callbacks {
+    /// The URL of one callback.
+    #[must_use]
+    pub const fn url(&self, callback: Callback) -> &Url {
+        match callback {
+            Callback::Status => &self.status,
+            Callback::Logs => &self.logs,
+            Callback::Plan => &self.plan,
+            Callback::Outputs => &self.outputs,
+        }
+    }
+}
+
+/// The registry's endpoint and the run that is talked about.
+#[derive(Clone, Debug)]
+pub struct Address {
+    endpoint: Url,
+    run_id: RunId,
+}
+
+impl Address {
+    /// The run `run_id` at `endpoint`, such as `https://portal.example.com/api/registry`.
+    #[must_use]
+    pub const fn new(endpoint: Url, run_id: RunId) -> Self {
+        Self { endpoint, run_id }
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub const fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
+    /// `<endpoint>/v1/ci/module-runs/<run id>/<name>` (ADR-001, New API Endpoint for Runner).
+    ///
+    /// # Errors
+    /// When that is no URL.
+    pub fn of_run(&self, name: &str) -> Result<Url, AddressError> {
+        let run_id = utf8_percent_encode(self.run_id.as_str(), SEGMENT);
+        self.below_endpoint(&format!("/v1/ci/module-runs/{run_id}/{name}"))
+    }
+
+    /// The URL that a configuration gives for a callback: appended to the endpoint's own path,
+    /// because resolving it as RFC 3986 says would lose that path. An absolute URL is taken when
+    /// it is on the endpoint's origin.
+    ///
+    /// # Errors
+    /// When it is on another origin, which must never see the token, or no URL.
+    pub fn callback(&self, text: &str) -> Result<Url, AddressError> {
+        let error = || AddressError { text: text.to_owned() };
+        if text.contains("://") {
+            let url = Url::parse(text).map_err(|_| error())?;
+            return if url.origin() == self.endpoint.origin() { Ok(url) } else { Err(error()) };
+        }
+        self.below_endpoint(text)
+    }
+
+    fn below_endpoint(&self, path: &str) -> Result<Url, AddressError> {
+        let error = || AddressError { text: path.to_owned() };
+        let base = self.endpoint.as_str().trim_end_matches('/');
+        let url =
+            Url::parse(&format!("{base}/{}", path.trim_start_matches('/'))).map_err(|_| error())?;
+        if url.origin() == self.endpoint.origin() { Ok(url) } else { Err(error()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(run_id: &str) -> Address {
+        let endpoint = Url::parse("https://portal.example.com/api/registry").unwrap();
+        Address::new(endpoint, RunId::new(run_id).unwrap())
+    }
+
+    #[test]
+    fn callbacks_are_appended_to_the_endpoints_path() {
+        let url = address("7").callback("/v1/ci/module-runs/7/logs").unwrap();
+        assert_eq!(
+            url.as_str(),
+            "https://portal.example.com/api/registry/v1/ci/module-runs/7/logs"
+        );
+    }
+
+    #[test]
+    fn no_callback_leaves_the_registrys_origin() {
+        for text in [
+            "https://evil.example.com/x",
+            "http://portal.example.com/api",
+            "https://portal.example.com:444/",
+        ] {
+            assert!(address("7").callback(text).is_err(), "{text}");
+        }
+        for text in ["@evil.example.com/x", "//evil.example.com/x", "\\\\evil.example.com"] {
+            let url = address("7").callback(text).unwrap();
+            assert_eq!(url.host_str(), Some("portal.example.com"), "{text}");
+        }
+    }
+
+    #[test]
+    fn run_id_is_one_segment_whatever_it_is() {
+        let url = address("a/../b?c#d e").of_run("config").unwrap();
+        assert_eq!(
+            url.as_str(),
+            "https://portal.example.com/api/registry/v1/ci/module-runs/a%2F..%2Fb%3Fc%23d%20e/config"
+        );
+        assert_eq!(RunId::new(".."), None);
+    }
+}

@@ -1,0 +1,14 @@
+//! Talks to the registry: status, configuration and callbacks of one run.
+//!
+//! Every request goes through one function that classifies the answer and tries again where that
+//! makes sense. The token is sent to the registry's own origin only and can be read nowhere.
+
+mod address;
+mod client;
+mod retry;
+mod wire;
+
+pub use address::{Address, AddressError, Callback, Callbacks, RunId};
+pub use client::{Client, Config, RegistryError, RunStatus};
+pub use retry::Patience;
+pub use wire::{ConfigError, Parsed, parse_config};
