@@ -12,12 +12,15 @@
 //! `http`) → leaves (`secret`, `spec`, `event`, `cancel`, `error`).
 
 pub mod cancel;
+pub mod cli;
 pub mod error;
 pub mod event;
 pub mod http;
 pub mod process;
 pub mod report;
+pub mod run;
 pub mod secret;
+pub mod settings;
 pub mod spec;
 pub mod tool;
 pub mod workspace;
