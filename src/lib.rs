@@ -12,6 +12,7 @@
 //! `http`) → leaves (`secret`, `spec`, `event`, `cancel`, `error`).
 
 pub mod cancel;
+pub mod cli;
 pub mod devregistry;
 pub mod engine;
 pub mod error;
@@ -20,7 +21,9 @@ pub mod http;
 pub mod process;
 pub mod registry;
 pub mod report;
+pub mod run;
 pub mod secret;
+pub mod settings;
 pub mod spec;
 pub mod tool;
 pub mod workspace;

@@ -1,0 +1,33 @@
+//! `demo`: shows a run from beginning to end, with a registry of its own.
+
+use clap::Args;
+
+use super::flags::{Flags, Selection};
+use super::{block_on, exit, logging, refuse, together};
+use crate::settings::{Arguments, Environment, Logging, Section, Setting};
+
+/// Show plan, apply and destroy of a small module, with a registry on this machine
+#[derive(Args)]
+pub(super) struct Demo {
+    #[command(flatten)]
+    flags: Flags<DemoFlags>,
+}
+
+struct DemoFlags;
+
+impl Selection for DemoFlags {
+    fn has(setting: &Setting) -> bool {
+        setting.section == Section::Tool
+    }
+}
+
+impl Demo {
+    pub(super) fn run(self, log: Arguments, environment: Environment) -> u8 {
+        let arguments = together(log, self.flags.into_arguments());
+        match Logging::resolve(&arguments, &environment) {
+            Ok(logging) => logging::start(&logging, &environment),
+            Err(error) => return refuse(&error),
+        }
+        block_on(crate::run::demo(arguments, environment)).unwrap_or(exit::FAILED)
+    }
+}

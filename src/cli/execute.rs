@@ -1,0 +1,39 @@
+//! `execute`: carries out a run.
+
+use clap::Args;
+
+use super::flags::{Flags, Selection};
+use super::{block_on, exit, logging, refuse, together};
+use crate::settings::{Arguments, Environment, Section, Setting, Settings};
+
+/// Carry out a run: from a registry, from a file, or on a directory of your own
+#[derive(Args)]
+#[command(after_help = super::EXIT_CODES)]
+pub(super) struct Execute {
+    #[command(flatten)]
+    flags: Flags<ExecuteFlags>,
+}
+
+/// Everything but the log, which all subcommands have.
+struct ExecuteFlags;
+
+impl Selection for ExecuteFlags {
+    fn has(setting: &Setting) -> bool {
+        setting.section != Section::Log
+    }
+}
+
+impl Execute {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = together(log, self.flags.into_arguments());
+        let settings = match Settings::resolve(&arguments, environment) {
+            Ok(settings) => settings,
+            Err(error) => return refuse(&error),
+        };
+        logging::start(&settings.logging, environment);
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
+        block_on(crate::run::execute(settings)).unwrap_or(exit::FAILED)
+    }
+}

@@ -1,0 +1,121 @@
+//! The command line: reads it, starts what it asks for, and turns the end into an exit code.
+//!
+//! The only place that knows clap, prints to standard output, and picks the runtime. One file a
+//! subcommand; nothing below sees a parsed command line, only [`Arguments`].
+
+mod demo;
+mod execute;
+mod flags;
+mod internal;
+mod logging;
+mod nss;
+mod tool;
+mod usage;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::error::{Advice, chain};
+use crate::settings::{Arguments, Environment, SettingsError};
+
+/// The exit codes of the runner itself; a signal's is 128 and its number.
+pub mod exit {
+    /// What was asked for was done.
+    pub const SUCCESS: u8 = 0;
+    /// The run failed.
+    pub const FAILED: u8 = 1;
+    /// The command line or the environment is wrong; nothing was sent.
+    pub const USAGE: u8 = 2;
+    /// The registry ended the run.
+    pub const CANCELLED: u8 = 3;
+    /// The registry cannot be reached, refuses, or did not get the final status.
+    pub const REGISTRY: u8 = 4;
+}
+
+/// What `--help` says of the exit codes.
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 the run failed, 2 usage, 3 cancelled by the registry, \
+4 registry unreachable or refusing, 128+n stopped by signal n";
+
+#[derive(Parser)]
+#[command(name = "butler-runner", version, about, after_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true, subcommand_required = true)]
+struct CommandLine {
+    #[command(flatten)]
+    log: flags::Flags<logging::LogFlags>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(visible_alias = "exec")]
+    Execute(execute::Execute),
+    Demo(demo::Demo),
+    Tool(tool::Tool),
+    #[command(flatten)]
+    Internal(internal::Internal),
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    nss::pin();
+    let environment = Environment::capture();
+    ExitCode::from(run(std::env::args_os(), environment))
+}
+
+fn run(words: impl IntoIterator<Item = OsString>, environment: Environment) -> u8 {
+    let parsed = command()
+        .try_get_matches_from(words)
+        .and_then(|matches| CommandLine::from_arg_matches(&matches));
+    let CommandLine { log, command } = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return usage::report(&error),
+    };
+    let log = log.into_arguments();
+    match command {
+        Command::Execute(execute) => execute.run(log, &environment),
+        Command::Demo(demo) => demo.run(log, environment),
+        Command::Tool(tool) => tool.run(log, &environment),
+        Command::Internal(internal) => internal.run(),
+    }
+}
+
+/// The parser, as `--help` shows it.
+#[must_use]
+pub fn command() -> clap::Command {
+    CommandLine::command()
+}
+
+/// Runs `future` on this thread: the runner waits for children and sockets, it does not compute.
+fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => Some(runtime.block_on(future)),
+        Err(error) => {
+            complain(&format!("cannot start the runtime: {error}"), None);
+            None
+        }
+    }
+}
+
+/// Says what is wrong with a setting; returns the exit code for it.
+fn refuse(error: &SettingsError) -> u8 {
+    complain(&chain(error), error.advice().as_deref());
+    exit::USAGE
+}
+
+/// One line on what is wrong, and at most one on what to do.
+fn complain(message: &str, hint: Option<&str>) {
+    let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+    // Where standard error is gone there is nobody to tell.
+    let _ = write!(std::io::stderr(), "error: {message}\n{hint}");
+}
+
+/// The flags of a subcommand together with those that all of them have.
+fn together(log: Arguments, mut flags: Arguments) -> Arguments {
+    flags.merge(log);
+    flags
+}

@@ -1,0 +1,99 @@
+//! Says what is wrong with a command line in one line, without showing what could be a token.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::{complain, exit};
+use crate::settings::{SETTINGS, Setting};
+
+/// What tokens start with; a word that holds one of these is not shown.
+const TOKENS: [&str; 2] = ["brce_", "breg_"];
+
+/// Shows help or the version where these were asked for, else says what is wrong.
+/// Returns the exit code.
+pub(super) fn report(error: &clap::Error) -> u8 {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return match error.print() {
+            Ok(()) => exit::SUCCESS,
+            Err(_) => exit::FAILED,
+        };
+    }
+    let (message, hint) = describe(error);
+    complain(&message, hint.as_deref());
+    exit::USAGE
+}
+
+fn describe(error: &clap::Error) -> (String, Option<String>) {
+    let help = || {
+        Some(
+            "`butler-runner --help` and `butler-runner execute --help` show what there is"
+                .to_owned(),
+        )
+    };
+    let suggested = |kind| text(error, kind).map(|name| format!("did you mean `{name}`?"));
+    let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
+    match error.kind() {
+        // A stray word may be a token that lost its flag.
+        ErrorKind::UnknownArgument if !argument.starts_with('-') => {
+            ("there is a word without a flag before it".to_owned(), help())
+        }
+        ErrorKind::UnknownArgument => (
+            format!("there is no flag `{}`", masked(&argument)),
+            suggested(ContextKind::SuggestedArg).or_else(help),
+        ),
+        ErrorKind::InvalidSubcommand => {
+            let command = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            let hint = suggested(ContextKind::SuggestedSubcommand).or_else(help);
+            (format!("there is no command `{}`", masked(&command)), hint)
+        }
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            ("no command is given".to_owned(), help())
+        }
+        ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
+            (format!("`{argument}` needs a value{}", names(&argument)), None)
+        }
+        ErrorKind::TooManyValues => {
+            (format!("`{argument}` takes no value{}", names(&argument)), None)
+        }
+        ErrorKind::ArgumentConflict => match text(error, ContextKind::PriorArg) {
+            Some(other) if other != argument => {
+                (format!("`{argument}` does not go with `{other}`"), None)
+            }
+            _ => (format!("`{argument}` is given more than once{}", names(&argument)), None),
+        },
+        ErrorKind::MissingRequiredArgument => (format!("`{argument}` is missing"), help()),
+        _ => {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            (masked(line.strip_prefix("error: ").unwrap_or(line)), help())
+        }
+    }
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => texts.first().cloned(),
+        _ => None,
+    }
+}
+
+/// Flags and variables of the setting that `argument` (`--run-id <ID>`) belongs to.
+fn names(argument: &str) -> String {
+    let flag = argument.split(' ').next().unwrap_or_default();
+    let of = |setting: &&&'static Setting| setting.flags.contains(&flag);
+    SETTINGS.iter().find(of).map(|setting| format!(" ({setting})")).unwrap_or_default()
+}
+
+/// `text` on one line and with every word masked that holds a token.
+fn masked(text: &str) -> String {
+    text.split(' ')
+        .map(|word| {
+            if TOKENS.iter().any(|token| word.contains(token)) {
+                "***".to_owned()
+            } else {
+                word.escape_debug().to_string()
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,133 @@
+//! Where tools are kept when nobody says so.
+//!
+//! A home directory that cannot be written is common in containers; the stand-in for it lies where
+//! everybody can write, so it counts only when nobody else can have put anything into it.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{AccessFlags, Uid, access};
+
+use super::setting::CACHE_DIR;
+use super::{Environment, SettingsError, variable};
+
+/// The cache directory's name in the home directory.
+const NAME: &str = ".butler-runner";
+
+/// `~/.butler-runner`, or a directory of this user's below the one for temporary files.
+///
+/// Only the latter is created here, because its safety depends on who creates it.
+///
+/// # Errors
+/// When it belongs to somebody else, or others can write to it.
+pub(super) fn default_cache(environment: &Environment) -> Result<PathBuf, SettingsError> {
+    let home = environment.value(variable::HOME.name).map(Path::new);
+    if let Some(home) = home.filter(|home| home.is_absolute()) {
+        let cache = home.join(NAME);
+        if is_writable(&cache) || (!cache.exists() && is_writable(home)) {
+            return Ok(cache);
+        }
+    }
+    let path = environment.temporary().join(format!("butler-runner-{}", Uid::effective()));
+    own_directory(&path).map_err(|source| SettingsError::Path {
+        setting: &CACHE_DIR,
+        path: path.clone(),
+        source,
+    })?;
+    Ok(path)
+}
+
+fn is_writable(directory: &Path) -> bool {
+    directory.is_dir() && access(directory, AccessFlags::W_OK | AccessFlags::X_OK).is_ok()
+}
+
+/// Makes sure that `path` is a directory into which only this user can have put anything.
+fn own_directory(path: &Path) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        result => return result,
+    }
+    // Not followed: a link could lead to a directory of ours that is meant for something else.
+    let found = std::fs::symlink_metadata(path)?;
+    if !found.is_dir() {
+        return Err(io::Error::other("it is not a directory"));
+    }
+    if found.uid() != Uid::effective().as_raw() {
+        return Err(io::Error::other(format!("it belongs to the user {}", found.uid())));
+    }
+    if found.mode() & 0o022 != 0 {
+        return Err(io::Error::other("others can write to it"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn environment(home: Option<&Path>, temporary: &Path) -> Environment {
+        let mut variables = BTreeMap::from([("TMPDIR".into(), temporary.into())]);
+        if let Some(home) = home {
+            variables.insert("HOME".into(), home.into());
+        }
+        Environment::new(variables, PathBuf::new())
+    }
+
+    #[test]
+    fn home_holds_the_cache_where_it_can() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = default_cache(&environment(Some(home.path()), &home.path().join("missing")));
+        assert_eq!(cache.unwrap(), home.path().join(".butler-runner"));
+    }
+
+    #[test]
+    fn without_a_usable_home_the_cache_is_private_to_the_user() {
+        let temporary = tempfile::tempdir().unwrap();
+        let file = temporary.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for home in
+            [None, Some(Path::new("/proc/nonexistent")), Some(Path::new("relative")), Some(&*file)]
+        {
+            let cache = default_cache(&environment(home, temporary.path())).unwrap();
+            let name = format!("butler-runner-{}", Uid::effective());
+            assert_eq!(cache, temporary.path().join(name));
+            assert_eq!(cache.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        }
+    }
+
+    #[test]
+    fn directory_that_others_can_write_to_is_refused() {
+        let temporary = tempfile::tempdir().unwrap();
+        let cache = default_cache(&environment(None, temporary.path())).unwrap();
+        std::fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).unwrap();
+        let error = default_cache(&environment(None, temporary.path())).unwrap_err();
+        assert!(error.to_string().contains("--cache-dir, BUTLER_CACHE_DIR"), "{error}");
+    }
+
+    #[test]
+    fn link_in_place_of_the_directory_is_refused() {
+        let temporary = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let name = format!("butler-runner-{}", Uid::effective());
+        symlink(elsewhere.path(), temporary.path().join(name)).unwrap();
+        assert!(default_cache(&environment(None, temporary.path())).is_err());
+    }
+
+    #[test]
+    fn directory_of_somebody_else_is_refused() {
+        // `/` belongs to root; whoever is root cannot be shown a stranger without making one.
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("cache");
+        std::fs::create_dir(&path).unwrap();
+        if Uid::effective().is_root() {
+            std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+            assert!(own_directory(&path).unwrap_err().to_string().contains("65534"));
+        } else {
+            assert!(own_directory(Path::new("/")).unwrap_err().to_string().contains("user 0"));
+        }
+    }
+}

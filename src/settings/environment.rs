@@ -1,0 +1,82 @@
+//! The world in which the runner was started, read once and before anything changes it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Variables and paths of the process, as they were at its start.
+#[derive(Clone)]
+pub struct Environment {
+    variables: BTreeMap<OsString, OsString>,
+    temporary: PathBuf,
+    executable: PathBuf,
+}
+
+impl Environment {
+    /// Reads the environment of this process. Call it first thing: `git2` sets variables.
+    #[must_use]
+    pub fn capture() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "this is the one place")]
+        let variables = std::env::vars_os().collect();
+        let executable = executable(&variables);
+        Self { variables, temporary: std::env::temp_dir(), executable }
+    }
+
+    /// An environment that is made up of `variables`.
+    #[must_use]
+    pub fn new(variables: BTreeMap<OsString, OsString>, executable: PathBuf) -> Self {
+        let temporary = variables
+            .get(OsStr::new(super::variable::TMPDIR.name))
+            .map_or_else(std::env::temp_dir, PathBuf::from);
+        Self { variables, temporary, executable }
+    }
+
+    /// The value of a variable. An empty one counts as unset, because CI systems set what they do
+    /// not know to nothing.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&OsStr> {
+        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|it| !it.is_empty())
+    }
+
+    /// All variables, empty ones included.
+    #[must_use]
+    pub fn variables(&self) -> &BTreeMap<OsString, OsString> {
+        &self.variables
+    }
+
+    /// The directory for temporary files.
+    #[must_use]
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// This executable.
+    #[must_use]
+    pub fn executable(&self) -> &Path {
+        &self.executable
+    }
+}
+
+/// Where this executable is. Without `/proc`, as in an empty root directory, only the first
+/// argument can say so: a path, or a name that the shell found on `PATH`.
+fn executable(variables: &BTreeMap<OsString, OsString>) -> PathBuf {
+    if let Ok(path) = std::env::current_exe() {
+        return path;
+    }
+    let called = PathBuf::from(std::env::args_os().next().unwrap_or_default());
+    let on_path = |name: &Path| {
+        let path = variables.get(OsStr::new(super::variable::PATH.name))?;
+        std::env::split_paths(path).map(|directory| directory.join(name)).find(|it| it.is_file())
+    };
+    match called.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => on_path(&called).unwrap_or(called),
+        _ => std::path::absolute(&called).unwrap_or(called),
+    }
+}
+
+/// Names only: values may be secret.
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.variables.keys()).finish()
+    }
+}

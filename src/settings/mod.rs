@@ -1,0 +1,182 @@
+//! Turns flags and environment into [`Settings`]: the one reader of the environment.
+//!
+//! [`SETTINGS`] is the one table of what can be set; `--help`, the README and every error are held
+//! to it. What leaves this module is checked: files exist, URLs can be used, the token can be sent.
+//! Nothing is sent from here, and nothing secret is ever part of a message.
+
+mod arguments;
+mod directories;
+mod environment;
+mod error;
+mod parse;
+mod resolve;
+pub mod setting;
+mod table;
+mod token;
+pub mod variable;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use url::Url;
+
+pub use arguments::Arguments;
+pub use environment::Environment;
+pub use error::SettingsError;
+pub use setting::SETTINGS;
+pub use table::{Kind, Section, Setting, Variable};
+pub use variable::VARIABLES;
+
+use crate::process;
+use crate::spec::{Operation, RunId, ToolRequest};
+use crate::workspace::SensitiveValues;
+use crate::workspace::source::GitEnvironment;
+
+/// What every variable of the runner's own starts with; none of them reaches a child.
+const OWN_PREFIX: &[u8] = b"BUTLER_";
+
+/// Everything that was decided before the run starts.
+pub struct Settings {
+    /// Where the run comes from.
+    pub source: RunSource,
+    /// An existing directory; the run makes a directory of its own in it.
+    pub work_dir: PathBuf,
+    /// Where tools are kept; may not exist yet.
+    pub cache_dir: PathBuf,
+    /// Mounted secrets.
+    pub secrets_dir: Option<PathBuf>,
+    /// Where logs, plan, outputs and status are also written; may not exist yet.
+    pub report_dir: Option<PathBuf>,
+    /// How often log lines are sent.
+    pub log_interval: Duration,
+    /// How often the registry is asked whether the run still goes on.
+    pub cancel_interval: Duration,
+    /// From SIGTERM to SIGKILL for the tool.
+    pub grace_period: Duration,
+    /// What a plan that found changes is reported as.
+    pub plan_status: PlanStatus,
+    /// Replaces scheme, host and leading path of the vendors' sites. May carry a password.
+    pub mirror: Option<Url>,
+    /// Additional trusted signing keys.
+    pub signing_keys: Vec<PathBuf>,
+    /// Additional trusted certificates.
+    pub ca_bundle: Option<PathBuf>,
+    /// The version to use when nothing else decides.
+    pub default_tool_version: Option<ToolRequest>,
+    /// How sensitive values that could be references are taken.
+    pub sensitive_values: SensitiveValues,
+    /// How the runner logs.
+    pub logging: Logging,
+    /// What the environment offers for git.
+    pub git: GitEnvironment,
+    /// The environment in which the runner was started, without any variable that holds the token.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// What is possible but looks like a mistake; to be logged once logging works.
+    pub warnings: Vec<String>,
+}
+
+/// Where a run comes from.
+#[derive(Debug)]
+pub enum RunSource {
+    /// From a registry, which is told how it goes.
+    Registry {
+        /// An `http` or `https` URL without query, fragment or login. Its path, where it has one,
+        /// does not end in `/`; callback paths are appended to it, not resolved against it.
+        endpoint: Url,
+        /// Which run.
+        run_id: RunId,
+        /// The callback token: visible ASCII, never a `breg_` token.
+        token: SecretString,
+    },
+    /// From a file with what a registry would send.
+    File {
+        /// The file.
+        config: PathBuf,
+    },
+    /// From the command line, worked on in place.
+    Local {
+        /// The module's directory.
+        module_dir: PathBuf,
+        /// What to do.
+        operation: Operation,
+        /// The version to use.
+        tool: Option<ToolRequest>,
+        /// Variable files, in the order in which they were given.
+        var_files: Vec<PathBuf>,
+    },
+}
+
+/// What a plan that found changes is reported as (`--plan-status`).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum PlanStatus {
+    /// `succeeded`: frees the registry's queue.
+    #[default]
+    Succeeded,
+    /// `planned`: the run waits for somebody to confirm or discard it.
+    Planned,
+}
+
+/// How the runner logs, on standard error.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Logging {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// Which lines there are: a filter that `tracing_subscriber::EnvFilter` can read.
+    pub filter: String,
+}
+
+/// How a log line looks (`--log-format`).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What is needed to make a tool ready without a run.
+#[derive(Clone, Debug)]
+pub struct ToolSettings {
+    /// Where tools are kept; may not exist yet.
+    pub cache_dir: PathBuf,
+    /// Replaces scheme, host and leading path of the vendors' sites. May carry a password.
+    pub mirror: Option<Url>,
+    /// Additional trusted signing keys.
+    pub signing_keys: Vec<PathBuf>,
+    /// Additional trusted certificates.
+    pub ca_bundle: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The environment that Terraform inherits: what the runner was started in, without
+    /// `BUTLER_*`, without the variables in `used_tokens`, and, as [`Settings::environment`] is,
+    /// without any variable that holds the callback token under another name.
+    #[must_use]
+    pub fn child_environment(&self, used_tokens: &[&str]) -> process::Environment {
+        let inherited = |name: &OsStr| {
+            !name.as_encoded_bytes().starts_with(OWN_PREFIX)
+                && !used_tokens.iter().any(|used| name == *used)
+        };
+        self.environment
+            .iter()
+            .filter(|(name, _)| inherited(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+}
+
+/// Neither the environment nor the mirror, which may be secret.
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Settings")
+            .field("source", &self.source)
+            .field("work_dir", &self.work_dir)
+            .field("cache_dir", &self.cache_dir)
+            .finish_non_exhaustive()
+    }
+}

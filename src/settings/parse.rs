@@ -1,0 +1,166 @@
+//! Reads single values. A problem is a message that shows the value only where it cannot be secret.
+
+use std::time::Duration;
+
+use url::Url;
+
+use super::{LogFormat, PlanStatus};
+use crate::workspace::SensitiveValues;
+
+/// The longest duration that can be set. A deadline so far away is a mistake.
+const LONGEST: Duration = Duration::from_hours(24);
+
+/// How much of a value is shown in a message.
+const SHOWN: usize = 200;
+
+/// `text` on one line, and not too much of it.
+pub(super) fn shown(text: &str) -> String {
+    let mut escaped: String = text.escape_debug().take(SHOWN).collect();
+    if text.escape_debug().count() > SHOWN {
+        escaped.push('…');
+    }
+    format!("`{escaped}`")
+}
+
+/// `2s`, `5m`, `1m 30s`, or a number of seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let duration = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => humantime::parse_duration(text).ok(),
+    };
+    let duration = duration.ok_or_else(|| format!("{} is no duration", shown(text)))?;
+    if duration > LONGEST {
+        return Err(format!("{} is longer than 24 hours", shown(text)));
+    }
+    Ok(duration)
+}
+
+/// A duration between two acts: not zero.
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("the interval is zero".to_owned()),
+        interval => Ok(interval),
+    }
+}
+
+/// The registry's address: see [`super::RunSource::Registry`].
+pub(super) fn endpoint(text: &str) -> Result<Url, String> {
+    let mut url = web_url(text)?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("the endpoint holds a user name or password".to_owned());
+    }
+    let path = url.path().trim_end_matches('/').to_owned();
+    url.set_path(&path);
+    Ok(url)
+}
+
+/// An `http` or `https` URL without query and fragment. It may hold a password, so it is not shown.
+pub(super) fn web_url(text: &str) -> Result<Url, String> {
+    let url =
+        Url::parse(text.trim()).map_err(|problem| format!("the URL is not valid: {problem}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("the URL is neither http nor https".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("the URL holds a query or a fragment".to_owned());
+    }
+    Ok(url)
+}
+
+/// `true` or `false`, in the spellings that CI systems use.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err(format!("{} is neither true nor false", shown(text))),
+    }
+}
+
+pub(super) fn plan_status(text: &str) -> Result<PlanStatus, String> {
+    match text {
+        "succeeded" => Ok(PlanStatus::Succeeded),
+        "planned" => Ok(PlanStatus::Planned),
+        _ => Err(format!("{} is neither `succeeded` nor `planned`", shown(text))),
+    }
+}
+
+pub(super) fn sensitive_values(text: &str) -> Result<SensitiveValues, String> {
+    match text {
+        "auto" => Ok(SensitiveValues::Auto),
+        "literal" => Ok(SensitiveValues::Literal),
+        _ => Err(format!("{} is neither `auto` nor `literal`", shown(text))),
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        _ => Err(format!("{} is neither `text` nor `json`", shown(text))),
+    }
+}
+
+/// A filter for the runner's own log.
+pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    tracing_subscriber::EnvFilter::try_new(text)
+        .map(|_| text.to_owned())
+        .map_err(|_| format!("{} is no log filter", shown(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_number_is_seconds() {
+        for (text, milliseconds) in
+            [("2s", 2000), ("5m", 300_000), ("90", 90_000), ("0.5", 500), ("1m 30s", 90_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for text in ["", "soon", "-1", "-1s", "2 parsecs", "nan", "inf", "1e300", "25h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert!(interval("0").is_err());
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn endpoint_keeps_its_path_and_loses_its_last_slash() {
+        for (text, url) in [
+            ("https://portal.example.com/api/registry/", "https://portal.example.com/api/registry"),
+            ("http://127.0.0.1:8080/api", "http://127.0.0.1:8080/api"),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/"),
+        ] {
+            assert_eq!(endpoint(text).unwrap().as_str(), url);
+        }
+    }
+
+    #[test]
+    fn endpoint_that_cannot_be_is_refused_without_showing_its_password() {
+        for text in [
+            "",
+            "portal.example.com/api",
+            "ftp://portal.example.com/",
+            "https://portal.example.com/?a=b",
+            "https://portal.example.com/#a",
+            "https://user:hunter2@portal.example.com/",
+            "https://:hunter2@portal.example.com/",
+            "https://hunter2@portal.example.com/",
+            "https://user:hunter2@portal.example.com:notaport/",
+        ] {
+            let problem = endpoint(text).unwrap_err();
+            assert!(!problem.contains("hunter2"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn shown_value_stays_on_one_line() {
+        assert_eq!(shown("a\nb"), "`a\\nb`");
+        assert!(shown(&"x".repeat(1000)).chars().count() < 210);
+    }
+}

@@ -1,0 +1,584 @@
+//! Decides every setting: a flag before its variables, an earlier variable before a later one.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::setting::{
+    CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, CONFIG, DEFAULT_TOOL_VERSION, ENDPOINT, GRACE_PERIOD,
+    LOCAL, LOG, LOG_FORMAT, LOG_INTERVAL, MIRROR, MODULE_DIR, OPERATION, PLAN_STATUS, REPORT_DIR,
+    RUN_ID, SECRETS_DIR, SENSITIVE_VALUES, SIGNING_KEY, TF_VERSION, TOKEN, TOKEN_FILE, VAR_FILE,
+    WORK_DIR,
+};
+use super::{
+    Arguments, Environment, Logging, RunSource, Setting, Settings, SettingsError, ToolSettings,
+    directories, parse, token, variable,
+};
+use crate::spec::{Operation, RunId, ToolRequest};
+use crate::workspace::source::GitEnvironment;
+
+/// How often log lines are sent: as often as the registry's page asks for them.
+const LOG_EVERY: Duration = Duration::from_secs(2);
+
+/// How often the registry is asked whether the run was cancelled (ADR-001, pre-flight check).
+const ASK_EVERY: Duration = Duration::from_secs(30);
+
+/// How long Terraform gets to end where nobody presses.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// Kubernetes kills 30 s after its SIGTERM; the last reports need time too.
+const GRACE_IN_KUBERNETES: Duration = Duration::from_secs(20);
+
+/// GitHub kills 10 s after its SIGINT.
+const GRACE_UNDER_GITHUB: Duration = Duration::from_secs(5);
+
+impl Settings {
+    /// Decides all settings.
+    ///
+    /// Reads the token's file, looks at the files and directories that are named, and creates the
+    /// stand-in for a home directory that cannot be written.
+    ///
+    /// # Errors
+    /// When a setting is missing, cannot be, or does not fit to the others.
+    pub fn resolve(
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        let reader = Reader { arguments, environment };
+        let mut warnings = Vec::new();
+        let source = source(&reader, &mut warnings)?;
+        let tool = ToolSettings::resolve(arguments, environment)?;
+        let work_dir = match reader.path(&WORK_DIR)? {
+            Some(path) => path,
+            None => absolute(&WORK_DIR, environment.temporary())?,
+        };
+        Ok(Self {
+            work_dir: existing(&WORK_DIR, work_dir, Path::is_dir)?,
+            secrets_dir: reader.existing(&SECRETS_DIR, Path::is_dir)?,
+            report_dir: reader.path(&REPORT_DIR)?,
+            log_interval: reader.parsed(&LOG_INTERVAL, parse::interval)?.unwrap_or(LOG_EVERY),
+            cancel_interval: reader.parsed(&CANCEL_INTERVAL, parse::interval)?.unwrap_or(ASK_EVERY),
+            grace_period: reader
+                .parsed(&GRACE_PERIOD, parse::duration)?
+                .unwrap_or_else(|| default_grace(environment)),
+            plan_status: reader.parsed(&PLAN_STATUS, parse::plan_status)?.unwrap_or_default(),
+            sensitive_values: reader
+                .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
+                .unwrap_or_default(),
+            default_tool_version: reader.parsed(&DEFAULT_TOOL_VERSION, request)?,
+            logging: Logging::resolve(arguments, environment)?,
+            git: git_environment(environment, tool.ca_bundle.clone()),
+            environment: without_token(environment.variables(), &source),
+            cache_dir: tool.cache_dir,
+            mirror: tool.mirror,
+            signing_keys: tool.signing_keys,
+            ca_bundle: tool.ca_bundle,
+            source,
+            warnings,
+        })
+    }
+}
+
+impl ToolSettings {
+    /// Decides where tools come from and where they are kept.
+    ///
+    /// # Errors
+    /// When one of these settings cannot be.
+    pub fn resolve(
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        let reader = Reader { arguments, environment };
+        let cache_dir = match reader.path(&CACHE_DIR)? {
+            Some(path) => path,
+            None => directories::default_cache(environment)?,
+        };
+        let signing_keys = reader
+            .paths(&SIGNING_KEY)?
+            .into_iter()
+            .map(|key| existing(&SIGNING_KEY, key, Path::is_file))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            cache_dir,
+            mirror: reader.parsed(&MIRROR, parse::web_url)?,
+            signing_keys,
+            ca_bundle: reader.existing(&CA_BUNDLE, Path::is_file)?,
+        })
+    }
+}
+
+impl Logging {
+    /// Decides how the runner logs.
+    ///
+    /// # Errors
+    /// When the format or the filter cannot be.
+    pub fn resolve(
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        let reader = Reader { arguments, environment };
+        let filter = match arguments.verbosity() {
+            0 => reader.parsed(&LOG, parse::log_filter)?.unwrap_or_else(|| "info".to_owned()),
+            1 => "debug".to_owned(),
+            -1 => "warn".to_owned(),
+            more => if more > 0 { "trace" } else { "error" }.to_owned(),
+        };
+        let format = reader.parsed(&LOG_FORMAT, parse::log_format)?.unwrap_or_default();
+        Ok(Self { format, filter })
+    }
+}
+
+/// Looks a setting up where it can be given.
+struct Reader<'a> {
+    arguments: &'a Arguments,
+    environment: &'a Environment,
+}
+
+impl Reader<'_> {
+    fn raw(&self, setting: &'static Setting) -> Option<&OsStr> {
+        self.arguments.value(setting).or_else(|| self.variable(setting))
+    }
+
+    fn variable(&self, setting: &'static Setting) -> Option<&OsStr> {
+        setting.variables.iter().find_map(|name| self.environment.value(name))
+    }
+
+    fn parsed<T>(
+        &self,
+        setting: &'static Setting,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, SettingsError> {
+        let impossible = |problem| SettingsError::Impossible { setting, problem };
+        let Some(raw) = self.raw(setting) else { return Ok(None) };
+        let text = raw
+            .to_str()
+            .ok_or_else(|| impossible(format!("the {} is not valid UTF-8", setting.noun)))?;
+        parse(text).map(Some).map_err(impossible)
+    }
+
+    fn path(&self, setting: &'static Setting) -> Result<Option<PathBuf>, SettingsError> {
+        self.raw(setting).map(|raw| absolute(setting, Path::new(raw))).transpose()
+    }
+
+    fn paths(&self, setting: &'static Setting) -> Result<Vec<PathBuf>, SettingsError> {
+        let given: Vec<PathBuf> = match self.arguments.values(setting) {
+            [] => self.variable(setting).into_iter().flat_map(std::env::split_paths).collect(),
+            flags => flags.iter().map(PathBuf::from).collect(),
+        };
+        given.iter().map(|path| absolute(setting, path)).collect()
+    }
+
+    fn existing(
+        &self,
+        setting: &'static Setting,
+        is_right: fn(&Path) -> bool,
+    ) -> Result<Option<PathBuf>, SettingsError> {
+        self.path(setting)?.map(|path| existing(setting, path, is_right)).transpose()
+    }
+
+    fn switch(&self, setting: &'static Setting) -> Result<bool, SettingsError> {
+        Ok(self.parsed(setting, parse::switch)?.unwrap_or(false))
+    }
+}
+
+/// What kind of run is asked for; flags decide before variables do.
+enum Mode {
+    Registry,
+    File,
+    Local,
+}
+
+fn mode(reader: &Reader<'_>) -> Result<Mode, SettingsError> {
+    let given = |setting: &'static Setting| reader.arguments.value(setting).is_some();
+    let registry = [&ENDPOINT, &RUN_ID, &TOKEN, &TOKEN_FILE].into_iter().any(given);
+    match (given(&LOCAL), given(&CONFIG)) {
+        (true, true) => Err(SettingsError::Conflict { first: &LOCAL, second: &CONFIG }),
+        (true, false) => Ok(Mode::Local),
+        (false, true) => Ok(Mode::File),
+        (false, false) if registry => Ok(Mode::Registry),
+        (false, false) => match (reader.switch(&LOCAL)?, reader.variable(&CONFIG).is_some()) {
+            (true, true) => Err(SettingsError::Conflict { first: &LOCAL, second: &CONFIG }),
+            (true, false) => Ok(Mode::Local),
+            (false, true) => Ok(Mode::File),
+            (false, false) => Ok(Mode::Registry),
+        },
+    }
+}
+
+fn source(reader: &Reader<'_>, warnings: &mut Vec<String>) -> Result<RunSource, SettingsError> {
+    let mode = mode(reader)?;
+    refuse_misplaced(reader.arguments, &mode)?;
+    match mode {
+        Mode::Registry => Ok(RunSource::Registry {
+            endpoint: required(&ENDPOINT, reader.parsed(&ENDPOINT, parse::endpoint)?)?,
+            run_id: required(&RUN_ID, reader.parsed(&RUN_ID, run_id)?)?,
+            token: token::token(reader.arguments, reader.environment, warnings)?,
+        }),
+        Mode::File => Ok(RunSource::File {
+            config: required(&CONFIG, reader.existing(&CONFIG, Path::exists)?)?,
+        }),
+        Mode::Local => Ok(RunSource::Local {
+            module_dir: required(&MODULE_DIR, reader.existing(&MODULE_DIR, Path::is_dir)?)?,
+            operation: required(&OPERATION, reader.parsed(&OPERATION, operation)?)?,
+            tool: reader.parsed(&TF_VERSION, request)?,
+            var_files: reader
+                .paths(&VAR_FILE)?
+                .into_iter()
+                .map(|file| existing(&VAR_FILE, file, Path::exists))
+                .collect::<Result<_, _>>()?,
+        }),
+    }
+}
+
+/// A flag without a meaning is a mistake. A variable is not: it may be set for other runs.
+fn refuse_misplaced(arguments: &Arguments, mode: &Mode) -> Result<(), SettingsError> {
+    let registry: &[&'static Setting] = &[&ENDPOINT, &RUN_ID, &TOKEN, &TOKEN_FILE];
+    let local: &[&'static Setting] = &[&MODULE_DIR, &OPERATION, &TF_VERSION, &VAR_FILE];
+    let (misplaced, mode) = match mode {
+        Mode::Registry => ([local, &[]], "a registry: add --local"),
+        Mode::File => ([local, registry], "--config"),
+        Mode::Local => ([registry, &[]], "--local"),
+    };
+    match misplaced.into_iter().flatten().find(|setting| arguments.value(setting).is_some()) {
+        Some(setting) => Err(SettingsError::OutOfPlace { flag: setting.flags[0], mode }),
+        None => Ok(()),
+    }
+}
+
+fn required<T>(setting: &'static Setting, value: Option<T>) -> Result<T, SettingsError> {
+    value.ok_or(SettingsError::Missing { setting })
+}
+
+fn run_id(text: &str) -> Result<RunId, String> {
+    text.parse().map_err(|problem: crate::spec::InvalidRunId| problem.to_string())
+}
+
+fn operation(text: &str) -> Result<Operation, String> {
+    text.parse().map_err(|_| format!("{} is no operation", parse::shown(text)))
+}
+
+fn request(text: &str) -> Result<ToolRequest, String> {
+    text.parse().map_err(|_| format!("{} is no version", parse::shown(text)))
+}
+
+fn absolute(setting: &'static Setting, path: &Path) -> Result<PathBuf, SettingsError> {
+    std::path::absolute(path).map_err(|source| SettingsError::Path {
+        setting,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// `path`, if it is there and what it has to be.
+fn existing(
+    setting: &'static Setting,
+    path: PathBuf,
+    is_right: fn(&Path) -> bool,
+) -> Result<PathBuf, SettingsError> {
+    if is_right(&path) {
+        return Ok(path);
+    }
+    let source = match std::fs::metadata(&path) {
+        Err(source) => source,
+        Ok(found) if found.is_dir() => std::io::ErrorKind::IsADirectory.into(),
+        Ok(_) => std::io::ErrorKind::NotADirectory.into(),
+    };
+    Err(SettingsError::Path { setting, path, source })
+}
+
+fn default_grace(environment: &Environment) -> Duration {
+    if environment.value(variable::GITHUB_ACTIONS.name).is_some_and(|value| value == "true") {
+        GRACE_UNDER_GITHUB
+    } else if environment.value(variable::KUBERNETES_SERVICE_HOST.name).is_some() {
+        GRACE_IN_KUBERNETES
+    } else {
+        GRACE
+    }
+}
+
+fn git_environment(environment: &Environment, ca_bundle: Option<PathBuf>) -> GitEnvironment {
+    let text = |name: &str| environment.value(name).and_then(OsStr::to_str).map(str::trim);
+    GitEnvironment {
+        tokens: [&variable::GIT_TOKEN, &variable::GITHUB_TOKEN, &variable::CI_JOB_TOKEN]
+            .into_iter()
+            .filter_map(|it| Some((it.name, SecretString::from(text(it.name)?))))
+            .collect(),
+        token_host: text(variable::GIT_HOST.name).map(str::to_owned),
+        ssh_agent: environment.value(variable::SSH_AUTH_SOCK.name).map(OsStr::to_owned),
+        home: environment.value(variable::HOME.name).map(PathBuf::from),
+        ca_bundle,
+        executable: environment.executable().to_owned(),
+    }
+}
+
+/// The environment without the token, whatever the variable is called: a run could refer to it as
+/// if it were a secret of its own.
+fn without_token(
+    variables: &BTreeMap<OsString, OsString>,
+    source: &RunSource,
+) -> BTreeMap<OsString, OsString> {
+    let token = match source {
+        RunSource::Registry { token, .. } => Some(token.expose_secret()),
+        RunSource::File { .. } | RunSource::Local { .. } => None,
+    };
+    let is_token = |name: &OsStr, value: &OsStr| {
+        name == TOKEN.variables[0]
+            || token.is_some_and(|token| value.to_str().map(str::trim) == Some(token))
+    };
+    variables
+        .iter()
+        .filter(|(name, value)| !is_token(name, value))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{LogFormat, PlanStatus};
+
+    const REGISTRY: [(&str, &str); 3] = [
+        ("BUTLER_ENDPOINT", "https://portal.example.com/api/registry/"),
+        ("BUTLER_RUN_ID", "run 7"),
+        ("BUTLER_TOKEN", "brce_hunter2"),
+    ];
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        // Somewhere that is neither read nor written, unless a test says otherwise.
+        let cache = ("BUTLER_CACHE_DIR", "/proc/nonexistent");
+        let all = [&[cache], variables].concat();
+        let all = all.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Environment::new(all, PathBuf::from("/butler-runner"))
+    }
+
+    fn resolve(
+        arguments: &Arguments,
+        variables: &[(&str, &str)],
+    ) -> Result<Settings, SettingsError> {
+        Settings::resolve(arguments, &environment(variables))
+    }
+
+    fn message(arguments: &Arguments, variables: &[(&str, &str)]) -> String {
+        crate::error::chain(&resolve(arguments, variables).unwrap_err())
+    }
+
+    fn endpoint_of(settings: &Settings) -> &str {
+        match &settings.source {
+            RunSource::Registry { endpoint, .. } => endpoint.as_str(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn registry_run_needs_three_variables_and_has_documented_defaults() {
+        let settings = resolve(&Arguments::default(), &REGISTRY).unwrap();
+        let RunSource::Registry { endpoint, run_id, token } = &settings.source else {
+            panic!("{settings:?}")
+        };
+        assert_eq!(endpoint.as_str(), "https://portal.example.com/api/registry");
+        assert_eq!((run_id.as_str(), token.expose_secret()), ("run 7", "brce_hunter2"));
+        assert_eq!(settings.log_interval, Duration::from_secs(2));
+        assert_eq!(settings.cancel_interval, Duration::from_secs(30));
+        assert_eq!(settings.grace_period, Duration::from_secs(60));
+        assert_eq!(settings.plan_status, PlanStatus::Succeeded);
+        assert_eq!(settings.work_dir, std::env::temp_dir());
+        let text = Logging { format: LogFormat::Text, filter: "info".to_owned() };
+        assert_eq!(settings.logging, text);
+        assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+    }
+
+    #[test]
+    fn flag_wins_over_variable_and_earlier_variable_over_later() {
+        let later = [REGISTRY[1], REGISTRY[2], ("BUTLER_URL", "https://later.example.com/a")];
+        let settings = resolve(&Arguments::default(), &later).unwrap();
+        assert_eq!(endpoint_of(&settings), "https://later.example.com/a");
+        let both = [&REGISTRY[..], &later[2..]].concat();
+        let settings = resolve(&Arguments::default(), &both).unwrap();
+        assert_eq!(endpoint_of(&settings), "https://portal.example.com/api/registry");
+        let flag = Arguments::default().with(&ENDPOINT, "https://flag.example.com/a");
+        assert_eq!(endpoint_of(&resolve(&flag, &both).unwrap()), "https://flag.example.com/a");
+    }
+
+    #[test]
+    fn empty_variable_is_no_variable_but_empty_flag_is_a_mistake() {
+        let empty = [&REGISTRY[1..], &[("BUTLER_ENDPOINT", ""), ("BUTLER_URL", "http://a/b")]];
+        let settings = resolve(&Arguments::default(), &empty.concat()).unwrap();
+        assert_eq!(endpoint_of(&settings), "http://a/b");
+        let flag = Arguments::default().with(&RUN_ID, "");
+        assert_eq!(message(&flag, &REGISTRY), "the run id is empty (--run-id, BUTLER_RUN_ID)");
+    }
+
+    #[test]
+    fn missing_setting_is_named_by_flag_and_variable() {
+        for (left_out, expected) in [
+            (0, "no endpoint is given (--endpoint, BUTLER_ENDPOINT, BUTLER_URL)"),
+            (1, "no run id is given (--run-id, BUTLER_RUN_ID)"),
+            (2, "no token is given (--token, BUTLER_TOKEN)"),
+        ] {
+            let mut variables = REGISTRY.to_vec();
+            variables.remove(left_out);
+            assert_eq!(message(&Arguments::default(), &variables), expected);
+        }
+        let local = Arguments::default().with(&LOCAL, "true");
+        assert!(message(&local, &[]).contains("--module-dir, BUTLER_MODULE_DIR"));
+        let local = local.with(&MODULE_DIR, "/");
+        assert_eq!(message(&local, &[]), "no operation is given (--operation, BUTLER_OPERATION)");
+    }
+
+    #[test]
+    fn every_setting_that_cannot_be_is_named_by_flag_and_variable() {
+        let free = [&LOG, &CACHE_DIR, &REPORT_DIR];
+        let refusable = crate::settings::SETTINGS.iter().copied().filter(|it| !free.contains(it));
+        for setting in refusable {
+            // No URL, number, operation or version, no file, and no token.
+            let bad = "/proc/nonexistent/a b\n";
+            let mut variables: Vec<_> = match setting.section {
+                crate::settings::Section::Alone => vec![],
+                _ => REGISTRY.into_iter().filter(|it| it.0 != "BUTLER_TOKEN").collect(),
+            };
+            if *setting != TOKEN_FILE {
+                variables.push(REGISTRY[2]);
+            }
+            let mut arguments = Arguments::default();
+            if [&MODULE_DIR, &OPERATION, &TF_VERSION, &VAR_FILE].contains(&setting) {
+                variables.extend([("BUTLER_LOCAL", "true"), ("BUTLER_MODULE_DIR", "/")]);
+                arguments.add(&OPERATION, "plan");
+            }
+            let variables: Vec<_> =
+                variables.into_iter().filter(|it| !setting.variables.contains(&it.0)).collect();
+            let with_variable = [&variables[..], &[(setting.variables[0], bad)]].concat();
+            let by_variable = if *setting == OPERATION {
+                message(&Arguments::default(), &with_variable)
+            } else {
+                message(&arguments, &with_variable)
+            };
+            assert!(by_variable.contains(&format!("({setting})")), "{setting}: {by_variable}");
+            assert!(!by_variable.contains('\n'), "{by_variable:?}");
+        }
+    }
+
+    #[test]
+    fn platform_that_kills_sooner_shortens_the_grace() {
+        let kubernetes = ("KUBERNETES_SERVICE_HOST", "10.0.0.1");
+        for (extra, seconds) in [
+            (vec![], 60),
+            (vec![kubernetes], 20),
+            (vec![("GITHUB_ACTIONS", "true")], 5),
+            (vec![("GITHUB_ACTIONS", "false")], 60),
+            (vec![kubernetes, ("GITHUB_ACTIONS", "true")], 5),
+            (vec![kubernetes, ("BUTLER_GRACE_PERIOD", "90")], 90),
+        ] {
+            let variables = [&REGISTRY[..], &extra].concat();
+            let settings = resolve(&Arguments::default(), &variables).unwrap();
+            assert_eq!(settings.grace_period, Duration::from_secs(seconds), "{extra:?}");
+        }
+    }
+
+    #[test]
+    fn local_run_needs_neither_registry_nor_token() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, two) = (directory.path().join("one.tfvars"), directory.path().join("two.tfvars"));
+        for file in [&one, &two] {
+            std::fs::write(file, "").unwrap();
+        }
+        let arguments = Arguments::default()
+            .with(&LOCAL, "true")
+            .with(&MODULE_DIR, directory.path())
+            .with(&OPERATION, "drift-check")
+            .with(&TF_VERSION, "opentofu-1.8.3")
+            .with(&VAR_FILE, &two)
+            .with(&VAR_FILE, &one);
+        let settings = resolve(&arguments, &[]).unwrap();
+        let RunSource::Local { module_dir, operation, tool, var_files } = settings.source else {
+            panic!("{settings:?}")
+        };
+        assert_eq!(module_dir, directory.path());
+        assert_eq!(operation, Operation::DriftCheck);
+        assert_eq!(tool.unwrap().to_string(), "opentofu 1.8.3");
+        assert_eq!(var_files, [two, one]);
+    }
+
+    #[test]
+    fn flags_decide_what_kind_of_run_it_is_before_variables_do() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let config = Arguments::default().with(&CONFIG, file.path());
+        let variables = [&REGISTRY[..], &[("BUTLER_LOCAL", "true")]].concat();
+        assert!(matches!(resolve(&config, &variables).unwrap().source, RunSource::File { .. }));
+        let registry = Arguments::default().with(&RUN_ID, "1");
+        let settings = resolve(&registry, &variables).unwrap();
+        assert!(matches!(settings.source, RunSource::Registry { .. }));
+        let both = config.with(&LOCAL, "true");
+        assert!(matches!(resolve(&both, &[]), Err(SettingsError::Conflict { .. })));
+    }
+
+    #[test]
+    fn flag_for_another_kind_of_run_is_a_mistake_and_a_variable_is_not() {
+        let misplaced = Arguments::default().with(&OPERATION, "plan");
+        assert_eq!(
+            message(&misplaced, &REGISTRY),
+            "--operation does not go with a registry: add --local"
+        );
+        let variables = [&REGISTRY[..], &[("BUTLER_OPERATION", "plan")]].concat();
+        assert!(resolve(&Arguments::default(), &variables).is_ok());
+        let misplaced =
+            Arguments::default().with(&LOCAL, "true").with(&TOKEN_FILE, "/proc/nonexistent/token");
+        assert_eq!(message(&misplaced, &[]), "--token-file does not go with --local");
+    }
+
+    #[test]
+    fn terraform_inherits_neither_the_token_nor_what_is_the_runners_own() {
+        let variables = [
+            &REGISTRY[..],
+            &[
+                ("INPUT_CALLBACK_TOKEN", "brce_hunter2\n"),
+                ("BUTLER_GIT_TOKEN", "a"),
+                ("GITHUB_TOKEN", "b"),
+                ("CI_JOB_TOKEN", "c"),
+                ("AWS_REGION", "eu-central-1"),
+                ("EMPTY", ""),
+            ],
+        ];
+        let settings = resolve(&Arguments::default(), &variables.concat()).unwrap();
+        let names = |used: &[&str]| -> Vec<String> {
+            let child = settings.child_environment(used);
+            child.iter().map(|(name, _)| name.to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(names(&["GITHUB_TOKEN"]), ["AWS_REGION", "CI_JOB_TOKEN", "EMPTY"]);
+        assert_eq!(names(&[]), ["AWS_REGION", "CI_JOB_TOKEN", "EMPTY", "GITHUB_TOKEN"]);
+        let holds_token =
+            |(_, value): (&OsString, &OsString)| value.to_string_lossy().contains("hunter2");
+        assert!(!settings.environment.iter().any(holds_token));
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn git_tokens_come_in_their_order_and_empty_ones_do_not_count() {
+        let extra = [("CI_JOB_TOKEN", "c"), ("GITHUB_TOKEN", ""), ("BUTLER_GIT_TOKEN", "a\n")];
+        let extra = [&REGISTRY[..], &extra, &[("BUTLER_GIT_HOST", "git.example.com")]].concat();
+        let git = resolve(&Arguments::default(), &extra).unwrap().git;
+        let tokens: Vec<_> =
+            git.tokens.iter().map(|(name, token)| (*name, token.expose_secret())).collect();
+        assert_eq!(tokens, [("BUTLER_GIT_TOKEN", "a"), ("CI_JOB_TOKEN", "c")]);
+        assert_eq!(git.token_host.as_deref(), Some("git.example.com"));
+        assert_eq!(git.executable, Path::new("/butler-runner"));
+    }
+
+    #[test]
+    fn verbosity_flags_win_over_the_filter_variable() {
+        for (verbosity, filter) in [
+            (0, "butler_runner::tool=trace"),
+            (1, "debug"),
+            (2, "trace"),
+            (-1, "warn"),
+            (-3, "error"),
+        ] {
+            let mut arguments = Arguments::default();
+            arguments.set_verbosity(verbosity);
+            let environment = environment(&[("BUTLER_LOG", "butler_runner::tool=trace")]);
+            assert_eq!(Logging::resolve(&arguments, &environment).unwrap().filter, filter);
+        }
+    }
+}

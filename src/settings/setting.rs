@@ -1,0 +1,308 @@
+//! The table of all settings: what `--help`, the README and the errors say comes from here.
+
+use super::{Kind, Section, Setting};
+
+/// All settings, in the order of `--help` and of the README.
+pub const SETTINGS: &[&Setting] = &[
+    &ENDPOINT,
+    &RUN_ID,
+    &TOKEN,
+    &TOKEN_FILE,
+    &LOCAL,
+    &MODULE_DIR,
+    &OPERATION,
+    &TF_VERSION,
+    &VAR_FILE,
+    &CONFIG,
+    &REPORT_DIR,
+    &WORK_DIR,
+    &SECRETS_DIR,
+    &LOG_INTERVAL,
+    &CANCEL_INTERVAL,
+    &GRACE_PERIOD,
+    &PLAN_STATUS,
+    &SENSITIVE_VALUES,
+    &CACHE_DIR,
+    &MIRROR,
+    &SIGNING_KEY,
+    &CA_BUNDLE,
+    &DEFAULT_TOOL_VERSION,
+    &LOG_FORMAT,
+    &LOG,
+];
+
+/// `--endpoint`.
+pub const ENDPOINT: Setting = Setting {
+    noun: "endpoint",
+    flags: &["--endpoint", "--butler-url"],
+    variables: &["BUTLER_ENDPOINT", "BUTLER_URL"],
+    kind: Kind::Value("URL"),
+    default: "required",
+    help: "The registry's address, with its path",
+    example: "https://portal.example.com/api/registry",
+    section: Section::Registry,
+};
+/// `--run-id`.
+pub const RUN_ID: Setting = Setting {
+    noun: "run id",
+    flags: &["--run-id"],
+    variables: &["BUTLER_RUN_ID"],
+    kind: Kind::Value("ID"),
+    default: "required",
+    help: "The run to carry out",
+    example: "550e8400-e29b-41d4-a716-446655440000",
+    section: Section::Registry,
+};
+/// `--token`.
+pub const TOKEN: Setting = Setting {
+    noun: "token",
+    flags: &["--token"],
+    variables: &["BUTLER_TOKEN"],
+    kind: Kind::Value("TOKEN"),
+    default: "required, here or in a file",
+    help: "The run's callback token; as a flag it shows in the process list, so prefer the variable or a file",
+    example: "brce_...",
+    section: Section::Registry,
+};
+/// `--token-file`.
+pub const TOKEN_FILE: Setting = Setting {
+    noun: "token file",
+    flags: &["--token-file"],
+    variables: &["BUTLER_TOKEN_FILE"],
+    kind: Kind::Value("FILE"),
+    default: "none",
+    help: "A file that holds the callback token",
+    example: "/run/secrets/butler-token",
+    section: Section::Registry,
+};
+/// `--local`.
+pub const LOCAL: Setting = Setting {
+    noun: "local run",
+    flags: &["--local"],
+    variables: &["BUTLER_LOCAL"],
+    kind: Kind::Switch,
+    default: "false",
+    help: "Run on a directory of your own, in place, and tell nobody",
+    example: "true",
+    section: Section::Alone,
+};
+/// `--module-dir`.
+pub const MODULE_DIR: Setting = Setting {
+    noun: "module directory",
+    flags: &["--module-dir", "--working-dir"],
+    variables: &["BUTLER_MODULE_DIR", "BUTLER_WORKING_DIR"],
+    kind: Kind::Value("DIR"),
+    default: "required with --local",
+    help: "The module to run on, with --local",
+    example: "./network",
+    section: Section::Alone,
+};
+/// `--operation`.
+pub const OPERATION: Setting = Setting {
+    noun: "operation",
+    flags: &["--operation"],
+    variables: &["BUTLER_OPERATION"],
+    kind: Kind::Value("OPERATION"),
+    default: "required with --local",
+    help: "plan, apply, destroy, refresh, drift-check, validate or test, with --local",
+    example: "plan",
+    section: Section::Alone,
+};
+/// `--tf-version`.
+pub const TF_VERSION: Setting = Setting {
+    noun: "version",
+    flags: &["--tf-version"],
+    variables: &["BUTLER_TF_VERSION"],
+    kind: Kind::Value("VERSION"),
+    default: "what the module asks for",
+    help: "The exact version to use, with --local: 1.9.0 or opentofu-1.8.3",
+    example: "1.9.0",
+    section: Section::Alone,
+};
+/// `--var-file`.
+pub const VAR_FILE: Setting = Setting {
+    noun: "variable file",
+    flags: &["--var-file"],
+    variables: &["BUTLER_VAR_FILE"],
+    kind: Kind::Paths("FILE"),
+    default: "none",
+    help: "A file with variables, with --local; can be repeated, in the variable separated by colons",
+    example: "prod.tfvars",
+    section: Section::Alone,
+};
+/// `--config`.
+pub const CONFIG: Setting = Setting {
+    noun: "configuration",
+    flags: &["--config"],
+    variables: &["BUTLER_CONFIG"],
+    kind: Kind::Value("FILE"),
+    default: "none",
+    help: "Carry out the run that this file describes, as a registry would send it",
+    example: "run.json",
+    section: Section::Alone,
+};
+/// `--report-dir`.
+pub const REPORT_DIR: Setting = Setting {
+    noun: "report directory",
+    flags: &["--report-dir"],
+    variables: &["BUTLER_REPORT_DIR"],
+    kind: Kind::Value("DIR"),
+    default: "none",
+    help: "Also write logs, plan, outputs and status into this directory",
+    example: "./report",
+    section: Section::Alone,
+};
+/// `--work-dir`.
+pub const WORK_DIR: Setting = Setting {
+    noun: "work directory",
+    flags: &["--work-dir"],
+    variables: &["BUTLER_WORK_DIR"],
+    kind: Kind::Value("DIR"),
+    default: "the directory for temporary files",
+    help: "Where the run makes its own directory, which it removes at the end",
+    example: "/workspace",
+    section: Section::Run,
+};
+/// `--secrets-dir`.
+pub const SECRETS_DIR: Setting = Setting {
+    noun: "secrets directory",
+    flags: &["--secrets-dir"],
+    variables: &["BUTLER_SECRETS_DIR"],
+    kind: Kind::Value("DIR"),
+    default: "none",
+    help: "Mounted secrets: <dir>/<namespace>/<name>/<key> or <dir>/<name>/<key>",
+    example: "/var/run/secrets/butler",
+    section: Section::Run,
+};
+/// `--log-interval`.
+pub const LOG_INTERVAL: Setting = Setting {
+    noun: "log interval",
+    flags: &["--log-interval"],
+    variables: &["BUTLER_LOG_INTERVAL"],
+    kind: Kind::Value("DURATION"),
+    default: "2s",
+    help: "How often log lines are sent to the registry",
+    example: "2s",
+    section: Section::Run,
+};
+/// `--cancel-interval`.
+pub const CANCEL_INTERVAL: Setting = Setting {
+    noun: "cancel interval",
+    flags: &["--cancel-interval"],
+    variables: &["BUTLER_CANCEL_INTERVAL"],
+    kind: Kind::Value("DURATION"),
+    default: "30s",
+    help: "How often the registry is asked whether the run was cancelled",
+    example: "30s",
+    section: Section::Run,
+};
+/// `--grace-period`.
+pub const GRACE_PERIOD: Setting = Setting {
+    noun: "grace period",
+    flags: &["--grace-period"],
+    variables: &["BUTLER_GRACE_PERIOD"],
+    kind: Kind::Value("DURATION"),
+    default: "60s; 20s inside Kubernetes, 5s under GitHub Actions, where the platform kills sooner",
+    help: "How long the tool may take to end after it was asked to, before it is killed",
+    example: "60s",
+    section: Section::Run,
+};
+/// `--plan-status`.
+pub const PLAN_STATUS: Setting = Setting {
+    noun: "plan status",
+    flags: &["--plan-status"],
+    variables: &["BUTLER_PLAN_STATUS"],
+    kind: Kind::Value("STATUS"),
+    default: "succeeded",
+    help: "What a plan that found changes is reported as: succeeded or planned",
+    example: "planned",
+    section: Section::Run,
+};
+/// `--sensitive-values`.
+pub const SENSITIVE_VALUES: Setting = Setting {
+    noun: "kind of sensitive values",
+    flags: &["--sensitive-values"],
+    variables: &["BUTLER_SENSITIVE_VALUES"],
+    kind: Kind::Value("KIND"),
+    default: "auto",
+    help: "auto: a sensitive value that looks like a reference is one; literal: it is always the secret itself",
+    example: "literal",
+    section: Section::Run,
+};
+/// `--cache-dir`.
+pub const CACHE_DIR: Setting = Setting {
+    noun: "cache directory",
+    flags: &["--cache-dir"],
+    variables: &["BUTLER_CACHE_DIR"],
+    kind: Kind::Value("DIR"),
+    default: "~/.butler-runner; where HOME is missing or not writable, butler-runner-<uid> in the directory for temporary files",
+    help: "Where installed versions are kept",
+    example: "/var/cache/butler-runner",
+    section: Section::Tool,
+};
+/// `--mirror`.
+pub const MIRROR: Setting = Setting {
+    noun: "mirror",
+    flags: &["--mirror"],
+    variables: &["BUTLER_MIRROR"],
+    kind: Kind::Value("URL"),
+    default: "the vendor's site",
+    help: "Download from here: the path of the vendor's URL is appended",
+    example: "https://mirror.example.com/hashicorp",
+    section: Section::Tool,
+};
+/// `--signing-key`.
+pub const SIGNING_KEY: Setting = Setting {
+    noun: "signing key",
+    flags: &["--signing-key"],
+    variables: &["BUTLER_SIGNING_KEY"],
+    kind: Kind::Paths("FILE"),
+    default: "the vendors' keys, which are built in",
+    help: "A file with a further OpenPGP key that may sign releases; can be repeated, in the variable separated by colons",
+    example: "mirror.asc",
+    section: Section::Tool,
+};
+/// `--ca-bundle`.
+pub const CA_BUNDLE: Setting = Setting {
+    noun: "CA bundle",
+    flags: &["--ca-bundle"],
+    variables: &["BUTLER_CA_BUNDLE"],
+    kind: Kind::Value("FILE"),
+    default: "the system's certificates",
+    help: "A PEM file with certificates to trust beside the system's",
+    example: "/etc/ssl/company.pem",
+    section: Section::Tool,
+};
+/// `--default-tool-version`.
+pub const DEFAULT_TOOL_VERSION: Setting = Setting {
+    noun: "default version",
+    flags: &["--default-tool-version"],
+    variables: &["BUTLER_DEFAULT_TOOL_VERSION"],
+    kind: Kind::Value("VERSION"),
+    default: "the one on PATH",
+    help: "The version to use when neither the run nor the module decides",
+    example: "1.11.4",
+    section: Section::Tool,
+};
+/// `--log-format`.
+pub const LOG_FORMAT: Setting = Setting {
+    noun: "log format",
+    flags: &["--log-format"],
+    variables: &["BUTLER_LOG_FORMAT"],
+    kind: Kind::Value("FORMAT"),
+    default: "text",
+    help: "How the runner's own log looks on standard error: text or json",
+    example: "json",
+    section: Section::Log,
+};
+/// `--log`, `-v` and `-q`.
+pub const LOG: Setting = Setting {
+    noun: "log filter",
+    flags: &["--log", "-v", "-q"],
+    variables: &["BUTLER_LOG"],
+    kind: Kind::Value("FILTER"),
+    default: "info",
+    help: "What the runner's own log says: error, warn, info, debug, trace, or butler_runner::tool=debug",
+    example: "debug",
+    section: Section::Log,
+};

@@ -1,0 +1,86 @@
+//! What the table of settings is made of.
+
+/// One thing that can be set, by flags or by variables.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Setting {
+    /// What it is, in a sentence: `no run id is given`.
+    pub noun: &'static str,
+    /// Its flags; the first is its name, the others mean the same.
+    pub flags: &'static [&'static str],
+    /// Its variables; an earlier one wins over a later one, a flag over all of them.
+    pub variables: &'static [&'static str],
+    /// What its value is.
+    pub kind: Kind,
+    /// What holds when it is not given, in words.
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub help: &'static str,
+    /// A value that can be.
+    pub example: &'static str,
+    /// What it is about.
+    pub section: Section,
+}
+
+/// What a setting's value is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// One value, called so in `--help`.
+    Value(&'static str),
+    /// Any number of paths: a flag that can be repeated, a variable that is separated like `PATH`.
+    Paths(&'static str),
+    /// Yes or no: a flag without a value, a variable with `true` or `false`.
+    Switch,
+}
+
+/// What a setting is about; a heading in `--help`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Section {
+    /// A run that a registry describes.
+    Registry,
+    /// A run without a registry.
+    Alone,
+    /// How a run goes.
+    Run,
+    /// Where the tool comes from.
+    Tool,
+    /// The runner's own log.
+    Log,
+}
+
+impl Section {
+    /// The heading in `--help`.
+    #[must_use]
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Registry => "Registry",
+            Self::Alone => "Without a registry",
+            Self::Run => "Run",
+            Self::Tool => "Terraform and OpenTofu",
+            Self::Log => "Log",
+        }
+    }
+}
+
+impl Setting {
+    /// The first flag without its dashes.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        self.flags[0].trim_start_matches('-')
+    }
+}
+
+/// Its flags and its variables, as errors name them.
+impl std::fmt::Display for Setting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}, {}", self.flags[0], self.variables.join(", "))
+    }
+}
+
+/// A variable that has no flag: a secret, or not the runner's own.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What the runner takes it for.
+    pub help: &'static str,
+}
