@@ -1,15 +1,150 @@
-//! The border of the run, until it is there: what the command line calls.
+//! Carries out a run from its first request to its exit code.
+//!
+//! The order is fixed: status → configuration → `running` → source and tool → variables and
+//! backend → `init` → operation → last log lines → plan → outputs → files wiped → final status.
+//! Whatever happens in between, a panic included, ends in exactly one final status, unless the
+//! registry itself has ended the run: then nothing more is sent.
 
-use crate::settings::{Arguments, Environment, Settings};
+mod outcome;
+mod phases;
+mod reports;
+mod secrets;
+mod sources;
+mod teardown;
+mod watch;
+mod workspace;
 
-/// Carries out a run. Returns the exit code.
-pub async fn execute(settings: Settings) -> u8 {
-    tracing::error!(?settings, "runs cannot be carried out yet");
-    std::future::ready(1).await
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+pub use outcome::Exit;
+
+use crate::cancel::Stop;
+use crate::event::Phase;
+use crate::http;
+use crate::process::Grace;
+use crate::secret::Redactor;
+use crate::settings::Settings;
+use crate::spec::RunSpec;
+use outcome::Failure;
+use phases::{Context, Findings, perform};
+use reports::Reports;
+use teardown::Teardown;
+use workspace::RunDirectory;
+
+/// What a second signal leaves of the grace. Terraform itself gives up 5 s after a second signal;
+/// less would lose state for impatience.
+const URGENT_GRACE: Duration = Duration::from_secs(5);
+
+/// Carries out the run that `settings` describe.
+pub async fn execute(settings: Settings) -> Exit {
+    let stop = Stop::new();
+    let signals = match watch::signals(&stop) {
+        Ok(signals) => signals,
+        Err(error) => {
+            tracing::error!(%error, "cannot watch for signals");
+            return Exit::Failed;
+        }
+    };
+    let exit = match http::client(settings.ca_bundle.as_deref()) {
+        Ok(http) => sources::start(&settings, http, &stop).await,
+        Err(error) => {
+            tracing::error!(error = %crate::error::chain(&error), "check --ca-bundle (BUTLER_CA_BUNDLE)");
+            Exit::Usage
+        }
+    };
+    drop(signals);
+    exit
 }
 
-/// Shows a run from beginning to end, with a registry of its own. Returns the exit code.
-pub async fn demo(_arguments: Arguments, _environment: Environment) -> u8 {
-    tracing::error!("there is nothing to show yet");
-    std::future::ready(1).await
+/// A run whose origin is known, and all that it needs.
+struct Run<'settings> {
+    settings: &'settings Settings,
+    http: reqwest::Client,
+    stop: Stop,
+    redactor: Arc<Redactor>,
+    reports: Reports,
+    /// The run, or why there is none.
+    spec: Result<RunSpec, Failure>,
+    /// What to say about the configuration.
+    warnings: Vec<String>,
+    /// Variable files of the user's own.
+    var_files: Vec<std::path::PathBuf>,
+    /// Asks the registry whether the run goes on; none without a registry.
+    watch: Option<watch::Watch>,
+}
+
+impl Run<'_> {
+    /// Carries it out and reports how it ended.
+    async fn carry_out(self) -> Exit {
+        let directory = RunDirectory::create(&self.settings.work_dir);
+        let logs = teardown::Logs::open(self.settings, &self.reports, &self.redactor, directory.as_ref().ok());
+        for warning in &self.warnings {
+            tracing::warn!("{warning}");
+            logs.log.say(&format!("Warning: {warning}"));
+        }
+        let mut findings = Findings::default();
+        let begun = self.begin().await;
+        let logs = logs.start(self.settings, &self.reports);
+        let (directory, failure) = match (directory, begun) {
+            (Ok(directory), Ok(spec)) => {
+                let context = Context {
+                    settings: self.settings,
+                    http: &self.http,
+                    directory: &directory,
+                    log: &logs.log,
+                    stop: &self.stop,
+                    grace: Grace { normal: self.settings.grace_period, urgent: URGENT_GRACE },
+                    var_files: &self.var_files,
+                };
+                let work = AssertUnwindSafe(perform(&context, spec, &mut findings)).catch_unwind();
+                let failure = match work.await {
+                    Ok(performed) => performed.err(),
+                    Err(panic) => Some(panicked(panic.as_ref())),
+                };
+                (Some(directory), failure)
+            }
+            (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),
+            (Err(error), _) => {
+                let failure = Failure::because(Phase::Config, crate::error::chain(&error));
+                (None, Some(Failure { advice: Some("check --work-dir (BUTLER_WORK_DIR)".to_owned()), ..failure }))
+            }
+        };
+        let Self { settings, stop, redactor, reports, spec, watch, .. } = self;
+        drop(watch);
+        let teardown = Teardown { settings, stop, redactor, reports, directory, spec: spec.ok() };
+        teardown.finish(logs, findings, failure).await
+    }
+
+    /// Says that the run has begun, if there is one.
+    async fn begin(&self) -> Result<&RunSpec, Failure> {
+        let spec = self.spec.as_ref().map_err(Failure::clone)?;
+        if let Some(reason) = self.stop.reason() {
+            return Err(Failure::stopped(Phase::Config, reason));
+        }
+        let running = tokio::select! {
+            running = self.reports.running() => running,
+            reason = self.stop.requested() => return Err(Failure::stopped(Phase::Config, reason)),
+        };
+        match running {
+            Ok(()) => Ok(spec),
+            Err(error) => Err(match self.stop.reason() {
+                Some(reason) => Failure::stopped(Phase::Config, reason),
+                None => Failure { registry: true, ..Failure::new(Phase::Config, &error) },
+            }),
+        }
+    }
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    let failure = Failure::because(Phase::Report, format!("the runner failed (a bug): {text}"));
+    Failure { advice: Some("please report it with the runner's version".to_owned()), ..failure }
 }

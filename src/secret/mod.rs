@@ -3,8 +3,10 @@
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
 
+mod json;
 mod redactor;
 mod wipe;
 
+pub use json::redact_json;
 pub use redactor::Redactor;
 pub use wipe::{PrivateDirectory, WipeError, overwrite_file};

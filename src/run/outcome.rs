@@ -1,0 +1,247 @@
+//! How a run ended: what the registry is told, and the exit code.
+
+use nix::sys::signal::Signal;
+use serde::Serialize;
+
+use crate::cancel::StopReason;
+use crate::engine::{Counts, TestCounts};
+use crate::error::Advice;
+use crate::event::Phase;
+use crate::settings::PlanStatus;
+
+/// The exit codes of the runner.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Exit {
+    /// The run did what it was to do.
+    Success,
+    /// The run failed.
+    Failed,
+    /// A setting is missing or impossible; nothing was sent.
+    Usage,
+    /// The registry had ended the run, or ended it meanwhile.
+    Cancelled,
+    /// The registry could not be reached or refused, or did not get the final status.
+    Registry,
+    /// A signal stopped the runner.
+    Signal(Signal),
+}
+
+impl Exit {
+    /// The number that the process ends with.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Cancelled => 3,
+            Self::Registry => 4,
+            // Signals are numbered from 1 to 31.
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "signals are small and positive")]
+            Self::Signal(signal) => 128 + signal as i32 as u8,
+        }
+    }
+}
+
+/// What a run achieved, also when it failed after a part of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Achievement {
+    /// Resources that were planned, or really changed by an apply.
+    pub(super) counts: Option<Counts>,
+    /// How many resource instances there are after an apply.
+    pub(super) resources: Option<u32>,
+    /// Tests by result.
+    pub(super) tests: Option<TestCounts>,
+    /// One line for people.
+    pub(super) summary: Option<String>,
+    /// Whether a plan found changes that somebody may want to confirm.
+    pub(super) awaits_confirmation: bool,
+}
+
+/// Why a run did not succeed.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) phase: Phase,
+    pub(super) reason: String,
+    pub(super) advice: Option<String>,
+    /// Whether it is the registry that could not be reached or refused.
+    pub(super) registry: bool,
+    /// The stop that ended it, if one did.
+    pub(super) stopped: Option<StopReason>,
+}
+
+impl Failure {
+    /// A failure of `phase` because of `error`.
+    pub(super) fn new(phase: Phase, error: &(impl Advice + 'static)) -> Self {
+        Self {
+            phase,
+            reason: crate::error::chain(error),
+            advice: error.advice(),
+            registry: false,
+            stopped: None,
+        }
+    }
+
+    /// A failure that has no error behind it.
+    pub(super) fn because(phase: Phase, reason: impl Into<String>) -> Self {
+        Self { phase, reason: reason.into(), advice: None, registry: false, stopped: None }
+    }
+
+    /// The end of a run that was asked to stop while it was in `phase`.
+    pub(super) fn stopped(phase: Phase, reason: StopReason) -> Self {
+        Self { stopped: Some(reason.clone()), ..Self::because(phase, format!("stopped because {reason}")) }
+    }
+
+    /// The failure in one or two lines.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("Error: {}: {}", self.phase, self.reason)];
+        lines.extend(self.advice.iter().map(|advice| format!("Hint: {advice}")));
+        lines
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) achievement: Achievement,
+    pub(super) failure: Option<Failure>,
+    /// The commit that was checked out.
+    pub(super) commit: Option<String>,
+    /// The tool that was used, `terraform 1.11.4` for example.
+    pub(super) tool: Option<String>,
+}
+
+impl Outcome {
+    /// The exit code, provided that the final status was delivered.
+    pub(super) fn exit(&self) -> Exit {
+        match &self.failure {
+            None => Exit::Success,
+            Some(Failure { stopped: Some(StopReason::RunOver { .. }), .. }) => Exit::Cancelled,
+            Some(Failure { stopped: Some(StopReason::Signal(signal)), .. }) => Exit::Signal(*signal),
+            Some(Failure { registry: true, .. }) => Exit::Registry,
+            Some(_) => Exit::Failed,
+        }
+    }
+
+    /// The body of the final status (registry API, POST status).
+    pub(super) fn report(&self, plan_status: PlanStatus) -> StatusReport {
+        let status = match (&self.failure, plan_status) {
+            (Some(Failure { stopped: Some(_), .. }), _) => "cancelled",
+            (Some(_), _) => "failed",
+            (None, PlanStatus::Planned) if self.achievement.awaits_confirmation => "planned",
+            (None, _) => "succeeded",
+        };
+        let counts = self.achievement.counts;
+        let summary = match (&self.failure, &self.achievement.summary) {
+            (None, summary) => summary.clone(),
+            (Some(failure), None) => Some(failure.lines().join("\n")),
+            (Some(failure), Some(summary)) => Some(format!("{}\n{summary}", failure.lines().join("\n"))),
+        };
+        StatusReport {
+            status,
+            exit_code: Some(self.exit().code()),
+            resources_to_add: counts.map(|counts| counts.create),
+            resources_to_change: counts.map(|counts| counts.update),
+            resources_to_destroy: counts.map(|counts| counts.delete),
+            resource_count_after: self.achievement.resources,
+            plan_summary: summary,
+            tests: self.achievement.tests.map(|tests| TestReport {
+                passed: tests.passed,
+                failed: tests.failed,
+                skipped: tests.skipped,
+            }),
+            error: self.failure.as_ref().map(|failure| ErrorReport {
+                phase: failure.phase,
+                message: failure.reason.clone(),
+                advice: failure.advice.clone(),
+            }),
+            source_commit: self.commit.clone(),
+            tool: self.tool.clone(),
+        }
+    }
+}
+
+/// The body of POST status. Fields that today's registry does not know are dropped there.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct StatusReport {
+    pub(super) status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_add: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_change: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_destroy: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_count_after: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plan_summary: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tests: Option<TestReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<ErrorReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_commit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
+}
+
+impl StatusReport {
+    /// The report with which a run begins.
+    pub(super) fn running() -> Self {
+        Self { status: "running", ..Self::default() }
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct ErrorReport {
+    phase: Phase,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct TestReport {
+    passed: u32,
+    failed: u32,
+    skipped: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(failure: Option<Failure>) -> Outcome {
+        Outcome { achievement: Achievement::default(), failure, commit: None, tool: None }
+    }
+
+    #[test]
+    fn every_end_has_its_exit_code_and_status() {
+        let signal = StopReason::Signal(Signal::SIGTERM);
+        let over = StopReason::RunOver { status: "cancelled".to_owned() };
+        let registry = Failure { registry: true, ..Failure::because(Phase::Config, "no") };
+        for (failure, code, status) in [
+            (None, 0, "succeeded"),
+            (Some(Failure::because(Phase::Plan, "no")), 1, "failed"),
+            (Some(Failure::stopped(Phase::Plan, over)), 3, "cancelled"),
+            (Some(registry), 4, "failed"),
+            (Some(Failure::stopped(Phase::Apply, signal)), 143, "cancelled"),
+        ] {
+            let outcome = outcome(failure);
+            assert_eq!((outcome.exit().code(), outcome.report(PlanStatus::Succeeded).status), (code, status));
+        }
+        assert_eq!(Exit::Usage.code(), 2);
+        assert_eq!(Exit::Signal(Signal::SIGINT).code(), 130);
+    }
+
+    #[test]
+    fn only_a_plan_with_changes_awaits_confirmation_and_only_where_asked() {
+        let mut outcome = outcome(None);
+        assert_eq!(outcome.report(PlanStatus::Planned).status, "succeeded");
+        outcome.achievement.awaits_confirmation = true;
+        assert_eq!(outcome.report(PlanStatus::Planned).status, "planned");
+        assert_eq!(outcome.report(PlanStatus::Succeeded).status, "succeeded");
+    }
+}

@@ -1,0 +1,367 @@
+//! The phases of a run between its configuration and its result, in their order.
+
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+use semver::Version;
+use zeroize::Zeroizing;
+
+use super::outcome::{Achievement, Failure};
+use super::secrets::{register_json, register_spec};
+use super::workspace::RunDirectory;
+use crate::cancel::Stop;
+use crate::engine::{Engine, EngineError, PlanMode, Planned, prepare_environment, required_version};
+use crate::event::Phase;
+use crate::process::{Environment, Grace};
+use crate::report::RunLog;
+use crate::settings::Settings;
+use crate::spec::{Operation, RunSpec, Source, ToolRequest};
+use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
+use crate::workspace::{self, Inputs, Module, SecretSources, VariableFiles, source};
+
+/// How long what must be read after a stop may take: platforms that sent a signal kill soon.
+const AFTER_STOP: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// What a run leaves to be reported, whether or not it got to its end.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub(super) achievement: Achievement,
+    pub(super) plan: Option<Planned>,
+    pub(super) outputs: Option<Zeroizing<Vec<u8>>>,
+    pub(super) junit: Option<PathBuf>,
+    pub(super) commit: Option<String>,
+    pub(super) tool: Option<String>,
+}
+
+/// What the phases work with.
+pub(super) struct Context<'run> {
+    pub(super) settings: &'run Settings,
+    pub(super) http: &'run reqwest::Client,
+    pub(super) directory: &'run RunDirectory,
+    pub(super) log: &'run RunLog,
+    pub(super) stop: &'run Stop,
+    pub(super) grace: Grace,
+    /// Variable files that the user passes as they are.
+    pub(super) var_files: &'run [PathBuf],
+}
+
+/// Where the module is, and what is known about its source.
+struct Place {
+    directory: PathBuf,
+    used_tokens: Vec<&'static str>,
+}
+
+/// Carries out `spec`. What was found until a failure is in `findings`.
+pub(super) async fn perform(context: &Context<'_>, spec: &RunSpec, findings: &mut Findings) -> Result<(), Failure> {
+    register_spec(context.log.redactor(), spec);
+    let inputs = resolve_inputs(context, spec)?;
+    let (place, tool) = prepare(context, spec, findings).await?;
+    check_operation(spec.operation, &tool.request)?;
+
+    let module = Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
+    register_declared(context, &inputs, &module);
+    let environment = environment(context, spec, &place, &inputs)?;
+    let files = write_files(context, spec, &place, &inputs, &module, &tool, &environment)?;
+    let engine = Engine {
+        tool: &tool.request,
+        program: &tool.path,
+        directory: &place.directory,
+        private: context.directory.private().path(),
+        environment,
+        log: context.log,
+        stop: context.stop,
+        grace: context.grace,
+    };
+    operate(&engine, spec.operation, &files, findings).await
+}
+
+fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failure> {
+    let sources = SecretSources {
+        environment: context.settings.environment.clone(),
+        directory: context.settings.secrets_dir.clone(),
+        values: context.settings.sensitive_values,
+    };
+    let inputs = workspace::resolve(spec, &sources).map_err(|error| Failure::new(Phase::Variables, &error))?;
+    let redactor = context.log.redactor();
+    for (_, value, _) in inputs.variables.iter().filter(|(.., sensitive)| *sensitive) {
+        register_json(redactor, value);
+    }
+    redactor.register(inputs.environment.iter().filter(|(.., sensitive)| *sensitive).map(|(_, value, _)| value));
+    for message in &inputs.messages {
+        context.log.say(message);
+    }
+    Ok(inputs)
+}
+
+/// Values of variables that only the module declares as sensitive.
+fn register_declared(context: &Context<'_>, inputs: &Inputs, module: &Module) {
+    for (name, value, sensitive) in &inputs.variables {
+        if !sensitive && module.variables.get(name).is_some_and(|declared| declared.sensitive) {
+            register_json(context.log.redactor(), value);
+        }
+    }
+}
+
+/// Fetches the source and makes the tool ready, at the same time where the version is known.
+async fn prepare(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    findings: &mut Findings,
+) -> Result<(Place, InstalledTool), Failure> {
+    let options = ToolOptions {
+        cache: context.settings.cache_dir.clone(),
+        mirror: context.settings.mirror.clone(),
+        signing_keys: context.settings.signing_keys.clone(),
+        search_path: context.settings.environment.get(std::ffi::OsStr::new("PATH")).cloned(),
+        http: context.http.clone(),
+    };
+    let (place, tool) = if let Some(request) = &spec.tool {
+        // The first to fail ends the other: its future is dropped, and with it its child.
+        tokio::try_join!(place(context, spec, &mut findings.commit), make_ready(context, request, &options))?
+    } else {
+        let place = place(context, spec, &mut findings.commit).await?;
+        let request = choose(context, &place.directory, &options).await?;
+        (place, make_ready(context, &request, &options).await?)
+    };
+    context.log.say(&format!("Using {} ({})", tool.request, tool.path.display()));
+    findings.tool = Some(tool.request.to_string());
+    Ok((place, tool))
+}
+
+async fn place(context: &Context<'_>, spec: &RunSpec, commit: &mut Option<String>) -> Result<Place, Failure> {
+    match &spec.source {
+        Source::Directory(directory) => Ok(Place { directory: directory.clone(), used_tokens: Vec::new() }),
+        Source::Git(git) => {
+            let destination = context.directory.source();
+            let checkout = source::fetch(git, &context.settings.git, &destination, context.log, context.stop)
+                .await
+                .map_err(|error| stopped_or(context, Phase::Source, Failure::new(Phase::Source, &error)))?;
+            context.log.say(&format!("Checked out commit {}", checkout.commit));
+            *commit = Some(checkout.commit);
+            context.directory.adopt(&checkout.directory).map_err(|error| {
+                Failure::because(Phase::Source, crate::error::chain(&error))
+            })?;
+            Ok(Place { directory: checkout.directory, used_tokens: checkout.used_tokens })
+        }
+    }
+}
+
+async fn choose(context: &Context<'_>, directory: &Path, options: &ToolOptions) -> Result<ToolRequest, Failure> {
+    let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
+    let wish = VersionWish {
+        exact: None,
+        required: module.required_versions,
+        version_file: module.version_file,
+        default: context.settings.default_tool_version.clone(),
+    };
+    unless_stopped(context, Phase::Tool, tool::choose(&wish, options)).await
+}
+
+async fn make_ready(
+    context: &Context<'_>,
+    request: &ToolRequest,
+    options: &ToolOptions,
+) -> Result<InstalledTool, Failure> {
+    let progress = |line: &str| context.log.say(line);
+    unless_stopped(context, Phase::Tool, tool::ready(request, options, &progress)).await
+}
+
+/// Waits for `work` of the tool phase, or for the stop.
+async fn unless_stopped<T>(
+    context: &Context<'_>,
+    phase: Phase,
+    work: impl Future<Output = Result<T, tool::ToolError>>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        result = work => result.map_err(|error| Failure::new(phase, &error)),
+        reason = context.stop.requested() => Err(Failure::stopped(phase, reason)),
+    }
+}
+
+/// What failed while the run was being stopped failed because of that.
+fn stopped_or(context: &Context<'_>, phase: Phase, failure: Failure) -> Failure {
+    context.stop.reason().map_or(failure, |reason| Failure::stopped(phase, reason))
+}
+
+fn check_operation(operation: Operation, tool: &ToolRequest) -> Result<(), Failure> {
+    match required_version(operation) {
+        Some(needed) if tool.version < needed => Err(Failure {
+            advice: Some(format!("set the module's version to {needed} or later")),
+            ..Failure::because(Phase::Tool, format!("{tool} has no {operation}: it came with {needed}"))
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn environment(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    place: &Place,
+    inputs: &Inputs,
+) -> Result<Environment, Failure> {
+    use secrecy::ExposeSecret;
+
+    let mut environment = context.settings.child_environment(&place.used_tokens);
+    for (name, value, _) in &inputs.environment {
+        environment.set(name, value.expose_secret());
+    }
+    let own_directory = matches!(spec.source, Source::Git(_));
+    prepare_environment(&mut environment, own_directory);
+    if let Source::Git(git) = &spec.source {
+        let private = context.directory.private();
+        source::share_credentials(git, &context.settings.git, private, &mut environment)
+            .map_err(|error| Failure::new(Phase::Source, &error))?;
+    }
+    Ok(environment)
+}
+
+/// The files that commands are given.
+struct Files {
+    variables: VariableFiles,
+    backend: Option<PathBuf>,
+}
+
+#[expect(clippy::too_many_arguments, reason = "to be made a struct")]
+fn write_files(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    place: &Place,
+    inputs: &Inputs,
+    module: &Module,
+    tool: &InstalledTool,
+    environment: &Environment,
+) -> Result<Files, Failure> {
+    let private = context.directory.private();
+    let mut variables = workspace::write_variable_files(inputs, module, &tool.request.version, private)
+        .map_err(|error| Failure::new(Phase::Variables, &error))?;
+    variables.plan.extend_from_slice(context.var_files);
+    let mut backend = None;
+    if matches!(spec.source, Source::Git(_)) {
+        let failed = |error| Failure::new(Phase::Variables, &error);
+        if let Some(wanted) = &spec.backend {
+            let files =
+                workspace::write_backend(wanted, &tool.request, &place.directory, private).map_err(failed)?;
+            backend = Some(files.config_file);
+        }
+        workspace::write_provider_features(module, environment, &place.directory).map_err(failed)?;
+    }
+    Ok(Files { variables, backend })
+}
+
+async fn operate(
+    engine: &Engine<'_, RunLog>,
+    operation: Operation,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let without_backend = operation == Operation::Validate;
+    engine
+        .init(files.backend.as_deref().filter(|_| !without_backend), without_backend)
+        .await
+        .map_err(|error| engine_failure(Phase::Init, &error))?;
+    match operation {
+        Operation::Plan => {
+            let plan = plan(engine, PlanMode::Normal, files, findings).await?;
+            findings.achievement.counts = Some(plan.summary.counts);
+            findings.achievement.summary = Some(plan.summary.line());
+            findings.achievement.awaits_confirmation = plan.summary.has_changes();
+            findings.plan = Some(plan);
+            Ok(())
+        }
+        Operation::Apply => apply(engine, PlanMode::Normal, files, findings).await,
+        Operation::Destroy => apply(engine, PlanMode::Destroy, files, findings).await,
+        Operation::Refresh => refresh(engine, files, findings).await,
+        Operation::DriftCheck => {
+            let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
+            findings.achievement.counts = Some(crate::engine::Counts::default());
+            findings.achievement.summary = Some(plan.summary.drift_line());
+            findings.plan = Some(plan);
+            Ok(())
+        }
+        Operation::Validate => validate(engine, findings).await,
+        Operation::Test => test(engine, files, findings).await,
+    }
+}
+
+async fn plan(
+    engine: &Engine<'_, RunLog>,
+    mode: PlanMode,
+    files: &Files,
+    _findings: &mut Findings,
+) -> Result<Planned, Failure> {
+    engine.plan(mode, &files.variables.plan).await.map_err(|error| engine_failure(Phase::Plan, &error))
+}
+
+async fn apply(
+    engine: &Engine<'_, RunLog>,
+    mode: PlanMode,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let plan = findings.plan.insert(plan(engine, mode, files, &mut Findings::default()).await?);
+    findings.achievement.summary = Some(plan.summary.line());
+    if let Err(error) = engine.apply(plan, &files.variables.apply).await {
+        let failure = engine_failure(Phase::Apply, &error);
+        match tokio::time::timeout(AFTER_STOP, engine.applied(plan)).await {
+            Ok(Ok(applied)) => {
+                findings.achievement.counts = Some(applied.counts);
+                findings.achievement.resources = Some(applied.resources);
+                findings.achievement.summary =
+                    Some(format!("Applied before it ended: {}. {}", applied.counts, plan.summary.line()));
+            }
+            Ok(Err(error)) => tracing::warn!(error = %crate::error::chain(&error), "what was applied is not known"),
+            Err(_) => tracing::warn!("what was applied is not known: reading the state took too long"),
+        }
+        return Err(failure);
+    }
+    findings.achievement.counts = Some(plan.summary.counts);
+    findings.achievement.resources = Some(plan.summary.resources_after);
+    findings.achievement.summary = Some(format!("Applied: {}.", plan.summary.counts));
+    outputs(engine, findings).await
+}
+
+async fn refresh(engine: &Engine<'_, RunLog>, files: &Files, findings: &mut Findings) -> Result<(), Failure> {
+    let plan =
+        findings.plan.insert(plan(engine, PlanMode::RefreshOnly, files, &mut Findings::default()).await?);
+    findings.achievement.counts = Some(crate::engine::Counts::default());
+    findings.achievement.summary = Some(plan.summary.drift_line());
+    engine
+        .apply(plan, &files.variables.apply)
+        .await
+        .map_err(|error| engine_failure(Phase::Apply, &error))?;
+    outputs(engine, findings).await
+}
+
+async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
+    let outputs = engine.outputs().await.map_err(|error| engine_failure(Phase::Apply, &error))?;
+    findings.outputs = Some(outputs);
+    Ok(())
+}
+
+async fn validate(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
+    let validated = engine.validate().await.map_err(|error| engine_failure(Phase::Validate, &error))?;
+    findings.achievement.summary = Some(validated.summary.clone());
+    if validated.valid { Ok(()) } else { Err(Failure::because(Phase::Validate, validated.summary)) }
+}
+
+async fn test(engine: &Engine<'_, RunLog>, files: &Files, findings: &mut Findings) -> Result<(), Failure> {
+    let tested =
+        engine.test(&files.variables.plan).await.map_err(|error| engine_failure(Phase::Test, &error))?;
+    findings.achievement.tests = tested.counts;
+    findings.junit = tested.junit;
+    let summary = tested.counts.map_or_else(|| "no test results".to_owned(), |counts| counts.to_string());
+    findings.achievement.summary = Some(format!("Tests: {summary}."));
+    if tested.passed { Ok(()) } else { Err(Failure::because(Phase::Test, format!("tests failed: {summary}"))) }
+}
+
+fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
+    match error {
+        EngineError::Stopped { reason, .. } => Failure {
+            advice: crate::error::Advice::advice(error),
+            ..Failure::stopped(phase, reason.clone())
+        },
+        error => Failure { phase, reason: crate::error::chain(error), advice: crate::error::Advice::advice(error), registry: false, stopped: None },
+    }
+}
+#[expect(dead_code, reason = "border")]
+fn unused(_: &Version, _: &SecretString) {}

@@ -1,0 +1,172 @@
+//! Where a run's reports go: to the registry, into a directory, to both, or nowhere.
+
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::outcome::StatusReport;
+use crate::cancel::{Stop, StopReason};
+use crate::registry::{Callback, Callbacks, Client, Patience, RegistryError};
+use crate::report::{Batch, Delivery, LogSink};
+
+/// A report could not be handed over.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReportError {
+    /// The registry did not take it.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The directory did not.
+    #[error("cannot write the report `{}`", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl crate::error::Advice for ReportError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Registry(error) => error.advice(),
+            Self::Write { .. } => Some("check --report-dir (BUTLER_REPORT_DIR)".to_owned()),
+        }
+    }
+}
+
+/// The registry as a place to report to.
+#[derive(Debug)]
+pub(super) struct RegistryReports {
+    client: Arc<Client>,
+    callbacks: OnceLock<Callbacks>,
+    stop: Stop,
+}
+
+impl RegistryReports {
+    pub(super) const fn new(client: Arc<Client>, stop: Stop) -> Self {
+        Self { client, callbacks: OnceLock::new(), stop }
+    }
+
+    /// Uses the callbacks that the configuration names, from now on.
+    pub(super) fn use_callbacks(&self, callbacks: Callbacks) {
+        let _ = self.callbacks.set(callbacks);
+    }
+
+    async fn post(&self, callback: Callback, body: Bytes, patience: Patience) -> Result<(), RegistryError> {
+        if self.stop.run_is_over() {
+            return Err(RegistryError::RunOver);
+        }
+        let callbacks = match self.callbacks.get() {
+            Some(callbacks) => callbacks,
+            None => &self.client.callbacks()?,
+        };
+        let posted = self.client.post(callback, callbacks, body, patience).await;
+        if matches!(posted, Err(RegistryError::RunOver)) {
+            self.stop.request(StopReason::RunOver { status: "409".to_owned() });
+        }
+        posted
+    }
+}
+
+impl LogSink for RegistryReports {
+    async fn send(&self, batch: &Batch) -> Delivery {
+        match self.post(Callback::Logs, batch.body(), Patience::ONCE).await {
+            Ok(()) => Delivery::Delivered,
+            Err(RegistryError::RunOver) => Delivery::RunOver,
+            Err(RegistryError::Refused { status, .. }) if status.as_u16() == 413 => Delivery::TooLarge,
+            Err(error) if error.is_transient() => Delivery::Unreachable { reason: crate::error::chain(&error) },
+            Err(error) => Delivery::Refused { reason: crate::error::chain(&error) },
+        }
+    }
+}
+
+/// All places that a run reports to.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    pub(super) registry: Option<Arc<RegistryReports>>,
+    pub(super) directory: Option<PathBuf>,
+}
+
+impl Reports {
+    /// Says that the run has begun.
+    pub(super) async fn running(&self) -> Result<(), ReportError> {
+        self.status(&StatusReport::running(), Patience::SHORT).await
+    }
+
+    /// Says how the run ended. Nothing may be reported after this.
+    pub(super) async fn finish(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
+        self.status(status, patience).await
+    }
+
+    /// Reports a plan whose secrets are masked: its JSON and its text.
+    pub(super) async fn plan(&self, json: &str, text: &str) -> Result<(), ReportError> {
+        #[derive(Serialize)]
+        struct Plan<'a> {
+            plan_json: &'a serde_json::value::RawValue,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            plan_text: &'a str,
+        }
+        self.write("plan.json", json.as_bytes())?;
+        self.write("plan.txt", text.as_bytes())?;
+        let Some(registry) = &self.registry else { return Ok(()) };
+        let body = serde_json::from_str(json)
+            .and_then(|plan_json| serde_json::to_vec(&Plan { plan_json, plan_text: text }))
+            .expect("JSON that was written by a JSON writer can be read");
+        Ok(registry.post(Callback::Plan, body.into(), Patience::SHORT).await?)
+    }
+
+    /// Reports the outputs, a JSON object, in full.
+    pub(super) async fn outputs(&self, json: &[u8]) -> Result<(), ReportError> {
+        self.write("outputs.json", json)?;
+        let Some(registry) = &self.registry else { return Ok(()) };
+        let body = [br#"{"outputs":"#.as_slice(), json.trim_ascii(), b"}"].concat();
+        Ok(registry.post(Callback::Outputs, body.into(), Patience::SHORT).await?)
+    }
+
+    async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
+        let body = serde_json::to_vec(status).expect("a status has no part that JSON cannot say");
+        self.write("status.json", &body)?;
+        let Some(registry) = &self.registry else { return Ok(()) };
+        Ok(registry.post(Callback::Status, body.into(), patience).await?)
+    }
+
+    fn write(&self, name: &str, content: &[u8]) -> Result<(), ReportError> {
+        let Some(directory) = &self.directory else { return Ok(()) };
+        let path = directory.join(name);
+        replace(&path, content).map_err(|source| ReportError::Write { path, source })
+    }
+}
+
+/// Makes the directory for reports (0700) where it does not exist.
+pub(super) fn prepare_directory(path: &Path) -> Result<(), ReportError> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| ReportError::Write { path: path.to_owned(), source })
+}
+
+/// Writes a file (0600) so that there is never half of one.
+fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let directory = path.parent().expect("a report is a file in a directory");
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(content)?;
+    file.as_file().sync_data()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A new file (0600) for the log.
+pub(super) fn log_file(directory: &Path) -> Result<std::fs::File, ReportError> {
+    let path = directory.join("log.txt");
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(|source| ReportError::Write { path, source })
+}

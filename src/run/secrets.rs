@@ -1,0 +1,117 @@
+//! Tells the redactor what it must not let through.
+
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use crate::secret::Redactor;
+use crate::spec::{Backend, GitCredentials, GitSource, RunSpec, Source};
+
+/// Backend settings that say where the state is, and that everybody may read in a log. All others
+/// count as secret: an unknown setting that is masked costs less than a key that is not.
+const PUBLIC_BACKEND_SETTINGS: [&str; 34] = [
+    "address", "bucket", "config_path", "container_name", "dynamodb_table", "encrypt", "endpoint", "endpoints",
+    "environment", "hostname", "key", "kms_key_id", "lock_address", "lock_method", "name", "namespace", "organization",
+    "path", "prefix", "region", "resource_group_name", "role_arn", "schema_name", "secret_suffix", "session_name",
+    "skip_index_creation", "skip_schema_creation", "skip_table_creation", "storage_account_name", "table_name",
+    "unlock_address", "unlock_method", "workspace_key_prefix", "workspaces",
+];
+
+/// Registers what the run's configuration holds before anything is resolved.
+pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
+    if let Source::Git(source) = &spec.source {
+        register_git(redactor, source);
+    }
+    if let Some(backend) = &spec.backend {
+        register_backend(redactor, backend);
+    }
+    for (_, variable) in spec.variables.iter().filter(|(_, variable)| variable.sensitive) {
+        if let Some(value) = &variable.value {
+            register_json(redactor, value);
+        }
+    }
+    redactor.register(
+        spec.environment.iter().filter(|(_, variable)| variable.sensitive).map(|(_, variable)| &variable.value),
+    );
+}
+
+/// Registers a JSON value: its text, or each text in it where it has an inside.
+pub(super) fn register_json(redactor: &Redactor, json: &SecretString) {
+    match serde_json::from_str(json.expose_secret()) {
+        Ok(value) => {
+            let mut texts = Vec::new();
+            collect(value, &mut texts);
+            redactor.register(&texts);
+        }
+        Err(_) => redactor.register([json]),
+    }
+}
+
+fn collect(value: serde_json::Value, texts: &mut Vec<SecretString>) {
+    match value {
+        serde_json::Value::String(text) => texts.push(SecretString::from(text)),
+        serde_json::Value::Number(number) => texts.push(SecretString::from(number.to_string())),
+        serde_json::Value::Array(values) => values.into_iter().for_each(|value| collect(value, texts)),
+        serde_json::Value::Object(values) => values.into_iter().for_each(|(_, value)| collect(value, texts)),
+        serde_json::Value::Null | serde_json::Value::Bool(_) => {}
+    }
+}
+
+fn register_backend(redactor: &Redactor, backend: &Backend) {
+    for (name, value) in &backend.config {
+        register_login(redactor, value);
+        if !PUBLIC_BACKEND_SETTINGS.contains(&name.as_str()) {
+            register_json(redactor, value);
+        }
+    }
+}
+
+fn register_git(redactor: &Redactor, source: &GitSource) {
+    register_login(redactor, &source.repository);
+    match &source.credentials {
+        GitCredentials::Token { token: secret, .. } | GitCredentials::Password { password: secret, .. } => {
+            redactor.register([secret]);
+        }
+        GitCredentials::SshKey { private_key, passphrase, .. } => {
+            redactor.register([private_key]);
+            redactor.register(passphrase);
+        }
+        GitCredentials::None | GitCredentials::GithubApp => {}
+    }
+}
+
+/// Registers user name and password of a URL, as they stand there and decoded.
+fn register_login(redactor: &Redactor, text: &SecretString) {
+    let plain = serde_json::from_str::<SecretString>(text.expose_secret());
+    let text = plain.as_ref().unwrap_or(text).expose_secret();
+    let Ok(url) = Url::parse(text) else { return };
+    if let Some(password) = url.password() {
+        let decoded = percent_encoding::percent_decode_str(password).decode_utf8_lossy().into_owned();
+        redactor.register(&[SecretString::from(password), SecretString::from(decoded)]);
+    } else if matches!(url.scheme(), "http" | "https") {
+        // A token alone stands where the user name does.
+        redactor.register(&[SecretString::from(url.username())]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backend_logins_are_masked_and_places_are_not() {
+        let redactor = Redactor::new();
+        let json = |text: &str| SecretString::from(format!("\"{text}\""));
+        register_backend(
+            &redactor,
+            &Backend {
+                kind: "pg".to_owned(),
+                config: vec![
+                    ("conn_str".to_owned(), json("postgres://butler:p%40ssw0rd@db/state")),
+                    ("schema_name".to_owned(), json("network")),
+                ],
+            },
+        );
+        let shown = redactor.redact(b"cannot reach postgres://butler:p%40ssw0rd@db/state (p@ssw0rd) schema network");
+        assert_eq!(shown, "cannot reach *** (***) schema network");
+    }
+}

@@ -1,0 +1,158 @@
+//! Where a run comes from: the registry, a file, or the command line.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use super::outcome::{Exit, Failure};
+use super::reports::{RegistryReports, Reports, prepare_directory};
+use super::{Run, watch};
+use crate::cancel::{Stop, StopReason};
+use crate::error::{Advice, chain};
+use crate::event::Phase;
+use crate::registry::{Address, Client, Patience, RegistryError, RunStatus, parse_config};
+use crate::secret::Redactor;
+use crate::settings::{RunSource, Settings};
+use crate::spec::{Operation, RunSpec, Source, ToolRequest};
+
+/// Gets the run and carries it out.
+pub(super) async fn start(settings: &Settings, http: reqwest::Client, stop: &Stop) -> Exit {
+    if let Some(directory) = &settings.report_dir
+        && let Err(error) = prepare_directory(directory)
+    {
+        tracing::error!(error = %chain(&error), "{}", error.advice().unwrap_or_default());
+        return Exit::Usage;
+    }
+    let reports = Reports { registry: None, directory: settings.report_dir.clone(), redactor: Arc::new(Redactor::new()) };
+    match &settings.source {
+        RunSource::Registry { endpoint, run_id, token } => {
+            let address = Address::new(endpoint.clone(), run_id.clone());
+            reports.redactor.register([token]);
+            let client = Arc::new(Client::new(http.clone(), address, token.clone()));
+            from_registry(settings, http, stop, client, reports).await
+        }
+        RunSource::File { config } => {
+            let spec = match read_config(config) {
+                Ok(spec) => spec,
+                Err(error) => {
+                    tracing::error!("{error:#}; check --config (BUTLER_CONFIG)");
+                    return Exit::Usage;
+                }
+            };
+            run(settings, http, stop, reports, Ok(spec)).carry_out().await
+        }
+        RunSource::Local { module_dir, operation, tool, var_files } => {
+            let spec = local(module_dir, *operation, tool.clone());
+            let mut run = run(settings, http, stop, reports, Ok(spec));
+            run.var_files.clone_from(var_files);
+            run.carry_out().await
+        }
+    }
+}
+
+async fn from_registry(
+    settings: &Settings,
+    http: reqwest::Client,
+    stop: &Stop,
+    client: Arc<Client>,
+    mut reports: Reports,
+) -> Exit {
+    let status = tokio::select! {
+        status = client.status(Patience::LONG) => status,
+        // Whose run it is and how it stands is not known yet, so nothing may be reported.
+        StopReason::Signal(signal) = signal(stop) => return Exit::Signal(signal),
+    };
+    match status {
+        Ok(RunStatus::Open(status)) => tracing::info!(status, "the run is open"),
+        Ok(RunStatus::Over(status)) => {
+            tracing::warn!("the registry has ended the run ({status}); nothing to do");
+            return Exit::Cancelled;
+        }
+        Ok(RunStatus::Reported(status)) => {
+            tracing::error!("the run has a result already ({status}); start a new run instead");
+            return Exit::Registry;
+        }
+        Err(RegistryError::RunOver) => return Exit::Cancelled,
+        Err(error) => {
+            tracing::error!("{}", lines(&error));
+            return Exit::Registry;
+        }
+    }
+    let config = tokio::select! {
+        config = client.config() => config,
+        reason = stop.requested() => {
+            let registry = Arc::new(RegistryReports::new(client, stop.clone()));
+            reports.registry = Some(registry);
+            let failure = Failure::stopped(Phase::Config, reason);
+            return run(settings, http, stop, reports, Err(failure)).carry_out().await;
+        }
+    };
+    let registry = Arc::new(RegistryReports::new(client.clone(), stop.clone()));
+    reports.registry = Some(registry.clone());
+    let (spec, warnings) = match config {
+        Ok(config) => {
+            registry.use_callbacks(config.callbacks);
+            (Ok(config.spec), config.warnings)
+        }
+        Err(RegistryError::RunOver) => return Exit::Cancelled,
+        Err(error) => {
+            let refused = !matches!(error, RegistryError::Config(_));
+            (Err(Failure { registry: refused, ..Failure::new(Phase::Config, &error) }), Vec::new())
+        }
+    };
+    let mut run = run(settings, http, stop, reports, spec);
+    run.warnings = warnings;
+    run.watch = Some(watch::cancellation(client, stop, settings.cancel_interval));
+    run.carry_out().await
+}
+
+/// A run without anything that only some origins have.
+fn run<'settings>(
+    settings: &'settings Settings,
+    http: reqwest::Client,
+    stop: &Stop,
+    reports: Reports,
+    spec: Result<RunSpec, Failure>,
+) -> Run<'settings> {
+    let redactor = reports.redactor.clone();
+    Run {
+        settings,
+        http,
+        stop: stop.clone(),
+        redactor,
+        reports,
+        spec,
+        warnings: Vec::new(),
+        var_files: Vec::new(),
+        watch: None,
+    }
+}
+
+async fn signal(stop: &Stop) -> StopReason {
+    stop.requested().await
+}
+
+fn read_config(path: &Path) -> anyhow::Result<RunSpec> {
+    let json = Zeroizing::new(fs_err::read(path)?);
+    Ok(parse_config(&json)?.spec)
+}
+
+fn local(module_dir: &Path, operation: Operation, tool: Option<ToolRequest>) -> RunSpec {
+    RunSpec {
+        operation,
+        tool,
+        source: Source::Directory(module_dir.to_owned()),
+        variables: Vec::new(),
+        upstream_outputs: Vec::new(),
+        environment: Vec::new(),
+        backend: None,
+    }
+}
+
+fn lines(error: &(impl Advice + 'static)) -> String {
+    match error.advice() {
+        Some(advice) => format!("{}; {advice}", chain(error)),
+        None => chain(error),
+    }
+}

@@ -1,0 +1,64 @@
+//! Watches for what ends a run early: signals, and the registry's word.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+
+use crate::cancel::{Stop, StopReason};
+use crate::registry::{Client, Patience, RegistryError, RunStatus};
+
+/// A watching task that ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Watch(JoinHandle<()>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Asks the run to stop at SIGINT, SIGTERM or SIGHUP, and to hurry at the second of them.
+pub(super) fn signals(stop: &Stop) -> std::io::Result<Watch> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let stop = stop.clone();
+    Ok(Watch(tokio::spawn(async move {
+        loop {
+            let signal = tokio::select! {
+                Some(()) = interrupt.recv() => Signal::SIGINT,
+                Some(()) = terminate.recv() => Signal::SIGTERM,
+                Some(()) = hangup.recv() => Signal::SIGHUP,
+                else => return,
+            };
+            tracing::warn!(%signal, "signal received");
+            stop.request(StopReason::Signal(signal));
+        }
+    })))
+}
+
+/// Asks the registry every `interval` whether the run still goes on.
+pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration) -> Watch {
+    let stop = stop.clone();
+    Watch(tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(interval).await;
+            match client.status(Patience::ONCE).await {
+                Ok(RunStatus::Over(status)) => {
+                    stop.request(StopReason::RunOver { status });
+                    return;
+                }
+                Err(RegistryError::RunOver) => {
+                    stop.request(StopReason::RunOver { status: "409".to_owned() });
+                    return;
+                }
+                Ok(_) => {}
+                // It is asked again soon; a registry that stays away shows when something is sent.
+                Err(error) => tracing::debug!(error = %crate::error::chain(&error), "status not known"),
+            }
+        }
+    }))
+}
