@@ -7,4 +7,5 @@ mod redactor;
 mod wipe;
 
 pub use redactor::Redactor;
+pub(crate) use wipe::wipe_file;
 pub use wipe::{PrivateDirectory, WipeError};
