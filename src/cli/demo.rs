@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::flags::{Flags, Selection};
-use super::{block_on, exit, logging, refuse, together};
+use super::{block_on, complain, exit, logging, refuse, terminal, together};
 use crate::settings::{Arguments, Environment, Logging, Section, Setting};
 
 /// Show plan, apply and destroy of a small module, with a registry on this machine
@@ -22,12 +22,19 @@ impl Selection for DemoFlags {
 }
 
 impl Demo {
-    pub(super) fn run(self, log: Arguments, environment: Environment) -> u8 {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let arguments = together(log, self.flags.into_arguments());
-        match Logging::resolve(&arguments, &environment) {
-            Ok(logging) => logging::start(&logging, &environment),
+        match Logging::resolve(&arguments, environment) {
+            Ok(logging) => logging::start(&logging, environment),
             Err(error) => return refuse(&error),
         }
-        block_on(crate::run::demo(arguments, environment)).unwrap_or(exit::FAILED)
+        match block_on(crate::run::demo(arguments, environment, std::io::stdout(), terminal)) {
+            Some(Ok(exit)) => exit.code(),
+            Some(Err(error)) => {
+                complain(&format!("{error:#}"), None);
+                exit::FAILED
+            }
+            None => exit::FAILED,
+        }
     }
 }

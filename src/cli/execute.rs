@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::flags::{Flags, Selection};
-use super::{block_on, exit, logging, refuse, together};
+use super::{block_on, exit, logging, refuse, terminal, together};
 use crate::settings::{Arguments, Environment, Section, Setting, Settings};
 
 /// Carry out a run: from a registry, from a file, or on a directory of your own
@@ -34,6 +34,6 @@ impl Execute {
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        block_on(crate::run::execute(settings)).unwrap_or(exit::FAILED)
+        block_on(crate::run::execute(settings, terminal())).map_or(exit::FAILED, |exit| exit.code())
     }
 }

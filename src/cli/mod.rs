@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::{Advice, chain};
+use crate::run::Terminal;
 use crate::settings::{Arguments, Environment, SettingsError};
 
 /// The exit codes of the runner itself; a signal's is 128 and its number.
@@ -78,7 +79,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: Environment) -> u
     let log = log.into_arguments();
     match command {
         Command::Execute(execute) => execute.run(log, &environment),
-        Command::Demo(demo) => demo.run(log, environment),
+        Command::Demo(demo) => demo.run(log, &environment),
         Command::Tool(tool) => tool.run(log, &environment),
         Command::Internal(internal) => internal.run(),
     }
@@ -99,6 +100,11 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
             None
         }
     }
+}
+
+/// Where the output of children is shown: where the runner's own is.
+fn terminal() -> Terminal {
+    Terminal { stdout: Box::new(std::io::stdout()), stderr: Box::new(std::io::stderr()) }
 }
 
 /// Says what is wrong with a setting; returns the exit code for it.

@@ -1,8 +1,11 @@
 //! Moves a pipe's bytes on: framed into lines for the sink, as they are into a file or memory.
+//!
+//! A pipe is read until its end whatever becomes of its bytes: Terraform dies of a closed pipe.
 
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::Sink;
@@ -17,6 +20,9 @@ const LONGEST_LINE: usize = 1024 * 1024;
 /// How long the beginning of a line waits for its end before it is shown.
 const PARTIAL_WAIT: Duration = Duration::from_secs(1);
 
+/// What the second and each later part of a line that was too long begins with.
+const CONTINUED: &[u8] = "[line continued] … ".as_bytes();
+
 /// Where a pipe's bytes go.
 pub(super) struct Pumped<'sink, S> {
     pub(super) sink: Option<&'sink S>,
@@ -26,66 +32,301 @@ pub(super) struct Pumped<'sink, S> {
 
 /// Reads `pipe` until its end. Returns what was to be kept in memory: at most one chunk more than
 /// the limit, so that the caller sees that it was exceeded; what comes after is read and dropped.
+///
+/// # Errors
+/// When the pipe cannot be read or, at its end, when the file could not be written.
 pub(super) async fn pump<S: Sink>(
     mut pipe: impl AsyncRead + Unpin,
     stream: Stream,
     mut target: Pumped<'_, S>,
 ) -> std::io::Result<Zeroizing<Vec<u8>>> {
-    let mut pending: Vec<u8> = Vec::with_capacity(CHUNK);
+    let mut framer = target.sink.map(|sink| Framer::new(sink, stream, LONGEST_LINE));
     let mut kept = Zeroizing::new(Vec::new());
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = Zeroizing::new(vec![0; CHUNK]);
+    let mut written = Ok(());
     loop {
-        let read = match tokio::time::timeout(PARTIAL_WAIT, pipe.read(&mut chunk)).await {
-            Ok(read) => read?,
-            Err(_) => {
-                if let (Some(sink), false) = (target.sink, pending.is_empty()) {
-                    let taken = sink.partial(stream, &pending);
-                    pending.drain(..taken);
+        let read = match framer.as_ref().and_then(Framer::due) {
+            None => pipe.read(&mut chunk).await?,
+            Some(due) => match tokio::time::timeout_at(due, pipe.read(&mut chunk)).await {
+                Ok(read) => read?,
+                Err(_) => {
+                    framer.iter_mut().for_each(Framer::show_partial);
+                    continue;
                 }
-                continue;
-            }
+            },
         };
         if read == 0 {
             break;
         }
         let bytes = &chunk[..read];
-        if let Some(file) = &mut target.file {
-            file.write_all(bytes).await?;
+        if let (Some(file), Ok(())) = (&mut target.file, &written) {
+            written = file.write_all(bytes).await;
         }
         if let Some(limit) = target.memory
             && kept.len() <= limit
         {
-            kept.extend_from_slice(bytes);
+            keep(&mut kept, bytes);
         }
-        if let Some(sink) = target.sink {
-            frame(sink, stream, &mut pending, bytes);
+        if let Some(framer) = &mut framer {
+            framer.push(bytes);
         }
     }
-    if let (Some(sink), false) = (target.sink, pending.is_empty()) {
-        sink.line(stream, &pending);
+    if let Some(framer) = framer {
+        framer.finish();
     }
-    if let Some(file) = &mut target.file {
-        file.flush().await?;
+    if let (Some(file), Ok(())) = (&mut target.file, &written) {
+        written = file.flush().await;
     }
-    Ok(kept)
+    written.map(|()| kept)
 }
 
-/// Hands on every line that `bytes` completes; what is left of them stays in `pending`.
-fn frame(sink: &impl Sink, stream: Stream, pending: &mut Vec<u8>, mut bytes: &[u8]) {
-    while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-        let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
-        if pending.is_empty() {
-            sink.line(stream, line);
-        } else {
-            pending.extend_from_slice(line);
-            sink.line(stream, pending);
-            pending.clear();
-        }
-        bytes = rest;
+/// Adds `bytes`, without leaving a copy behind where the vector has to move.
+fn keep(kept: &mut Zeroizing<Vec<u8>>, bytes: &[u8]) {
+    let needed = kept.len() + bytes.len();
+    if needed > kept.capacity() {
+        let mut larger = Zeroizing::new(Vec::with_capacity(needed.max(2 * kept.capacity())));
+        larger.extend_from_slice(kept);
+        *kept = larger;
     }
-    pending.extend_from_slice(bytes);
-    while pending.len() > LONGEST_LINE {
-        let taken = sink.partial(stream, &pending[..LONGEST_LINE]);
-        pending.drain(..taken.max(1));
+    kept.extend_from_slice(bytes);
+}
+
+/// Cuts a stream of bytes into lines.
+///
+/// A line that is longer than `longest` is handed on in parts, the later ones marked. The beginning
+/// of a line that has waited is handed on as it is, and what follows it as if it were a line of its
+/// own: that is how a prompt reads best.
+struct Framer<'sink, S> {
+    sink: &'sink S,
+    stream: Stream,
+    longest: usize,
+    /// The line whose end has not come yet, as far as it was not handed on.
+    pending: Zeroizing<Vec<u8>>,
+    /// Whether its beginning was handed on because it had waited.
+    begun: bool,
+    /// When it is to be shown without its end.
+    due: Option<Instant>,
+}
+
+impl<'sink, S: Sink> Framer<'sink, S> {
+    fn new(sink: &'sink S, stream: Stream, longest: usize) -> Self {
+        Self { sink, stream, longest, pending: Zeroizing::default(), begun: false, due: None }
+    }
+
+    /// When [`Framer::show_partial`] is to be called, unless something else comes before.
+    fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Hands on every line that `bytes` completes.
+    fn push(&mut self, bytes: &[u8]) {
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', bytes) {
+            self.end_line(&bytes[start..end]);
+            start = end + 1;
+        }
+        self.pending.extend_from_slice(&bytes[start..]);
+        self.split();
+        if self.pending.is_empty() {
+            self.due = None;
+        } else {
+            self.due.get_or_insert_with(|| Instant::now() + PARTIAL_WAIT);
+        }
+    }
+
+    /// Hands on what there is of a line. What the sink does not want yet waits for more to come.
+    fn show_partial(&mut self) {
+        let taken = self.sink.partial(self.stream, &self.pending).min(self.pending.len());
+        self.pending.drain(..taken);
+        self.begun |= taken > 0;
+        self.due = None;
+    }
+
+    /// Hands on the last line, which has no newline.
+    fn finish(mut self) {
+        if !self.pending.is_empty() {
+            self.end_line(b"");
+        }
+    }
+
+    fn end_line(&mut self, rest: &[u8]) {
+        // A line without a detour, unless it is too long.
+        let whole = self.pending.is_empty() && rest.len() <= self.longest;
+        if !whole {
+            self.pending.extend_from_slice(rest);
+            self.split();
+        }
+        let line = if whole { rest } else { &self.pending };
+        // The newline behind a prompt that was shown already is no line.
+        if !(self.begun && matches!(line, b"" | b"\r")) {
+            self.sink.line(self.stream, line);
+        }
+        self.pending.clear();
+        self.pending.shrink_to(2 * CHUNK);
+        self.begun = false;
+        self.due = None;
+    }
+
+    /// Hands on parts of what is pending until it is no longer than a line may be.
+    fn split(&mut self) {
+        while self.pending.len() > self.longest {
+            let part = &self.pending[..self.longest];
+            let mut taken = self.sink.partial(self.stream, part).min(part.len());
+            // Each part must make room for more than the mark, whatever the sink wants.
+            if taken <= CONTINUED.len() {
+                self.sink.line(self.stream, &part[taken..]);
+                taken = part.len();
+            }
+            self.pending.splice(..taken, CONTINUED.iter().copied());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Takes what it is told to of partial lines, and remembers everything.
+    struct Lines {
+        lines: RefCell<Vec<String>>,
+        take: fn(&[u8]) -> usize,
+    }
+
+    impl Lines {
+        fn new(take: fn(&[u8]) -> usize) -> Self {
+            Self { lines: RefCell::default(), take }
+        }
+
+        fn lines(&self) -> Vec<String> {
+            self.lines.borrow().clone()
+        }
+    }
+
+    impl Sink for Lines {
+        fn line(&self, _: Stream, line: &[u8]) {
+            self.lines.borrow_mut().push(String::from_utf8_lossy(line).into_owned());
+        }
+
+        fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
+            let taken = (self.take)(pending);
+            if taken > 0 {
+                self.line(stream, &pending[..taken]);
+            }
+            taken
+        }
+    }
+
+    fn target(sink: &Lines) -> Pumped<'_, Lines> {
+        Pumped { sink: Some(sink), file: None, memory: None }
+    }
+
+    #[test]
+    fn any_bytes_in_any_chunks_make_the_same_lines() {
+        let mut random = fastrand::Rng::with_seed(11);
+        for _ in 0..2000 {
+            let bytes: Vec<u8> =
+                (0..random.usize(..200)).map(|_| *random.choice(b"ab\n\r").unwrap()).collect();
+            let lines = Lines::new(<[u8]>::len);
+            let mut framer = Framer::new(&lines, Stream::Stdout, 1000);
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let (chunk, more) = rest.split_at(random.usize(1..=rest.len()));
+                framer.push(chunk);
+                rest = more;
+            }
+            framer.finish();
+            let mut expected: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
+            expected.pop_if(|last| last.is_empty());
+            assert_eq!(lines.lines().len(), expected.len());
+            assert!(lines.lines().iter().zip(expected).all(|(one, other)| one.as_bytes() == other));
+        }
+    }
+
+    #[test]
+    fn no_byte_is_lost_or_doubled_where_lines_are_cut() {
+        let mut random = fastrand::Rng::with_seed(12);
+        let takes: [fn(&[u8]) -> usize; 3] =
+            [<[u8]>::len, |pending| pending.len().saturating_sub(7), |_| 0];
+        for round in 0..2000 {
+            let bytes: Vec<u8> = (0..random.usize(..1000))
+                .map(|_| *random.choice(b"abcdefghijkl\n").unwrap())
+                .collect();
+            let lines = Lines::new(takes[round % takes.len()]);
+            let mut framer = Framer::new(&lines, Stream::Stdout, 50);
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let (chunk, more) = rest.split_at(random.usize(1..=rest.len().min(100)));
+                framer.push(chunk);
+                if random.bool() && framer.due().is_some() {
+                    framer.show_partial();
+                }
+                rest = more;
+            }
+            framer.finish();
+            let joined =
+                lines.lines().concat().replace(std::str::from_utf8(CONTINUED).unwrap(), "");
+            let expected: Vec<u8> = bytes.into_iter().filter(|byte| *byte != b'\n').collect();
+            assert_eq!(joined.as_bytes(), expected);
+            assert!(lines.lines().iter().all(|line| line.len() <= 50));
+        }
+    }
+
+    #[tokio::test]
+    async fn line_of_a_mebibyte_stays_whole_and_a_longer_one_is_split_visibly() {
+        let mark = std::str::from_utf8(CONTINUED).unwrap();
+        let lines = Lines::new(<[u8]>::len);
+        let whole = "x".repeat(LONGEST_LINE);
+        let text = format!("{whole}\n{whole}yy\nend");
+        pump(text.as_bytes(), Stream::Stdout, target(&lines)).await.unwrap();
+        let shown = lines.lines();
+        assert!(shown[..2].iter().all(|line| *line == whole));
+        assert_eq!(shown[2..], [format!("{mark}yy"), "end".to_owned()]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn prompt_is_shown_when_it_has_waited_even_where_bytes_trickle_in() {
+        let lines = Lines::new(|pending| pending.len() - usize::from(pending.ends_with(b"?")));
+        let (pipe, mut child) = tokio::io::duplex(1000);
+        let (pumped, ()) = tokio::join!(pump(pipe, Stream::Stdout, target(&lines)), async {
+            child.write_all(b"first\nEnter").await.unwrap();
+            tokio::time::sleep(PARTIAL_WAIT * 3 / 4).await;
+            child.write_all(b" a value: ").await.unwrap();
+            assert_eq!(lines.lines(), ["first"]);
+            tokio::time::sleep(PARTIAL_WAIT / 2).await;
+            assert_eq!(lines.lines(), ["first", "Enter a value: "]);
+            child.write_all(b"\nsure?").await.unwrap();
+            tokio::time::sleep(PARTIAL_WAIT * 2).await;
+            assert_eq!(lines.lines(), ["first", "Enter a value: ", "sure"]);
+            child.write_all(b" yes\n\n").await.unwrap();
+            drop(child);
+        });
+        pumped.unwrap();
+        assert_eq!(lines.lines()[2..], ["sure", "? yes", ""]);
+    }
+
+    #[tokio::test]
+    async fn pipe_is_drained_where_the_file_cannot_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        // It is open for reading only, so every write fails.
+        let file = Some(tokio::fs::File::open(&path).await.unwrap());
+        let lines = Lines::new(<[u8]>::len);
+        let text = "line\n".repeat(100_000);
+        let target = Pumped { sink: Some(&lines), file, memory: None };
+        pump(text.as_bytes(), Stream::Stdout, target).await.unwrap_err();
+        assert_eq!(lines.lines().len(), 100_000);
+    }
+
+    #[tokio::test]
+    async fn memory_keeps_the_bytes_up_to_a_chunk_beyond_its_limit() {
+        let text = "0123456789".repeat(50_000);
+        let target = |limit| Pumped { sink: None::<&Lines>, file: None, memory: Some(limit) };
+        let kept = pump(text.as_bytes(), Stream::Stdout, target(text.len())).await.unwrap();
+        assert_eq!(*kept, text.as_bytes());
+        let kept = pump(text.as_bytes(), Stream::Stdout, target(100_000)).await.unwrap();
+        assert!(kept.len() > 100_000 && kept.len() <= 100_000 + CHUNK);
     }
 }

@@ -8,7 +8,7 @@ mod client;
 mod retry;
 mod wire;
 
-pub use address::{Address, AddressError, Callback, Callbacks, RunId};
+pub use address::{Address, AddressError, Callback, Callbacks};
 pub use client::{Client, Config, RegistryError, RunStatus};
 pub use retry::Patience;
 pub use wire::{ConfigError, Parsed, parse_config};

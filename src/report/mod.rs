@@ -1,7 +1,16 @@
 //! Tells the world how a run goes: log stream, plan, outputs and status.
 
+mod batch;
+mod block;
+mod overflow;
 mod run_log;
 mod spool;
+mod terminal;
+mod upload;
 
+pub use batch::Batch;
+pub use block::Entry;
 pub use run_log::RunLog;
 pub use spool::{Receiver, Sender, channel};
+pub use terminal::show;
+pub use upload::{Delivery, LogSink, Pace, UploadEnd, UploadReport, upload};

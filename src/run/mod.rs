@@ -5,6 +5,7 @@
 //! Whatever happens in between, a panic included, ends in exactly one final status, unless the
 //! registry itself has ended the run: then nothing more is sent.
 
+mod demo;
 mod outcome;
 mod phases;
 mod reports;
@@ -14,19 +15,19 @@ mod teardown;
 mod watch;
 mod workspace;
 
+use std::io::Write;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 
+pub use demo::demo;
 pub use outcome::Exit;
 
 use crate::cancel::Stop;
 use crate::event::Phase;
 use crate::http;
 use crate::process::Grace;
-use crate::secret::Redactor;
 use crate::settings::Settings;
 use crate::spec::RunSpec;
 use outcome::Failure;
@@ -39,8 +40,23 @@ use workspace::RunDirectory;
 /// less would lose state for impatience.
 const URGENT_GRACE: Duration = Duration::from_secs(5);
 
+/// Where the output of children is shown.
+pub struct Terminal {
+    /// Their standard output.
+    pub stdout: Box<dyn Write + Send>,
+    /// Their standard error.
+    pub stderr: Box<dyn Write + Send>,
+}
+
+impl Default for Terminal {
+    /// Shows nothing.
+    fn default() -> Self {
+        Self { stdout: Box::new(std::io::sink()), stderr: Box::new(std::io::sink()) }
+    }
+}
+
 /// Carries out the run that `settings` describe.
-pub async fn execute(settings: Settings) -> Exit {
+pub async fn execute(settings: Settings, terminal: Terminal) -> Exit {
     let stop = Stop::new();
     let signals = match watch::signals(&stop) {
         Ok(signals) => signals,
@@ -50,7 +66,7 @@ pub async fn execute(settings: Settings) -> Exit {
         }
     };
     let exit = match http::client(settings.ca_bundle.as_deref()) {
-        Ok(http) => sources::start(&settings, http, &stop).await,
+        Ok(http) => sources::start(&settings, http, &stop, terminal).await,
         Err(error) => {
             tracing::error!(error = %crate::error::chain(&error), "check --ca-bundle (BUTLER_CA_BUNDLE)");
             Exit::Usage
@@ -65,7 +81,6 @@ struct Run<'settings> {
     settings: &'settings Settings,
     http: reqwest::Client,
     stop: Stop,
-    redactor: Arc<Redactor>,
     reports: Reports,
     /// The run, or why there is none.
     spec: Result<RunSpec, Failure>,
@@ -73,22 +88,25 @@ struct Run<'settings> {
     warnings: Vec<String>,
     /// Variable files of the user's own.
     var_files: Vec<std::path::PathBuf>,
+    terminal: Terminal,
     /// Asks the registry whether the run goes on; none without a registry.
     watch: Option<watch::Watch>,
 }
 
 impl Run<'_> {
     /// Carries it out and reports how it ended.
-    async fn carry_out(self) -> Exit {
+    async fn carry_out(mut self) -> Exit {
         let directory = RunDirectory::create(&self.settings.work_dir);
-        let logs = teardown::Logs::open(self.settings, &self.reports, &self.redactor, directory.as_ref().ok());
+        let terminal = std::mem::take(&mut self.terminal);
+        let logs =
+            teardown::Logs::open(self.settings, &self.reports, terminal, directory.as_ref().ok());
         for warning in &self.warnings {
             tracing::warn!("{warning}");
             logs.log.say(&format!("Warning: {warning}"));
         }
         let mut findings = Findings::default();
         let begun = self.begin().await;
-        let logs = logs.start(self.settings, &self.reports);
+        let logs = logs.start(self.settings);
         let (directory, failure) = match (directory, begun) {
             (Ok(directory), Ok(spec)) => {
                 let context = Context {
@@ -110,12 +128,18 @@ impl Run<'_> {
             (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),
             (Err(error), _) => {
                 let failure = Failure::because(Phase::Config, crate::error::chain(&error));
-                (None, Some(Failure { advice: Some("check --work-dir (BUTLER_WORK_DIR)".to_owned()), ..failure }))
+                (
+                    None,
+                    Some(Failure {
+                        advice: Some("check --work-dir (BUTLER_WORK_DIR)".to_owned()),
+                        ..failure
+                    }),
+                )
             }
         };
-        let Self { settings, stop, redactor, reports, spec, watch, .. } = self;
+        let Self { settings, stop, reports, spec, watch, .. } = self;
         drop(watch);
-        let teardown = Teardown { settings, stop, redactor, reports, directory, spec: spec.ok() };
+        let teardown = Teardown { settings, stop, reports, directory, spec: spec.ok() };
         teardown.finish(logs, findings, failure).await
     }
 

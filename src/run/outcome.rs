@@ -37,7 +37,11 @@ impl Exit {
             Self::Cancelled => 3,
             Self::Registry => 4,
             // Signals are numbered from 1 to 31.
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "signals are small and positive")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "signals are small and positive"
+            )]
             Self::Signal(signal) => 128 + signal as i32 as u8,
         }
     }
@@ -89,7 +93,10 @@ impl Failure {
 
     /// The end of a run that was asked to stop while it was in `phase`.
     pub(super) fn stopped(phase: Phase, reason: StopReason) -> Self {
-        Self { stopped: Some(reason.clone()), ..Self::because(phase, format!("stopped because {reason}")) }
+        Self {
+            stopped: Some(reason.clone()),
+            ..Self::because(phase, format!("stopped because {reason}"))
+        }
     }
 
     /// The failure in one or two lines.
@@ -117,7 +124,9 @@ impl Outcome {
         match &self.failure {
             None => Exit::Success,
             Some(Failure { stopped: Some(StopReason::RunOver { .. }), .. }) => Exit::Cancelled,
-            Some(Failure { stopped: Some(StopReason::Signal(signal)), .. }) => Exit::Signal(*signal),
+            Some(Failure { stopped: Some(StopReason::Signal(signal)), .. }) => {
+                Exit::Signal(*signal)
+            }
             Some(Failure { registry: true, .. }) => Exit::Registry,
             Some(_) => Exit::Failed,
         }
@@ -135,7 +144,9 @@ impl Outcome {
         let summary = match (&self.failure, &self.achievement.summary) {
             (None, summary) => summary.clone(),
             (Some(failure), None) => Some(failure.lines().join("\n")),
-            (Some(failure), Some(summary)) => Some(format!("{}\n{summary}", failure.lines().join("\n"))),
+            (Some(failure), Some(summary)) => {
+                Some(format!("{}\n{summary}", failure.lines().join("\n")))
+            }
         };
         StatusReport {
             status,
@@ -230,7 +241,10 @@ mod tests {
             (Some(Failure::stopped(Phase::Apply, signal)), 143, "cancelled"),
         ] {
             let outcome = outcome(failure);
-            assert_eq!((outcome.exit().code(), outcome.report(PlanStatus::Succeeded).status), (code, status));
+            assert_eq!(
+                (outcome.exit().code(), outcome.report(PlanStatus::Succeeded).status),
+                (code, status)
+            );
         }
         assert_eq!(Exit::Usage.code(), 2);
         assert_eq!(Exit::Signal(Signal::SIGINT).code(), 130);

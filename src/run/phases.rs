@@ -10,7 +10,9 @@ use super::outcome::{Achievement, Failure};
 use super::secrets::{register_json, register_spec};
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
-use crate::engine::{Engine, EngineError, PlanMode, Planned, prepare_environment, required_version};
+use crate::engine::{
+    Engine, EngineError, PlanMode, Planned, prepare_environment, required_version,
+};
 use crate::event::Phase;
 use crate::process::{Environment, Grace};
 use crate::report::RunLog;
@@ -52,13 +54,18 @@ struct Place {
 }
 
 /// Carries out `spec`. What was found until a failure is in `findings`.
-pub(super) async fn perform(context: &Context<'_>, spec: &RunSpec, findings: &mut Findings) -> Result<(), Failure> {
+pub(super) async fn perform(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
     register_spec(context.log.redactor(), spec);
     let inputs = resolve_inputs(context, spec)?;
     let (place, tool) = prepare(context, spec, findings).await?;
     check_operation(spec.operation, &tool.request)?;
 
-    let module = Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
+    let module =
+        Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     register_declared(context, &inputs, &module);
     let environment = environment(context, spec, &place, &inputs)?;
     let files = write_files(context, spec, &place, &inputs, &module, &tool, &environment)?;
@@ -81,12 +88,15 @@ fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failu
         directory: context.settings.secrets_dir.clone(),
         values: context.settings.sensitive_values,
     };
-    let inputs = workspace::resolve(spec, &sources).map_err(|error| Failure::new(Phase::Variables, &error))?;
+    let inputs = workspace::resolve(spec, &sources)
+        .map_err(|error| Failure::new(Phase::Variables, &error))?;
     let redactor = context.log.redactor();
     for (_, value, _) in inputs.variables.iter().filter(|(.., sensitive)| *sensitive) {
         register_json(redactor, value);
     }
-    redactor.register(inputs.environment.iter().filter(|(.., sensitive)| *sensitive).map(|(_, value, _)| value));
+    redactor.register(
+        inputs.environment.iter().filter(|(.., sensitive)| *sensitive).map(|(_, value, _)| value),
+    );
     for message in &inputs.messages {
         context.log.say(message);
     }
@@ -117,7 +127,10 @@ async fn prepare(
     };
     let (place, tool) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
-        tokio::try_join!(place(context, spec, &mut findings.commit), make_ready(context, request, &options))?
+        tokio::try_join!(
+            place(context, spec, &mut findings.commit),
+            make_ready(context, request, &options)
+        )?
     } else {
         let place = place(context, spec, &mut findings.commit).await?;
         let request = choose(context, &place.directory, &options).await?;
@@ -128,25 +141,39 @@ async fn prepare(
     Ok((place, tool))
 }
 
-async fn place(context: &Context<'_>, spec: &RunSpec, commit: &mut Option<String>) -> Result<Place, Failure> {
+async fn place(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    commit: &mut Option<String>,
+) -> Result<Place, Failure> {
     match &spec.source {
-        Source::Directory(directory) => Ok(Place { directory: directory.clone(), used_tokens: Vec::new() }),
+        Source::Directory(directory) => {
+            Ok(Place { directory: directory.clone(), used_tokens: Vec::new() })
+        }
         Source::Git(git) => {
             let destination = context.directory.source();
-            let checkout = source::fetch(git, &context.settings.git, &destination, context.log, context.stop)
-                .await
-                .map_err(|error| stopped_or(context, Phase::Source, Failure::new(Phase::Source, &error)))?;
+            let checkout =
+                source::fetch(git, &context.settings.git, &destination, context.log, context.stop)
+                    .await
+                    .map_err(|error| {
+                        stopped_or(context, Phase::Source, Failure::new(Phase::Source, &error))
+                    })?;
             context.log.say(&format!("Checked out commit {}", checkout.commit));
             *commit = Some(checkout.commit);
-            context.directory.adopt(&checkout.directory).map_err(|error| {
-                Failure::because(Phase::Source, crate::error::chain(&error))
-            })?;
+            context
+                .directory
+                .adopt(&checkout.directory)
+                .map_err(|error| Failure::because(Phase::Source, crate::error::chain(&error)))?;
             Ok(Place { directory: checkout.directory, used_tokens: checkout.used_tokens })
         }
     }
 }
 
-async fn choose(context: &Context<'_>, directory: &Path, options: &ToolOptions) -> Result<ToolRequest, Failure> {
+async fn choose(
+    context: &Context<'_>,
+    directory: &Path,
+    options: &ToolOptions,
+) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     let wish = VersionWish {
         exact: None,
@@ -187,7 +214,10 @@ fn check_operation(operation: Operation, tool: &ToolRequest) -> Result<(), Failu
     match required_version(operation) {
         Some(needed) if tool.version < needed => Err(Failure {
             advice: Some(format!("set the module's version to {needed} or later")),
-            ..Failure::because(Phase::Tool, format!("{tool} has no {operation}: it came with {needed}"))
+            ..Failure::because(
+                Phase::Tool,
+                format!("{tool} has no {operation}: it came with {needed}"),
+            )
         }),
         _ => Ok(()),
     }
@@ -232,18 +262,20 @@ fn write_files(
     environment: &Environment,
 ) -> Result<Files, Failure> {
     let private = context.directory.private();
-    let mut variables = workspace::write_variable_files(inputs, module, &tool.request.version, private)
-        .map_err(|error| Failure::new(Phase::Variables, &error))?;
+    let mut variables =
+        workspace::write_variable_files(inputs, module, &tool.request.version, private)
+            .map_err(|error| Failure::new(Phase::Variables, &error))?;
     variables.plan.extend_from_slice(context.var_files);
     let mut backend = None;
     if matches!(spec.source, Source::Git(_)) {
         let failed = |error| Failure::new(Phase::Variables, &error);
         if let Some(wanted) = &spec.backend {
-            let files =
-                workspace::write_backend(wanted, &tool.request, &place.directory, private).map_err(failed)?;
+            let files = workspace::write_backend(wanted, &tool.request, &place.directory, private)
+                .map_err(failed)?;
             backend = Some(files.config_file);
         }
-        workspace::write_provider_features(module, environment, &place.directory).map_err(failed)?;
+        workspace::write_provider_features(module, environment, &place.directory)
+            .map_err(failed)?;
     }
     Ok(Files { variables, backend })
 }
@@ -289,7 +321,10 @@ async fn plan(
     files: &Files,
     _findings: &mut Findings,
 ) -> Result<Planned, Failure> {
-    engine.plan(mode, &files.variables.plan).await.map_err(|error| engine_failure(Phase::Plan, &error))
+    engine
+        .plan(mode, &files.variables.plan)
+        .await
+        .map_err(|error| engine_failure(Phase::Plan, &error))
 }
 
 async fn apply(
@@ -306,11 +341,18 @@ async fn apply(
             Ok(Ok(applied)) => {
                 findings.achievement.counts = Some(applied.counts);
                 findings.achievement.resources = Some(applied.resources);
-                findings.achievement.summary =
-                    Some(format!("Applied before it ended: {}. {}", applied.counts, plan.summary.line()));
+                findings.achievement.summary = Some(format!(
+                    "Applied before it ended: {}. {}",
+                    applied.counts,
+                    plan.summary.line()
+                ));
             }
-            Ok(Err(error)) => tracing::warn!(error = %crate::error::chain(&error), "what was applied is not known"),
-            Err(_) => tracing::warn!("what was applied is not known: reading the state took too long"),
+            Ok(Err(error)) => {
+                tracing::warn!(error = %crate::error::chain(&error), "what was applied is not known")
+            }
+            Err(_) => {
+                tracing::warn!("what was applied is not known: reading the state took too long")
+            }
         }
         return Err(failure);
     }
@@ -320,9 +362,14 @@ async fn apply(
     outputs(engine, findings).await
 }
 
-async fn refresh(engine: &Engine<'_, RunLog>, files: &Files, findings: &mut Findings) -> Result<(), Failure> {
-    let plan =
-        findings.plan.insert(plan(engine, PlanMode::RefreshOnly, files, &mut Findings::default()).await?);
+async fn refresh(
+    engine: &Engine<'_, RunLog>,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let plan = findings
+        .plan
+        .insert(plan(engine, PlanMode::RefreshOnly, files, &mut Findings::default()).await?);
     findings.achievement.counts = Some(crate::engine::Counts::default());
     findings.achievement.summary = Some(plan.summary.drift_line());
     engine
@@ -339,19 +386,31 @@ async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result
 }
 
 async fn validate(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
-    let validated = engine.validate().await.map_err(|error| engine_failure(Phase::Validate, &error))?;
+    let validated =
+        engine.validate().await.map_err(|error| engine_failure(Phase::Validate, &error))?;
     findings.achievement.summary = Some(validated.summary.clone());
     if validated.valid { Ok(()) } else { Err(Failure::because(Phase::Validate, validated.summary)) }
 }
 
-async fn test(engine: &Engine<'_, RunLog>, files: &Files, findings: &mut Findings) -> Result<(), Failure> {
-    let tested =
-        engine.test(&files.variables.plan).await.map_err(|error| engine_failure(Phase::Test, &error))?;
+async fn test(
+    engine: &Engine<'_, RunLog>,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let tested = engine
+        .test(&files.variables.plan)
+        .await
+        .map_err(|error| engine_failure(Phase::Test, &error))?;
     findings.achievement.tests = tested.counts;
     findings.junit = tested.junit;
-    let summary = tested.counts.map_or_else(|| "no test results".to_owned(), |counts| counts.to_string());
+    let summary =
+        tested.counts.map_or_else(|| "no test results".to_owned(), |counts| counts.to_string());
     findings.achievement.summary = Some(format!("Tests: {summary}."));
-    if tested.passed { Ok(()) } else { Err(Failure::because(Phase::Test, format!("tests failed: {summary}"))) }
+    if tested.passed {
+        Ok(())
+    } else {
+        Err(Failure::because(Phase::Test, format!("tests failed: {summary}")))
+    }
 }
 
 fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
@@ -360,7 +419,13 @@ fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
             advice: crate::error::Advice::advice(error),
             ..Failure::stopped(phase, reason.clone())
         },
-        error => Failure { phase, reason: crate::error::chain(error), advice: crate::error::Advice::advice(error), registry: false, stopped: None },
+        error => Failure {
+            phase,
+            reason: crate::error::chain(error),
+            advice: crate::error::Advice::advice(error),
+            registry: false,
+            stopped: None,
+        },
     }
 }
 #[expect(dead_code, reason = "border")]

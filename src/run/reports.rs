@@ -12,6 +12,7 @@ use super::outcome::StatusReport;
 use crate::cancel::{Stop, StopReason};
 use crate::registry::{Callback, Callbacks, Client, Patience, RegistryError};
 use crate::report::{Batch, Delivery, LogSink};
+use crate::secret::{Redactor, redact_json};
 
 /// A report could not be handed over.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +56,12 @@ impl RegistryReports {
         let _ = self.callbacks.set(callbacks);
     }
 
-    async fn post(&self, callback: Callback, body: Bytes, patience: Patience) -> Result<(), RegistryError> {
+    async fn post(
+        &self,
+        callback: Callback,
+        body: Bytes,
+        patience: Patience,
+    ) -> Result<(), RegistryError> {
         if self.stop.run_is_over() {
             return Err(RegistryError::RunOver);
         }
@@ -76,8 +82,12 @@ impl LogSink for RegistryReports {
         match self.post(Callback::Logs, batch.body(), Patience::ONCE).await {
             Ok(()) => Delivery::Delivered,
             Err(RegistryError::RunOver) => Delivery::RunOver,
-            Err(RegistryError::Refused { status, .. }) if status.as_u16() == 413 => Delivery::TooLarge,
-            Err(error) if error.is_transient() => Delivery::Unreachable { reason: crate::error::chain(&error) },
+            Err(RegistryError::Refused { status, .. }) if status.as_u16() == 413 => {
+                Delivery::TooLarge
+            }
+            Err(error) if error.is_transient() => {
+                Delivery::Unreachable { reason: crate::error::chain(&error) }
+            }
             Err(error) => Delivery::Refused { reason: crate::error::chain(&error) },
         }
     }
@@ -88,6 +98,7 @@ impl LogSink for RegistryReports {
 pub(super) struct Reports {
     pub(super) registry: Option<Arc<RegistryReports>>,
     pub(super) directory: Option<PathBuf>,
+    pub(super) redactor: Arc<Redactor>,
 }
 
 impl Reports {
@@ -97,7 +108,11 @@ impl Reports {
     }
 
     /// Says how the run ended. Nothing may be reported after this.
-    pub(super) async fn finish(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
+    pub(super) async fn finish(
+        &self,
+        status: &StatusReport,
+        patience: Patience,
+    ) -> Result<(), ReportError> {
         self.status(status, patience).await
     }
 
@@ -127,8 +142,11 @@ impl Reports {
     }
 
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
-        let body = serde_json::to_vec(status).expect("a status has no part that JSON cannot say");
-        self.write("status.json", &body)?;
+        let body =
+            serde_json::to_string(status).expect("a status has no part that JSON cannot say");
+        // Reasons quote what failed, and that may be a URL with a password in it.
+        let body = redact_json(&self.redactor, &body);
+        self.write("status.json", body.as_bytes())?;
         let Some(registry) = &self.registry else { return Ok(()) };
         Ok(registry.post(Callback::Status, body.into(), patience).await?)
     }

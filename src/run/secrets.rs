@@ -9,11 +9,40 @@ use crate::spec::{Backend, GitCredentials, GitSource, RunSpec, Source};
 /// Backend settings that say where the state is, and that everybody may read in a log. All others
 /// count as secret: an unknown setting that is masked costs less than a key that is not.
 const PUBLIC_BACKEND_SETTINGS: [&str; 34] = [
-    "address", "bucket", "config_path", "container_name", "dynamodb_table", "encrypt", "endpoint", "endpoints",
-    "environment", "hostname", "key", "kms_key_id", "lock_address", "lock_method", "name", "namespace", "organization",
-    "path", "prefix", "region", "resource_group_name", "role_arn", "schema_name", "secret_suffix", "session_name",
-    "skip_index_creation", "skip_schema_creation", "skip_table_creation", "storage_account_name", "table_name",
-    "unlock_address", "unlock_method", "workspace_key_prefix", "workspaces",
+    "address",
+    "bucket",
+    "config_path",
+    "container_name",
+    "dynamodb_table",
+    "encrypt",
+    "endpoint",
+    "endpoints",
+    "environment",
+    "hostname",
+    "key",
+    "kms_key_id",
+    "lock_address",
+    "lock_method",
+    "name",
+    "namespace",
+    "organization",
+    "path",
+    "prefix",
+    "region",
+    "resource_group_name",
+    "role_arn",
+    "schema_name",
+    "secret_suffix",
+    "session_name",
+    "skip_index_creation",
+    "skip_schema_creation",
+    "skip_table_creation",
+    "storage_account_name",
+    "table_name",
+    "unlock_address",
+    "unlock_method",
+    "workspace_key_prefix",
+    "workspaces",
 ];
 
 /// Registers what the run's configuration holds before anything is resolved.
@@ -30,7 +59,10 @@ pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
         }
     }
     redactor.register(
-        spec.environment.iter().filter(|(_, variable)| variable.sensitive).map(|(_, variable)| &variable.value),
+        spec.environment
+            .iter()
+            .filter(|(_, variable)| variable.sensitive)
+            .map(|(_, variable)| &variable.value),
     );
 }
 
@@ -50,8 +82,12 @@ fn collect(value: serde_json::Value, texts: &mut Vec<SecretString>) {
     match value {
         serde_json::Value::String(text) => texts.push(SecretString::from(text)),
         serde_json::Value::Number(number) => texts.push(SecretString::from(number.to_string())),
-        serde_json::Value::Array(values) => values.into_iter().for_each(|value| collect(value, texts)),
-        serde_json::Value::Object(values) => values.into_iter().for_each(|(_, value)| collect(value, texts)),
+        serde_json::Value::Array(values) => {
+            values.into_iter().for_each(|value| collect(value, texts))
+        }
+        serde_json::Value::Object(values) => {
+            values.into_iter().for_each(|(_, value)| collect(value, texts))
+        }
         serde_json::Value::Null | serde_json::Value::Bool(_) => {}
     }
 }
@@ -68,7 +104,8 @@ fn register_backend(redactor: &Redactor, backend: &Backend) {
 fn register_git(redactor: &Redactor, source: &GitSource) {
     register_login(redactor, &source.repository);
     match &source.credentials {
-        GitCredentials::Token { token: secret, .. } | GitCredentials::Password { password: secret, .. } => {
+        GitCredentials::Token { token: secret, .. }
+        | GitCredentials::Password { password: secret, .. } => {
             redactor.register([secret]);
         }
         GitCredentials::SshKey { private_key, passphrase, .. } => {
@@ -85,7 +122,8 @@ fn register_login(redactor: &Redactor, text: &SecretString) {
     let text = plain.as_ref().unwrap_or(text).expose_secret();
     let Ok(url) = Url::parse(text) else { return };
     if let Some(password) = url.password() {
-        let decoded = percent_encoding::percent_decode_str(password).decode_utf8_lossy().into_owned();
+        let decoded =
+            percent_encoding::percent_decode_str(password).decode_utf8_lossy().into_owned();
         redactor.register(&[SecretString::from(password), SecretString::from(decoded)]);
     } else if matches!(url.scheme(), "http" | "https") {
         // A token alone stands where the user name does.
@@ -111,7 +149,9 @@ mod tests {
                 ],
             },
         );
-        let shown = redactor.redact(b"cannot reach postgres://butler:p%40ssw0rd@db/state (p@ssw0rd) schema network");
+        let shown = redactor.redact(
+            b"cannot reach postgres://butler:p%40ssw0rd@db/state (p@ssw0rd) schema network",
+        );
         assert_eq!(shown, "cannot reach *** (***) schema network");
     }
 }

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::outcome::{Exit, Failure};
 use super::reports::{RegistryReports, Reports, prepare_directory};
-use super::{Run, watch};
+use super::{Run, Terminal, watch};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
@@ -17,20 +17,29 @@ use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 
 /// Gets the run and carries it out.
-pub(super) async fn start(settings: &Settings, http: reqwest::Client, stop: &Stop) -> Exit {
+pub(super) async fn start(
+    settings: &Settings,
+    http: reqwest::Client,
+    stop: &Stop,
+    terminal: Terminal,
+) -> Exit {
     if let Some(directory) = &settings.report_dir
         && let Err(error) = prepare_directory(directory)
     {
         tracing::error!(error = %chain(&error), "{}", error.advice().unwrap_or_default());
         return Exit::Usage;
     }
-    let reports = Reports { registry: None, directory: settings.report_dir.clone(), redactor: Arc::new(Redactor::new()) };
+    let reports = Reports {
+        registry: None,
+        directory: settings.report_dir.clone(),
+        redactor: Arc::new(Redactor::new()),
+    };
     match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
             reports.redactor.register([token]);
             let client = Arc::new(Client::new(http.clone(), address, token.clone()));
-            from_registry(settings, http, stop, client, reports).await
+            from_registry(settings, http, stop, client, reports, terminal).await
         }
         RunSource::File { config } => {
             let spec = match read_config(config) {
@@ -40,11 +49,11 @@ pub(super) async fn start(settings: &Settings, http: reqwest::Client, stop: &Sto
                     return Exit::Usage;
                 }
             };
-            run(settings, http, stop, reports, Ok(spec)).carry_out().await
+            run(settings, http, stop, reports, terminal, Ok(spec)).carry_out().await
         }
         RunSource::Local { module_dir, operation, tool, var_files } => {
             let spec = local(module_dir, *operation, tool.clone());
-            let mut run = run(settings, http, stop, reports, Ok(spec));
+            let mut run = run(settings, http, stop, reports, terminal, Ok(spec));
             run.var_files.clone_from(var_files);
             run.carry_out().await
         }
@@ -57,6 +66,7 @@ async fn from_registry(
     stop: &Stop,
     client: Arc<Client>,
     mut reports: Reports,
+    terminal: Terminal,
 ) -> Exit {
     let status = tokio::select! {
         status = client.status(Patience::LONG) => status,
@@ -85,7 +95,7 @@ async fn from_registry(
             let registry = Arc::new(RegistryReports::new(client, stop.clone()));
             reports.registry = Some(registry);
             let failure = Failure::stopped(Phase::Config, reason);
-            return run(settings, http, stop, reports, Err(failure)).carry_out().await;
+            return run(settings, http, stop, reports, terminal, Err(failure)).carry_out().await;
         }
     };
     let registry = Arc::new(RegistryReports::new(client.clone(), stop.clone()));
@@ -101,7 +111,7 @@ async fn from_registry(
             (Err(Failure { registry: refused, ..Failure::new(Phase::Config, &error) }), Vec::new())
         }
     };
-    let mut run = run(settings, http, stop, reports, spec);
+    let mut run = run(settings, http, stop, reports, terminal, spec);
     run.warnings = warnings;
     run.watch = Some(watch::cancellation(client, stop, settings.cancel_interval));
     run.carry_out().await
@@ -113,15 +123,15 @@ fn run<'settings>(
     http: reqwest::Client,
     stop: &Stop,
     reports: Reports,
+    terminal: Terminal,
     spec: Result<RunSpec, Failure>,
 ) -> Run<'settings> {
-    let redactor = reports.redactor.clone();
     Run {
         settings,
         http,
         stop: stop.clone(),
-        redactor,
         reports,
+        terminal,
         spec,
         warnings: Vec::new(),
         var_files: Vec::new(),

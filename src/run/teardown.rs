@@ -3,13 +3,13 @@
 //! Children are reaped and their pipes read before this begins. Then: reason to the log → log
 //! closed → uploader and readers joined → plan → outputs → files wiped → final status.
 
-use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::zeroize::Zeroize;
 use tokio::task::JoinHandle;
 
+use super::Terminal;
 use super::outcome::{Exit, Failure, Outcome};
 use super::phases::Findings;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
@@ -18,16 +18,18 @@ use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::{Patience, RegistryError};
-use crate::report::{Pace, Receiver, RunLog, UploadEnd, UploadReport, channel, upload};
-use crate::secret::{Redactor, redact_json};
+use crate::report::{
+    Pace, Receiver, RunLog, Sender, UploadEnd, UploadReport, channel, show, upload,
+};
+use crate::secret::redact_json;
 use crate::settings::Settings;
 use crate::spec::RunSpec;
 
 /// How long the last log lines may take after the end of the run.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
 
-/// The same when a signal has ended the run: the platform that sent it kills soon.
-const LOG_DEADLINE_STOPPED: Duration = Duration::from_secs(5);
+/// How long a terminal or pipe that nobody reads may hold up the end.
+const TERMINAL_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How much of the log each reader keeps in memory; what is more waits on the disk.
 const MEMORY: usize = 2 * 1024 * 1024;
@@ -37,5 +39,237 @@ pub(super) struct Logs {
     pub(super) log: RunLog,
     upload: Option<(Arc<RegistryReports>, Receiver)>,
     uploader: Option<JoinHandle<UploadReport>>,
-    readers: Vec<JoinHandle<()>>,
+    readers: Vec<JoinHandle<bool>>,
+}
+
+impl Logs {
+    /// Opens the log with all its readers. Lines wait in `directory` where memory does not do.
+    pub(super) fn open(
+        settings: &Settings,
+        reports: &Reports,
+        terminal: Terminal,
+        directory: Option<&RunDirectory>,
+    ) -> Self {
+        // Without a directory the run ends at once, and what it says fits into memory.
+        let directory =
+            directory.map_or(settings.work_dir.as_path(), |directory| directory.private().path());
+        let mut senders = Vec::new();
+        let (sender, receiver) = spool(directory, "terminal");
+        senders.push(sender.children_only());
+        let mut readers =
+            vec![tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, TERMINAL_DEADLINE))];
+        if let Some(reports) = &reports.directory {
+            match log_file(reports).and_then(|file| {
+                Ok((
+                    file.try_clone()
+                        .map_err(|source| ReportError::Write { path: reports.clone(), source })?,
+                    file,
+                ))
+            }) {
+                Ok((stdout, stderr)) => {
+                    let (sender, receiver) = spool(directory, "file");
+                    senders.push(sender);
+                    readers.push(tokio::spawn(show(receiver, stdout, stderr, TERMINAL_DEADLINE)));
+                }
+                Err(error) => tracing::warn!(error = %chain(&error), "no log file"),
+            }
+        }
+        let upload = reports.registry.as_ref().map(|registry| {
+            let (sender, receiver) = spool(directory, "registry");
+            senders.push(sender);
+            (registry.clone(), receiver)
+        });
+        Self {
+            log: RunLog::new(reports.redactor.clone(), senders),
+            upload,
+            uploader: None,
+            readers,
+        }
+    }
+
+    /// Begins to send lines to the registry. The run must have been reported as running before.
+    pub(super) fn start(mut self, settings: &Settings) -> Self {
+        let pace = Pace { interval: settings.log_interval, deadline_after_close: LOG_DEADLINE };
+        self.uploader = self.upload.take().map(|(registry, receiver)| {
+            tokio::spawn(async move { upload(receiver, registry.as_ref(), pace).await })
+        });
+        self
+    }
+
+    /// Ends the log and waits until its readers have it all, or their deadlines are over. Says
+    /// what the registry did not get.
+    async fn close(self) -> Option<String> {
+        self.log.close();
+        for reader in self.readers {
+            // A reader that panicked has lost its lines; the run has not.
+            if !reader.await.unwrap_or(false) {
+                tracing::warn!("the output was not shown to its end");
+            }
+        }
+        match self.uploader?.await {
+            Ok(
+                UploadReport { end: UploadEnd::RunOver, .. }
+                | UploadReport { undelivered: None, .. },
+            ) => None,
+            Ok(UploadReport { undelivered: Some(lines), .. }) => Some(format!(
+                "log lines {} to {} did not reach the registry",
+                lines.start(),
+                lines.end()
+            )),
+            Err(error) => Some(format!("the log uploader failed (a bug): {error}")),
+        }
+    }
+}
+
+fn spool(directory: &Path, name: &str) -> (Sender, Receiver) {
+    channel(MEMORY, directory.join(format!("log-{name}.spool")))
+}
+
+/// What is left of a run when its work is done.
+pub(super) struct Teardown<'run> {
+    pub(super) settings: &'run Settings,
+    pub(super) stop: Stop,
+    pub(super) reports: Reports,
+    pub(super) directory: Option<RunDirectory>,
+    pub(super) spec: Option<RunSpec>,
+}
+
+impl Teardown<'_> {
+    /// Reports how the run ended, after everything else was reported and wiped.
+    pub(super) async fn finish(
+        self,
+        logs: Logs,
+        findings: Findings,
+        failure: Option<Failure>,
+    ) -> Exit {
+        let failure = self.settle(failure);
+        let mut outcome = Outcome {
+            achievement: findings.achievement.clone(),
+            failure,
+            commit: findings.commit.clone(),
+            tool: findings.tool.clone(),
+        };
+        outcome.say(&logs.log, &self.reports);
+        let undelivered = logs.close().await;
+        self.note(&mut outcome, undelivered);
+        self.report_findings(&findings, &mut outcome).await;
+
+        let Self { settings, stop, reports, directory, spec } = self;
+        // Variables, credentials and outputs are zeroed where they lie.
+        drop((spec, findings));
+        if let Some(Err(error)) = directory.map(RunDirectory::wipe) {
+            let text = format!("secrets may be left on the disk: {}", chain(&error));
+            tracing::error!("{text}");
+            outcome.remark(&text);
+        }
+        let over = stop.run_is_over();
+        let mut exit = outcome.exit();
+        if over && matches!(exit, Exit::Success | Exit::Failed | Exit::Registry) {
+            exit = Exit::Cancelled;
+        }
+        if !over {
+            match reports.finish(&outcome.report(settings.plan_status), Patience::LONG).await {
+                Ok(()) => {}
+                Err(ReportError::Registry(RegistryError::RunOver)) => exit = Exit::Cancelled,
+                Err(error) => {
+                    tracing::error!(
+                        advice = error.advice(),
+                        "the final status was not delivered: {}",
+                        chain(&error)
+                    );
+                    exit = Exit::Registry;
+                }
+            }
+        }
+        exit
+    }
+
+    /// What the registry ended failed because of that.
+    fn settle(&self, failure: Option<Failure>) -> Option<Failure> {
+        match (failure, self.stop.reason()) {
+            (Some(failure), Some(reason @ StopReason::RunOver { .. }))
+                if failure.stopped.is_none() =>
+            {
+                Some(Failure::stopped(failure.phase, reason))
+            }
+            (failure, _) => failure,
+        }
+    }
+
+    fn note(&self, outcome: &mut Outcome, undelivered: Option<String>) {
+        if let Some(text) = undelivered
+            && !self.stop.run_is_over()
+        {
+            tracing::error!("{text}");
+            outcome.remark(&text);
+        }
+    }
+
+    async fn report_findings(&self, findings: &Findings, outcome: &mut Outcome) {
+        if self.stop.run_is_over() {
+            return;
+        }
+        if let Some(plan) = &findings.plan
+            && let Err(text) = self.report_plan(plan).await
+        {
+            tracing::error!("{text}");
+            outcome.remark(&text);
+        }
+        if let Some(outputs) = &findings.outputs
+            && let Err(error) = self.reports.outputs(outputs).await
+        {
+            // Modules downstream would go on with the outputs of an older run.
+            let failure = Failure { registry: true, ..Failure::new(Phase::Report, &error) };
+            tracing::error!("the outputs were not delivered: {}", failure.reason);
+            outcome.failure.get_or_insert(failure);
+        }
+        if let (Some(junit), Some(directory)) = (&findings.junit, &self.reports.directory)
+            && let Err(error) = std::fs::copy(junit, directory.join("junit.xml"))
+        {
+            tracing::warn!(%error, "no JUnit file in the report directory");
+        }
+    }
+
+    async fn report_plan(&self, plan: &crate::engine::Planned) -> Result<(), String> {
+        let failed = |error: &dyn std::fmt::Display| format!("the plan was not delivered: {error}");
+        let json = zeroize::Zeroizing::new(
+            fs_err::read_to_string(&plan.json).map_err(|error| failed(&error))?,
+        );
+        let text =
+            zeroize::Zeroizing::new(fs_err::read(&plan.text).map_err(|error| failed(&error))?);
+        let redactor = &self.reports.redactor;
+        let json = redact_json(redactor, &json);
+        match self.reports.plan(json.trim_end(), &redactor.redact(&text)).await {
+            Ok(()) | Err(ReportError::Registry(RegistryError::RunOver)) => Ok(()),
+            Err(error) => Err(failed(&chain(&error))),
+        }
+    }
+}
+
+impl Outcome {
+    /// The last lines of the log: how the run ended, where people look for it.
+    fn say(&self, log: &RunLog, reports: &Reports) {
+        let lines = match &self.failure {
+            Some(failure) => failure.lines(),
+            None => self.achievement.summary.iter().cloned().collect(),
+        };
+        for line in lines {
+            log.say(&line);
+            let line = reports.redactor.redact(line.as_bytes());
+            if self.failure.is_some() {
+                tracing::error!("{line}")
+            } else {
+                tracing::info!("{line}")
+            }
+        }
+    }
+
+    /// Adds a line to the summary, because the log is closed already.
+    fn remark(&mut self, text: &str) {
+        let summary = self.achievement.summary.get_or_insert_default();
+        if !summary.is_empty() {
+            summary.push('\n');
+        }
+        summary.push_str(text);
+    }
 }

@@ -57,7 +57,9 @@ pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration)
                 }
                 Ok(_) => {}
                 // It is asked again soon; a registry that stays away shows when something is sent.
-                Err(error) => tracing::debug!(error = %crate::error::chain(&error), "status not known"),
+                Err(error) => {
+                    tracing::debug!(error = %crate::error::chain(&error), "status not known")
+                }
             }
         }
     }))

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::secret::{PrivateDirectory, WipeError, overwrite_file};
+use crate::secret::{PrivateDirectory, WipeError, wipe_file};
 
 /// How directories of runs are called in the work directory.
 const PREFIX: &str = "butler-runner-";
@@ -48,7 +48,9 @@ impl RunDirectory {
         };
         // A repository that brings its own would decide where secrets are written.
         match std::fs::symlink_metadata(&link) {
-            Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(&link).map_err(failed("remove"))?,
+            Ok(metadata) if metadata.is_dir() => {
+                std::fs::remove_dir_all(&link).map_err(failed("remove"))?
+            }
             Ok(_) => std::fs::remove_file(&link).map_err(failed("remove"))?,
             Err(_) => {}
         }
@@ -68,13 +70,12 @@ impl RunDirectory {
     fn overwrite_states(&self) -> Result<(), WipeError> {
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut result = Ok(());
-        for entry in module.iter().filter_map(|module| std::fs::read_dir(module).ok()).flatten().flatten() {
+        for entry in
+            module.iter().filter_map(|module| std::fs::read_dir(module).ok()).flatten().flatten()
+        {
             let is_state = entry.file_name().to_string_lossy().contains(".tfstate");
             if is_state && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                let path = entry.path();
-                let wiped =
-                    overwrite_file(&path).map_err(|source| WipeError { act: "overwrite", path, source });
-                result = result.and(wiped);
+                result = result.and(wipe_file(&entry.path()));
             }
         }
         result

@@ -60,7 +60,8 @@ mod tests {
     fn secrets_are_masked_in_strings_and_json_stays_json() {
         let redactor = Redactor::new();
         redactor.register(&[SecretString::from("hun\"ter22"), SecretString::from("12345")]);
-        let json = r#"{"a":"x hun\"ter22 y", "n": 12345.0, "k\\":["\u0068un\"ter22",null,"12345"]}"#;
+        let json =
+            r#"{"a":"x hun\"ter22 y", "n": 12345.0, "k\\":["\u0068un\"ter22",null,"12345"]}"#;
         let masked = redact_json(&redactor, json);
         assert_eq!(masked, r#"{"a":"x *** y", "n": 12345.0, "k\\":["***",null,"***"]}"#);
         serde_json::from_str::<serde_json::Value>(&masked).unwrap();

@@ -9,4 +9,5 @@ mod wipe;
 
 pub use json::redact_json;
 pub use redactor::Redactor;
-pub use wipe::{PrivateDirectory, WipeError, overwrite_file};
+pub(crate) use wipe::wipe_file;
+pub use wipe::{PrivateDirectory, WipeError};

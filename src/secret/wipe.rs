@@ -114,6 +114,23 @@ impl Drop for PrivateDirectory {
     }
 }
 
+/// Overwrites and removes a file; one that is gone already is no error.
+///
+/// # Errors
+/// When it cannot be overwritten (it is removed all the same) or removed.
+pub(crate) fn wipe_file(path: &Path) -> Result<(), WipeError> {
+    let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    let overwritten = match overwrite_file(path) {
+        Err(error) if !missing(&error) => Err(WipeError::new("overwrite", path, error)),
+        _ => Ok(()),
+    };
+    let removed = match std::fs::remove_file(path) {
+        Err(error) if !missing(&error) => Err(WipeError::new("remove", path, error)),
+        _ => Ok(()),
+    };
+    overwritten.and(removed)
+}
+
 fn wipe_tree(root: &Path, public: &[&'static str]) -> Result<(), WipeError> {
     let overwritten = overwrite_tree(root, public);
     let removed = match std::fs::remove_dir_all(root) {
@@ -158,7 +175,7 @@ fn overwrite_tree(root: &Path, public: &[&'static str]) -> Result<(), WipeError>
 ///
 /// # Errors
 /// When the file cannot be opened, written or synced.
-pub fn overwrite_file(path: &Path) -> std::io::Result<()> {
+fn overwrite_file(path: &Path) -> std::io::Result<()> {
     static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     let metadata = std::fs::symlink_metadata(path)?;
     if metadata.nlink() > 1 || metadata.len() == 0 {

@@ -31,6 +31,13 @@ impl Environment {
         Self { variables, temporary, executable }
     }
 
+    /// The same environment with one variable more.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.into(), value.into());
+        self
+    }
+
     /// The value of a variable. An empty one counts as unset, because CI systems set what they do
     /// not know to nothing.
     #[must_use]

@@ -1,0 +1,221 @@
+//! Shows what children print on the runner's own output, as they print it.
+//!
+//! Writing is a thread's affair: a terminal that is stopped or a pipe that nobody reads makes that
+//! thread wait, while lines wait in the queue and children go on. An output that fails is given up
+//! and the other one is not.
+
+use std::io::{ErrorKind, Write};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::spool::Receiver;
+use crate::event::Stream;
+
+/// How much is handed to the thread at once.
+const PIECE: usize = 64 * 1024;
+
+/// Lines of one stream, each with its newline.
+struct Piece {
+    stream: Stream,
+    text: Vec<u8>,
+}
+
+/// Writes standard output's lines to `stdout` and the others to `stderr`, flushed whenever nothing
+/// more is there, until the log has ended and all of it was written, or `deadline_after_close` is
+/// over.
+///
+/// Returns whether all of it was written. What is left when the deadline is over stays with the
+/// thread, which ends with the process.
+pub async fn show(
+    mut receiver: Receiver,
+    stdout: impl Write + Send + 'static,
+    stderr: impl Write + Send + 'static,
+    deadline_after_close: Duration,
+) -> bool {
+    // One piece waits beside the one that is written; the rest waits in the queue.
+    let (pieces, mut waiting) = mpsc::channel::<Piece>(1);
+    let (done, written) = oneshot::channel();
+    let writer = std::thread::Builder::new().name("terminal".to_owned()).spawn(move || {
+        let mut outputs = [Output::new(stdout), Output::new(stderr)];
+        while let Some(piece) = waiting.blocking_recv() {
+            match piece.stream {
+                Stream::Stdout => outputs[0].write(&piece.text),
+                Stream::Stderr => outputs[1].write(&piece.text),
+            }
+        }
+        // Nobody waits for it after the deadline.
+        let _ = done.send(());
+    });
+    if let Err(error) = writer {
+        tracing::warn!(%error, "cannot show the output: no thread for it");
+        return false;
+    }
+    let closed = receiver.closed();
+    let overdue = async {
+        closed.await;
+        tokio::time::sleep(deadline_after_close).await;
+    };
+    let all = async move {
+        while receiver.ready(1, 1).await {
+            if let Some(piece) = next_piece(&mut receiver)
+                && pieces.send(piece).await.is_err()
+            {
+                break;
+            }
+        }
+        drop(pieces);
+        written.await.is_ok()
+    };
+    tokio::select! {
+        all = all => all,
+        () = overdue => false,
+    }
+}
+
+/// The lines of one stream that wait, up to the size of a piece.
+fn next_piece(receiver: &mut Receiver) -> Option<Piece> {
+    let mut piece: Option<Piece> = None;
+    receiver.take_while(|entry| {
+        let piece = piece.get_or_insert_with(|| Piece { stream: entry.stream, text: Vec::new() });
+        let fits = piece.stream == entry.stream && piece.text.len() < PIECE;
+        if fits {
+            piece.text.extend_from_slice(entry.content.as_bytes());
+            piece.text.push(b'\n');
+        }
+        fits
+    });
+    piece
+}
+
+/// An output, until it fails.
+struct Output<W>(Option<W>);
+
+impl Output<Box<dyn Write>> {
+    fn new(output: impl Write + 'static) -> Self {
+        Self(Some(Box::new(output)))
+    }
+
+    fn write(&mut self, text: &[u8]) {
+        let Some(output) = &mut self.0 else { return };
+        if let Err(error) = output.write_all(text).and_then(|()| output.flush()) {
+            self.0 = None;
+            // Whoever read it has gone, and that is their right.
+            if error.kind() != ErrorKind::BrokenPipe {
+                tracing::warn!(%error, "the output cannot be shown any more");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver as Gate, Sender as Opener, channel as gate};
+    use std::sync::{Arc, Mutex};
+
+    use super::super::RunLog;
+    use super::super::spool::channel;
+    use super::*;
+    use crate::process::Sink;
+    use crate::secret::Redactor;
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    #[derive(Clone, Default)]
+    struct Screen(Arc<Mutex<Vec<u8>>>);
+
+    impl Screen {
+        fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Write for Screen {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(text)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Waits in each `write` until it is allowed, and says that it does.
+    struct Stalled(Opener<()>, Gate<()>);
+
+    impl Write for Stalled {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            let _ = self.0.send(());
+            let _ = self.1.recv();
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Gone;
+
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn log(memory: usize) -> (RunLog, Receiver, tempfile::TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let (sender, receiver) = channel(memory, directory.path().join("overflow"));
+        let log = RunLog::new(Arc::new(Redactor::new()), vec![sender.children_only()]);
+        (log, receiver, directory)
+    }
+
+    #[tokio::test]
+    async fn each_stream_has_its_output_and_what_the_runner_says_has_none() {
+        let (log, receiver, _directory) = log(1 << 20);
+        let (out, err) = (Screen::default(), Screen::default());
+        let shown = tokio::spawn(show(receiver, out.clone(), err.clone(), LONG));
+        log.line(Stream::Stdout, b"one");
+        log.line(Stream::Stderr, b"two");
+        log.say("the runner");
+        log.line(Stream::Stdout, b"three");
+        log.close();
+        assert!(shown.await.unwrap());
+        assert_eq!((&*out.text(), &*err.text()), ("one\nthree\n", "two\n"));
+    }
+
+    #[tokio::test]
+    async fn output_that_nobody_reads_is_given_up_alone() {
+        let (log, receiver, _directory) = log(1 << 20);
+        let err = Screen::default();
+        log.line(Stream::Stdout, b"one");
+        log.line(Stream::Stderr, b"two");
+        log.line(Stream::Stdout, b"three");
+        log.line(Stream::Stderr, b"four");
+        log.close();
+        assert!(show(receiver, Gone, err.clone(), LONG).await);
+        assert_eq!(err.text(), "two\nfour\n");
+    }
+
+    #[tokio::test]
+    async fn stalled_output_holds_up_neither_the_log_nor_the_end() {
+        let (log, receiver, directory) = log(1000);
+        let (writing, is_writing) = gate();
+        let (release, released) = gate();
+        let err = Screen::default();
+        let shown = tokio::spawn(show(receiver, Stalled(writing, released), err, Duration::ZERO));
+        log.line(Stream::Stdout, b"one");
+        tokio::task::spawn_blocking(move || is_writing.recv().unwrap()).await.unwrap();
+        for _ in 0..100_000 {
+            log.line(Stream::Stdout, b"this goes to the file");
+        }
+        assert!(std::fs::metadata(directory.path().join("overflow")).unwrap().len() > 1_000_000);
+        log.close();
+        assert!(!shown.await.unwrap());
+        drop(release);
+    }
+}
