@@ -108,8 +108,8 @@ impl Module {
             }
         }
         let mut module = findings.module;
-        module.lacks_azurerm_provider = findings.uses.contains("azurerm")
-            && !findings.configured_providers.contains("azurerm");
+        module.lacks_azurerm_provider =
+            findings.uses.contains("azurerm") && !findings.configured_providers.contains("azurerm");
         module.version_file = version_file(directory)?;
         Ok(module)
     }
