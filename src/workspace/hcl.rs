@@ -50,17 +50,26 @@ pub(super) fn is_identifier(name: &str) -> bool {
     hcl_edit::Ident::try_new(name).is_ok()
 }
 
-/// What kind of expression `text` is.
+/// `text` in parentheses, where an expression may have lines and comments around it.
+pub(super) fn parenthesized(text: &str) -> Zeroizing<String> {
+    Zeroizing::new(format!("(\n{text}\n)"))
+}
+
+/// What kind of expression `text` is, once it is [`parenthesized`].
 ///
 /// # Errors
 /// When it is not exactly one expression.
 pub(super) fn shape(text: &str) -> Result<Shape, HclError> {
-    let expression = hcl_edit::parser::parse_expr(text.trim()).map_err(|error| HclError {
-        line: error.location().line(),
-        column: error.location().column(),
+    let expression = hcl_edit::parser::parse_expr(&parenthesized(text)).map_err(|error| {
+        let location = error.location();
+        HclError { line: location.line().saturating_sub(1).max(1), column: location.column() }
     })?;
+    // `1) + (2` is an expression only because of the parentheses that are not its own.
+    let Expression::Parenthesis(inner) = &expression else {
+        return Err(HclError { line: 1, column: 1 });
+    };
     let mut inspection = Inspection { shape: Shape::Literal };
-    inspection.visit_expr(&expression);
+    inspection.visit_expr(inner.inner());
     Ok(inspection.shape)
 }
 
@@ -127,6 +136,31 @@ pub(super) fn append_json(json: &str, target: &mut String) -> Result<(), JsonErr
     append_value(json, target, 0)
 }
 
+/// Appends a block of that name for the object `json`, or one for each object of an array.
+///
+/// # Errors
+/// When it is no object or nests too deep.
+pub(super) fn append_blocks(name: &str, json: &str, target: &mut String) -> Result<(), JsonError> {
+    if let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(json) {
+        return blocks.into_iter().try_for_each(|json| append_blocks(name, json.get(), target));
+    }
+    let body: BTreeMap<String, &RawValue> =
+        serde_json::from_str(json).map_err(|_| JsonError::Syntax)?;
+    target.push_str(name);
+    target.push_str(" {\n");
+    for (name, value) in body {
+        if !is_identifier(&name) {
+            return Err(JsonError::Syntax);
+        }
+        target.push_str(&name);
+        target.push_str(" = ");
+        append_value(value.get(), target, 0)?;
+        target.push('\n');
+    }
+    target.push_str("}\n");
+    Ok(())
+}
+
 fn append_value(json: &str, target: &mut String, depth: usize) -> Result<(), JsonError> {
     if depth > DEEPEST {
         return Err(JsonError::TooDeep);
@@ -184,4 +218,49 @@ fn append_string(text: &str, target: &mut String) {
         }
     }
     target.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_expression_is_told_from_others() {
+        for (text, expected) in [
+            ("[1, 2] # why", Some(Shape::Literal)),
+            (" # why\n{\n  a = \"b\"\n  \"c\" : -1.50 }\n", Some(Shape::Literal)),
+            ("<<EOT\ntext\nEOT\n", Some(Shape::Literal)),
+            ("1 + 2", Some(Shape::Computed)),
+            ("[for x in [1]: x]", Some(Shape::Computed)),
+            ("[var.a]", Some(Shape::Reference)),
+            ("a-b", Some(Shape::Reference)),
+            ("{ a = \"${b}\" }", Some(Shape::Reference)),
+            ("{ (a) = 1 }", Some(Shape::Reference)),
+            ("f()", Some(Shape::Reference)),
+            ("", None),
+            ("1\nb = 2", None),
+            ("1, 2", None),
+            ("1) + (2", None),
+            ("1)\nb = (2", None),
+            ("\u{0}", None),
+        ] {
+            assert_eq!(shape(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn json_means_the_same_in_hcl() {
+        let mut text = String::new();
+        let json =
+            r#"{"a b": [1.10, -1e40, true, null], "s": "${x} $${ %{ $ \" \\ \n\t\u0000\u007f é"}"#;
+        append_json(json, &mut text).unwrap();
+        assert_eq!(
+            text,
+            r#"{"a b"=[1.10,-1e40,true,null,],"s"="$${x} $$${ %%{ $ \" \\ \n\t\u0000\u007f é",}"#
+        );
+        assert_eq!(shape(&text), Ok(Shape::Literal));
+        assert_eq!(append_json("{", &mut text), Err(JsonError::Syntax));
+        let deep = format!("{}{}", "[".repeat(66), "]".repeat(66));
+        assert_eq!(append_json(&deep, &mut text), Err(JsonError::TooDeep));
+    }
 }

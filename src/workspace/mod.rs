@@ -6,6 +6,7 @@ mod backend;
 mod hcl;
 mod module;
 mod references;
+mod s3;
 pub mod source;
 mod variables;
 
