@@ -3,12 +3,17 @@
 //! Everything with a secret in it is written to the run's private directory, never into the clone.
 
 mod backend;
+mod hcl;
 mod module;
 mod references;
+mod s3;
 pub mod source;
 mod variables;
 
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
+pub use hcl::{HclError, JsonError};
 pub use module::{Module, ModuleError, TypeKind, VariableDeclaration};
-pub use references::{SecretSources, SensitiveValues};
-pub use variables::{Inputs, VariableError, VariableFiles, resolve, write_variable_files};
+pub use references::{ReferenceError, SecretSources, SensitiveValues};
+pub use variables::{
+    Inputs, Unresolved, VariableError, VariableFiles, resolve, write_variable_files,
+};

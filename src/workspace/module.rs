@@ -1,12 +1,26 @@
 //! Reads what the runner must know about a module before Terraform does.
+//!
+//! Only the files of one directory count, as for Terraform: `*.tf`, `*.tofu` and their `.json`
+//! forms, override files last. A file that cannot be parsed is passed over, because Terraform
+//! explains it better; nothing here is ever the reason why a run fails on valid configuration.
+//! Of an `x.tf` and an `x.tofu` both are read, although `OpenTofu` only reads the latter.
 
-use std::collections::BTreeMap;
+mod files;
+mod json;
+mod native;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use files::ConfigurationFile;
+
+pub(super) use files::override_files;
+
 /// What a variable's declared type means for a value that is given as a string.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TypeKind {
     /// No type is declared: a string is taken as it is.
+    #[default]
     Undeclared,
     /// `string`, `number` or `bool`: a string is taken as it is.
     Primitive,
@@ -17,7 +31,7 @@ pub enum TypeKind {
 }
 
 /// One `variable` block.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct VariableDeclaration {
     /// What the declared type means for strings.
     pub kind: TypeKind,
@@ -30,10 +44,11 @@ pub struct VariableDeclaration {
 /// What the files of one module directory say.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
-    /// All `required_version` constraints, as they are written.
+    /// All `required_version` constraints, as they are written; an override file's replace those
+    /// before it.
     pub required_versions: Vec<String>,
-    /// The content of a version file (`.terraform-version`, `.opentofu-version`), trimmed, with
-    /// the file's name.
+    /// The name and the content of a version file of the directory itself: `.terraform-version`,
+    /// else `.opentofu-version`. The content is the first line that is no comment, trimmed.
     pub version_file: Option<(String, String)>,
     /// Declared variables by name.
     pub variables: BTreeMap<String, VariableDeclaration>,
@@ -64,7 +79,16 @@ pub enum ModuleError {
     },
 }
 
-impl crate::error::Advice for ModuleError {}
+impl crate::error::Advice for ModuleError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Read { .. } => None,
+            Self::Empty { .. } => {
+                Some("check that the working directory names the module's own directory".to_owned())
+            }
+        }
+    }
+}
 
 impl Module {
     /// Reads all configuration files of `directory`.
@@ -72,7 +96,216 @@ impl Module {
     /// # Errors
     /// When the directory cannot be read or holds no configuration. Files that are no valid HCL
     /// are passed over: Terraform explains them better.
-    pub fn read(_directory: &Path) -> Result<Self, ModuleError> {
-        Ok(Self::default())
+    pub fn read(directory: &Path) -> Result<Self, ModuleError> {
+        let files = ConfigurationFile::list(directory)?;
+        if files.is_empty() {
+            return Err(ModuleError::Empty { path: directory.to_owned() });
+        }
+        let mut findings = Findings::default();
+        for file in &files {
+            let text = files::read(&file.path)?;
+            let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+            findings.constraints_are_replaced = file.is_override;
+            if file.is_json {
+                json::read(text, &mut findings);
+            } else {
+                native::read(text, &mut findings);
+            }
+        }
+        let mut module = findings.module;
+        module.lacks_azurerm_provider =
+            findings.uses.contains("azurerm") && !findings.configured_providers.contains("azurerm");
+        module.version_file = files::version_file(directory)?;
+        Ok(module)
+    }
+}
+
+/// What the two syntaxes have in common.
+#[derive(Default)]
+struct Findings {
+    module: Module,
+    /// Whether the file that is read now is an override file that has not yet said
+    /// `required_version`.
+    constraints_are_replaced: bool,
+    /// Names of providers with a `provider` block.
+    configured_providers: BTreeSet<String>,
+    /// Names of providers that a requirement, resource or data source asks for.
+    uses: BTreeSet<String>,
+}
+
+/// What one `variable` block says; an override file may leave the rest as it was.
+#[derive(Default)]
+struct PartialDeclaration {
+    kind: Option<TypeKind>,
+    sensitive: Option<bool>,
+    ephemeral: Option<bool>,
+}
+
+impl Findings {
+    fn required_version(&mut self, constraint: &str) {
+        if std::mem::take(&mut self.constraints_are_replaced) {
+            self.module.required_versions.clear();
+        }
+        self.module.required_versions.push(constraint.to_owned());
+    }
+
+    fn backend(&mut self) {
+        self.module.has_backend = true;
+    }
+
+    fn required_provider(&mut self, name: &str) {
+        self.uses.insert(name.to_owned());
+    }
+
+    /// A resource, data source or ephemeral resource: its provider is the first word of its type.
+    fn resource(&mut self, kind: &str) {
+        let provider = kind.split('_').next().unwrap_or(kind);
+        self.uses.insert(provider.to_owned());
+    }
+
+    fn provider(&mut self, name: &str) {
+        self.configured_providers.insert(name.to_owned());
+    }
+
+    fn variable(&mut self, name: &str, said: &PartialDeclaration) {
+        let declaration = self.module.variables.entry(name.to_owned()).or_default();
+        declaration.kind = said.kind.unwrap_or(declaration.kind);
+        declaration.sensitive = said.sensitive.unwrap_or(declaration.sensitive);
+        declaration.ephemeral = said.ephemeral.unwrap_or(declaration.ephemeral);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(files: &[(&str, &str)]) -> Module {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(directory.path().join(name), text).unwrap();
+        }
+        Module::read(directory.path()).unwrap()
+    }
+
+    #[test]
+    fn type_decides_how_a_string_is_taken() {
+        let native = r#"
+            variable "none" {}
+            variable "text" { type = string }
+            variable "old_text" { type = "string" }
+            variable "old_list" { type = "list" }
+            variable "bare_map" { type = map }
+            variable "list" { type = list(string) }
+            variable "object" {
+              type = object({ a = optional(string, "x"), b = number })
+            }
+            variable "whatever" { type = any }
+        "#;
+        let json = r#"{"//": "c", "variable": {"//": "c", "none": {}, "text": {"type": "string"},
+            "old_text": {"type": "${string}"}, "old_list": [{"type": "list"}],
+            "bare_map": {"type": "map"}, "list": {"type": "list(string)"},
+            "object": {"type": "object({a = string})"}, "whatever": {"type": "any"}}}"#;
+        for (name, text) in [("main.tf", native), ("main.tf.json", json)] {
+            let module = module(&[(name, text)]);
+            let kinds: Vec<_> =
+                module.variables.iter().map(|(name, found)| (name.as_str(), found.kind)).collect();
+            assert_eq!(
+                kinds,
+                [
+                    ("bare_map", TypeKind::Complex),
+                    ("list", TypeKind::Complex),
+                    ("none", TypeKind::Undeclared),
+                    ("object", TypeKind::Complex),
+                    ("old_list", TypeKind::Complex),
+                    ("old_text", TypeKind::Primitive),
+                    ("text", TypeKind::Primitive),
+                    ("whatever", TypeKind::Any),
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn override_file_changes_only_what_it_says() {
+        let module = module(&[
+            (
+                "a_override.tf.json",
+                r#"{"variable": {"token": {"ephemeral": true}},
+                    "terraform": {"required_version": "~> 1.9", "backend": {"pg": {}}}}"#,
+            ),
+            ("main.tf", "variable \"token\" {\n  type = list(any)\n  sensitive = true\n}"),
+            ("versions.tf", "terraform {\n  required_version = \">= 1.0\"\n}"),
+            ("z.tf", "terraform {\n  required_version = \"< 2\"\n}"),
+        ]);
+        assert_eq!(module.required_versions, ["~> 1.9"]);
+        assert!(module.has_backend);
+        let expected =
+            VariableDeclaration { kind: TypeKind::Complex, sensitive: true, ephemeral: true };
+        assert_eq!(module.variables["token"], expected);
+    }
+
+    #[test]
+    fn every_constraint_counts_and_broken_files_are_passed_over() {
+        let module = module(&[
+            ("broken.tf", "terraform {"),
+            ("broken.tf.json", "{"),
+            ("bom.tf", "\u{feff}terraform {\n  required_version = \">= 1.0\"\n  cloud {}\n}"),
+            ("z.tofu", "terraform {\n  required_version = \"< 2\"\n}"),
+            (".hidden.tf", "variable \"hidden\" {}"),
+            ("main.tf~", "variable \"backup\" {}"),
+        ]);
+        assert_eq!(module.required_versions, [">= 1.0", "< 2"]);
+        assert!(module.has_backend);
+        assert!(module.variables.is_empty());
+    }
+
+    #[test]
+    fn azurerm_without_a_provider_block_is_noticed() {
+        let uses = [
+            "terraform {\n  required_providers {\n    azurerm = { source = \"hashicorp/azurerm\" }\n  }\n}",
+            "resource \"azurerm_resource_group\" \"a\" {}",
+            "data \"azurerm_client_config\" \"a\" {}",
+        ];
+        for text in uses {
+            assert!(module(&[("main.tf", text)]).lacks_azurerm_provider, "{text}");
+            let provider = ("p.tf.json", r#"{"provider": {"azurerm": [{"features": {}}]}}"#);
+            assert!(!module(&[("main.tf", text), provider]).lacks_azurerm_provider, "{text}");
+        }
+        let json = ("main.tf.json", r#"{"resource": {"azurerm_subnet": {"a": {}}}}"#);
+        assert!(module(&[json]).lacks_azurerm_provider);
+        assert!(!module(&[("main.tf", "provider \"aws\" {}")]).lacks_azurerm_provider);
+    }
+
+    #[test]
+    fn version_file_is_read_without_comments() {
+        let main = ("main.tf", "");
+        let tofu = (".opentofu-version", "1.8.3\n");
+        assert_eq!(
+            module(&[main, tofu]).version_file,
+            Some((".opentofu-version".to_owned(), "1.8.3".to_owned()))
+        );
+        let terraform = (".terraform-version", "# pinned\n\n 1.9.0 \n");
+        assert_eq!(
+            module(&[main, tofu, terraform]).version_file,
+            Some((".terraform-version".to_owned(), "1.9.0".to_owned()))
+        );
+        assert_eq!(module(&[main]).version_file, None);
+    }
+
+    #[test]
+    fn directory_without_configuration_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("README.md"), "").unwrap();
+        assert!(matches!(Module::read(directory.path()), Err(ModuleError::Empty { .. })));
+        let missing = directory.path().join("missing");
+        assert!(matches!(Module::read(&missing), Err(ModuleError::Read { .. })));
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("main.tf"), "").unwrap();
+        std::os::unix::fs::symlink("/dev/zero", directory.path().join("endless.tf")).unwrap();
+        Module::read(directory.path()).unwrap();
     }
 }

@@ -1,8 +1,27 @@
 //! Finds the secrets that a run only refers to.
+//!
+//! A reference is looked up where the job runs, never at the registry: in the environment, then
+//! among mounted secrets. What a value that only *looks* like a reference says is never shown,
+//! except in the three-part form that nothing but a reference has.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+use zeroize::Zeroizing;
+
+use crate::spec::SecretReference;
+
+/// The largest secret that is read from a file; Kubernetes allows no larger ones.
+const LARGEST_SECRET: u64 = 1024 * 1024;
+
+/// The longest name that a part of a reference may have, as for any Kubernetes object.
+const LONGEST_PART: usize = 253;
+
+/// The runner's own settings and tokens, which are no secrets of a module's.
+const RESERVED_PREFIX: &str = "BUTLER_";
 
 /// How a sensitive value that could be a reference is taken (`--sensitive-values`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -23,4 +42,195 @@ pub struct SecretSources {
     pub directory: Option<PathBuf>,
     /// How values that could be references are taken.
     pub values: SensitiveValues,
+}
+
+/// Why a reference leads nowhere, other than that there is nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReferenceError {
+    /// A part of it cannot be a secret's name and must not become part of a path.
+    #[error("the reference has a part that can be no secret's name")]
+    Part,
+    /// The environment variable is not UTF-8.
+    #[error("the environment variable `{0}` is not UTF-8")]
+    Environment(String),
+    /// The mounted file cannot be read.
+    #[error("cannot read the mounted secret `{}`", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// What a value stands for, when it does not stand for itself.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Lookup {
+    /// The reference; none when the secret only goes by the variable's name.
+    pub(super) reference: Option<SecretReference>,
+    /// Whether the reference may be shown: a guessed one may be the secret itself.
+    pub(super) showable: bool,
+}
+
+impl SecretSources {
+    /// The reference that the sensitive value `text` probably is: `namespace/name:key`, `name:key`
+    /// (all parts DNS labels), or the name of a variable in the runner's environment.
+    pub(super) fn guess(&self, text: &str) -> Option<Lookup> {
+        if self.values == SensitiveValues::Literal {
+            return None;
+        }
+        if let Some((path, key)) = text.split_once(':') {
+            let (namespace, name) = match path.split_once('/') {
+                Some((namespace, name)) => (Some(namespace), name),
+                None => (None, path),
+            };
+            let labels = [namespace, Some(name), Some(key)].into_iter().flatten().all(is_dns_label);
+            if labels {
+                let reference = SecretReference {
+                    namespace: namespace.map(str::to_owned),
+                    name: name.to_owned(),
+                    key: Some(key.to_owned()),
+                };
+                return Some(Lookup { showable: namespace.is_some(), reference: Some(reference) });
+            }
+        }
+        let known =
+            !text.starts_with(RESERVED_PREFIX) && self.environment.contains_key(OsStr::new(text));
+        known.then(|| Lookup {
+            reference: Some(SecretReference { namespace: None, name: text.to_owned(), key: None }),
+            showable: true,
+        })
+    }
+
+    /// Looks for the secret of the variable `name`: `TF_VAR_<name>`, an environment variable with
+    /// the CI secret's name, a mounted file. An environment variable that is empty does not count,
+    /// because CI systems set those for secrets that they do not have.
+    ///
+    /// # Errors
+    /// When the reference cannot name a secret, or what it names cannot be read.
+    pub(super) fn find(
+        &self,
+        name: &str,
+        lookup: &Lookup,
+    ) -> Result<Option<SecretString>, ReferenceError> {
+        if let Some(reference) = &lookup.reference
+            && !parts(reference).all(is_part)
+        {
+            return Err(ReferenceError::Part);
+        }
+        if let Some(value) = self.environment_value(&input_variable(name))? {
+            return Ok(Some(value));
+        }
+        let Some(reference) = &lookup.reference else {
+            return Ok(None);
+        };
+        if let Some(secret) = ci_secret(reference)
+            && let Some(value) = self.environment_value(secret)?
+        {
+            return Ok(Some(value));
+        }
+        for path in self.directory.iter().flat_map(|directory| paths(directory, reference)) {
+            if let Some(value) = read_secret(&path)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How the user can supply what [`Self::find`] did not find.
+    pub(super) fn advice(&self, name: &str, lookup: &Lookup) -> String {
+        let mut ways = vec![format!("set `{}`", input_variable(name))];
+        match &lookup.reference {
+            Some(reference) if lookup.showable => {
+                if let Some(secret) = ci_secret(reference) {
+                    ways.push(format!("set `{secret}`"));
+                }
+                let placeholder = Path::new("<secrets-dir>");
+                let directory = self.directory.as_deref();
+                if let Some(path) = paths(directory.unwrap_or(placeholder), reference).first() {
+                    let setting = if directory.is_some() { "" } else { " for --secrets-dir" };
+                    ways.push(format!("mount `{}`{setting}", path.display()));
+                }
+            }
+            Some(_) => ways.push("mount the secret that it names below --secrets-dir".to_owned()),
+            None => {}
+        }
+        ways.join(" or ")
+    }
+
+    fn environment_value(&self, name: &str) -> Result<Option<SecretString>, ReferenceError> {
+        if name.starts_with(RESERVED_PREFIX) {
+            return Ok(None);
+        }
+        match self.environment.get(OsStr::new(name)).filter(|value| !value.is_empty()) {
+            None => Ok(None),
+            Some(value) => value
+                .to_str()
+                .map(|value| Some(SecretString::from(value)))
+                .ok_or_else(|| ReferenceError::Environment(name.to_owned())),
+        }
+    }
+}
+
+/// The variable through which Terraform users supply the input `name`. An entry of the
+/// environment map may bear such a name already.
+fn input_variable(name: &str) -> String {
+    if name.starts_with("TF_VAR_") { name.to_owned() } else { format!("TF_VAR_{name}") }
+}
+
+/// The secret's name, where the CI system may know it: its secrets have no namespaces.
+fn ci_secret(reference: &SecretReference) -> Option<&str> {
+    reference.namespace.is_none().then_some(reference.name.as_str())
+}
+
+fn parts(reference: &SecretReference) -> impl Iterator<Item = &str> {
+    let SecretReference { namespace, name, key } = reference;
+    [namespace.as_deref(), Some(name.as_str()), key.as_deref()].into_iter().flatten()
+}
+
+/// Where the secret is mounted, the more exact place first; nowhere without a key.
+fn paths(directory: &Path, reference: &SecretReference) -> Vec<PathBuf> {
+    let Some(key) = &reference.key else {
+        return Vec::new();
+    };
+    let below = |directory: &Path| directory.join(&reference.name).join(key);
+    let namespaced = reference.namespace.iter().map(|name| below(&directory.join(name)));
+    namespaced.chain([below(directory)]).collect()
+}
+
+/// A label by RFC 1123: at most 63 lower-case letters, digits and inner hyphens.
+fn is_dns_label(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+}
+
+/// What Kubernetes allows in names and keys, and CI systems in names; never a path's `/` or `..`.
+fn is_part(text: &str) -> bool {
+    (1..=LONGEST_PART).contains(&text.len())
+        && !matches!(text, "." | "..")
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+/// The file's text without the newline at its end; none when there is no such file.
+fn read_secret(path: &Path) -> Result<Option<SecretString>, ReferenceError> {
+    let failed = |source| ReferenceError::File { path: path.to_owned(), source };
+    let file = match std::fs::File::open(path) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        file => file.map_err(failed)?,
+    };
+    let size = file.metadata().map_err(failed)?.len();
+    if size > LARGEST_SECRET {
+        return Err(failed(std::io::Error::from(ErrorKind::FileTooLarge)));
+    }
+    // Room for everything at once: a buffer that grows leaves copies behind.
+    let room = usize::try_from(size).map_or(0, |size| size + 1);
+    let mut text = Zeroizing::new(String::with_capacity(room));
+    file.take(LARGEST_SECRET).read_to_string(&mut text).map_err(failed)?;
+    let value = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n'));
+    Ok(Some(SecretString::from(value.unwrap_or(&text))))
 }

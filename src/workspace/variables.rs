@@ -1,13 +1,23 @@
 //! Turns a run's variables into the files and the environment that Terraform reads.
+//!
+//! Values stay the text that they came as, so that numbers keep every digit. Files are written to
+//! the private directory only. Each value has lines of its own there, because Terraform quotes the
+//! lines of a value that it does not like. A module's own variable files are left alone; ours come
+//! later on the command line and win.
+
+mod files;
+mod resolve;
 
 use std::path::PathBuf;
 
 use secrecy::SecretString;
-use semver::Version;
 
-use super::{Module, SecretSources};
-use crate::secret::PrivateDirectory;
-use crate::spec::RunSpec;
+use super::hcl::HclError;
+use super::references::ReferenceError;
+use crate::secret::WipeError;
+
+pub use files::write_variable_files;
+pub use resolve::resolve;
 
 /// The inputs of a run with every reference resolved.
 #[derive(Debug, Default)]
@@ -30,29 +40,73 @@ pub struct VariableFiles {
     pub apply: Vec<PathBuf>,
 }
 
-/// Why variables cannot be given to Terraform.
-#[derive(Debug, thiserror::Error)]
-pub enum VariableError {}
-
-impl crate::error::Advice for VariableError {}
-
-/// Resolves every reference of the run; the secrets never leave the returned value.
-///
-/// # Errors
-/// Names every variable that cannot be resolved, and how to supply it.
-pub fn resolve(_spec: &RunSpec, _sources: &SecretSources) -> Result<Inputs, VariableError> {
-    Ok(Inputs::default())
+/// A secret that could not be found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unresolved {
+    /// The variable, or the environment variable, that needs it.
+    pub name: String,
+    /// How the user can supply it, in one line.
+    pub ways: String,
 }
 
-/// Writes the variable files (mode 0600) into `private`.
-///
-/// # Errors
-/// When a value does not fit its declared type's syntax, or a file cannot be written.
-pub fn write_variable_files(
-    _inputs: &Inputs,
-    _module: &Module,
-    _tool: &Version,
-    _private: &PrivateDirectory,
-) -> Result<VariableFiles, VariableError> {
-    Ok(VariableFiles::default())
+/// Why variables cannot be given to Terraform.
+#[derive(Debug, thiserror::Error)]
+pub enum VariableError {
+    /// Terraform knows no such names.
+    #[error("`{}` is no name of a Terraform variable", .0.escape_debug())]
+    Name(String),
+    /// The operating system knows no such names.
+    #[error("`{}` is no name of an environment variable", .0.escape_debug())]
+    EnvironmentName(String),
+    /// A value that cannot be passed to a process.
+    #[error("the environment variable `{0}` has a value with a NUL character in it")]
+    EnvironmentValue(String),
+    /// The value is no JSON text.
+    #[error("the value of the variable `{0}` is no JSON")]
+    Json(String),
+    /// The variable's type needs HCL.
+    #[error(
+        "the variable `{name}` wants a list, map or object, and its text is no such value in HCL"
+    )]
+    Hcl {
+        /// The variable.
+        name: String,
+        /// Where in the text; none when it is HCL, but no value.
+        #[source]
+        source: Option<HclError>,
+    },
+    /// A reference leads to something that cannot be used.
+    #[error("cannot resolve the secret of `{name}`")]
+    Reference {
+        /// The variable.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: ReferenceError,
+    },
+    /// Secrets that are nowhere.
+    #[error("cannot resolve {}", list(.0))]
+    Unresolved(Vec<Unresolved>),
+    /// A file cannot be written.
+    #[error("cannot write the variable files")]
+    Write(#[from] WipeError),
+}
+
+impl crate::error::Advice for VariableError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Hcl { .. } => Some("write lists as `[\"a\", \"b\"]`, maps as `{ a = 1 }`".to_owned()),
+            Self::Unresolved(_) => Some(
+                "where a value is the secret itself and not a reference, use --sensitive-values literal"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+fn list(unresolved: &[Unresolved]) -> String {
+    let secrets = if unresolved.len() == 1 { "secret" } else { "secrets" };
+    let each = unresolved.iter().map(|one| format!("`{}` ({})", one.name, one.ways));
+    format!("{} {secrets}: {}", unresolved.len(), each.collect::<Vec<_>>().join(", "))
 }

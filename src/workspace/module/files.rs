@@ -1,0 +1,93 @@
+//! Finds and reads the files of a module directory.
+
+use std::path::{Path, PathBuf};
+
+use super::ModuleError;
+
+/// A file that Terraform or `OpenTofu` would read.
+pub(super) struct ConfigurationFile {
+    pub(super) path: PathBuf,
+    pub(super) is_json: bool,
+    pub(super) is_override: bool,
+}
+
+impl ConfigurationFile {
+    /// All of them in the order in which they count: by name, override files after the others.
+    pub(super) fn list(directory: &Path) -> Result<Vec<Self>, ModuleError> {
+        let failed = |source| ModuleError::Read { path: directory.to_owned(), source };
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let path = entry.path();
+            // Follows links as Terraform does, but never opens a device or a pipe.
+            if let Some(file) = entry.file_name().to_str().and_then(|name| Self::new(&path, name))
+                && path.is_file()
+            {
+                files.push(file);
+            }
+        }
+        files.sort_by(|one, other| {
+            (one.is_override, &one.path).cmp(&(other.is_override, &other.path))
+        });
+        Ok(files)
+    }
+
+    fn new(path: &Path, name: &str) -> Option<Self> {
+        let (stem, is_json) = stem(name)?;
+        Some(Self { path: path.to_owned(), is_json, is_override: is_override(stem) })
+    }
+}
+
+/// A configuration file's name without its ending, and whether the ending says JSON; none for
+/// what Terraform ignores, editors' backup files among it.
+fn stem(name: &str) -> Option<(&str, bool)> {
+    let ignored = name.starts_with('.') || name.starts_with('#') && name.ends_with('#');
+    let stem = [(".tf", false), (".tofu", false), (".tf.json", true), (".tofu.json", true)]
+        .into_iter()
+        .find_map(|(ending, json)| Some((name.strip_suffix(ending)?, json)));
+    stem.filter(|_| !ignored)
+}
+
+fn is_override(stem: &str) -> bool {
+    stem == "override" || stem.ends_with("_override")
+}
+
+/// The names of a directory's override files.
+pub(in crate::workspace) fn override_files(directory: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        if let Ok(name) = entry?.file_name().into_string()
+            && stem(&name).is_some_and(|(stem, _)| is_override(stem))
+        {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// The first version file of `directory` that says something: its name, and its first line that is
+/// no comment.
+pub(super) fn version_file(directory: &Path) -> Result<Option<(String, String)>, ModuleError> {
+    for name in [".terraform-version", ".opentofu-version"] {
+        let path = directory.join(name);
+        if !path.is_file() {
+            continue;
+        }
+        let text = read(&path)?;
+        let version = text.lines().map(str::trim).find(|line| {
+            let comment = line.starts_with('#');
+            !comment && !line.is_empty()
+        });
+        if let Some(version) = version {
+            return Ok(Some((name.to_owned(), version.to_owned())));
+        }
+    }
+    Ok(None)
+}
+
+/// The file's text; what is not UTF-8 cannot be parsed later on, which is soon enough.
+pub(super) fn read(path: &Path) -> Result<String, ModuleError> {
+    std::fs::read(path)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .map_err(|source| ModuleError::Read { path: path.to_owned(), source })
+}

@@ -1,0 +1,76 @@
+//! Reads configuration in JSON syntax, where each block may be an object or an array of them.
+
+use serde_json::{Map, Value};
+
+use super::native::quoted_type_kind;
+use super::{Findings, PartialDeclaration};
+
+/// Adds what `text` says to `findings`; nothing when it is no JSON.
+pub(super) fn read(text: &str, findings: &mut Findings) {
+    let Ok(file) = serde_json::from_str::<Value>(text) else {
+        return;
+    };
+    for body in objects(&file) {
+        for settings in objects_at(body, "terraform") {
+            read_settings(settings, findings);
+        }
+        for (name, block) in labelled(body, "variable") {
+            for body in objects(block) {
+                findings.variable(name, &declaration(body));
+            }
+        }
+        for (name, _) in labelled(body, "provider") {
+            findings.provider(name);
+        }
+        for (kind, _) in ["resource", "data", "ephemeral"].map(|kind| labelled(body, kind)).concat()
+        {
+            findings.resource(kind);
+        }
+    }
+}
+
+fn read_settings(settings: &Map<String, Value>, findings: &mut Findings) {
+    if let Some(constraint) = settings.get("required_version").and_then(Value::as_str) {
+        findings.required_version(constraint);
+    }
+    if ["backend", "cloud"].iter().any(|name| objects_at(settings, name).next().is_some()) {
+        findings.backend();
+    }
+    for (name, _) in labelled(settings, "required_providers") {
+        findings.required_provider(name);
+    }
+}
+
+fn declaration(body: &Map<String, Value>) -> PartialDeclaration {
+    let flag = |name| body.get(name).and_then(Value::as_bool);
+    PartialDeclaration {
+        kind: body.get("type").and_then(Value::as_str).map(quoted_type_kind),
+        sensitive: flag("sensitive"),
+        ephemeral: flag("ephemeral"),
+    }
+}
+
+/// The object itself, or those in the array.
+fn objects(value: &Value) -> impl Iterator<Item = &Map<String, Value>> {
+    let list = match value {
+        Value::Array(values) => values.as_slice(),
+        value => std::slice::from_ref(value),
+    };
+    list.iter().filter_map(Value::as_object)
+}
+
+fn objects_at<'a>(
+    body: &'a Map<String, Value>,
+    name: &str,
+) -> impl Iterator<Item = &'a Map<String, Value>> {
+    body.get(name).into_iter().flat_map(objects)
+}
+
+/// The blocks of one kind by their first label; `//` is a comment, not a label.
+fn labelled<'a>(body: &'a Map<String, Value>, kind: &str) -> Vec<(&'a str, &'a Value)> {
+    objects_at(body, kind)
+        .flatten()
+        .filter(|(label, _)| *label != "//")
+        .map(|(label, block)| (label.as_str(), block))
+        .collect()
+}

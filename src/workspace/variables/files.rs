@@ -1,0 +1,173 @@
+//! Writes a run's variables to the files that Terraform is given.
+//!
+//! Values stay the text that they came as, so that numbers keep every digit. Each has lines of its
+//! own, because Terraform quotes the lines of a value that it does not like.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use secrecy::{ExposeSecret, SecretString};
+use semver::Version;
+use zeroize::Zeroizing;
+
+use super::{Inputs, VariableError, VariableFiles};
+use crate::secret::PrivateDirectory;
+use crate::workspace::hcl::{self, Shape, json_string};
+use crate::workspace::{Module, TypeKind};
+
+/// Writes the variable files (mode 0600) into `private`.
+///
+/// # Errors
+/// When a value does not fit its declared type's syntax, or a file cannot be written.
+pub fn write_variable_files(
+    inputs: &Inputs,
+    module: &Module,
+    tool: &Version,
+    private: &PrivateDirectory,
+) -> Result<VariableFiles, VariableError> {
+    let ephemeral = |name: &str| module.variables.get(name).is_some_and(|found| found.ephemeral);
+    // Before 1.10 there are no ephemeral variables, and apply refuses the flag for a saved plan.
+    let applies = (tool.major, tool.minor) >= (1, 10);
+    let all: Vec<_> = inputs.variables.iter().collect();
+    let again: Vec<_> =
+        all.iter().copied().filter(|(name, ..)| applies && ephemeral(name)).collect();
+    Ok(VariableFiles {
+        plan: write_files("variables", &all, module, private)?,
+        apply: write_files("ephemeral", &again, module, private)?,
+    })
+}
+
+/// Writes `variables` to `<name>.tfvars.json` and, where text is read as HCL, to `<name>.tfvars`;
+/// no file without a variable.
+fn write_files(
+    name: &str,
+    variables: &[&(String, SecretString, bool)],
+    module: &Module,
+    private: &PrivateDirectory,
+) -> Result<Vec<PathBuf>, VariableError> {
+    // Room for everything at once: a buffer that grows leaves copies behind.
+    let room: usize = variables
+        .iter()
+        .map(|(name, value, _)| name.len() + value.expose_secret().len() + 16)
+        .sum();
+    let mut json = Zeroizing::new(String::with_capacity(room + 16));
+    let mut native = Zeroizing::new(String::with_capacity(room));
+    for (name, value, _) in variables {
+        let value = value.expose_secret();
+        let kind = module.variables.get(name).map_or(TypeKind::Undeclared, |found| found.kind);
+        if let Some(text) = hcl_text(name, value, kind)? {
+            let _ = writeln!(native, "{name} = {}", *hcl::parenthesized(&text));
+        } else {
+            let start = if json.is_empty() { "{\n" } else { ",\n" };
+            let _ = write!(json, "{start}\"{name}\":\n{value}");
+        }
+    }
+    let mut files = Vec::new();
+    if !json.is_empty() {
+        json.push_str("\n}\n");
+        files.push(private.write(&format!("{name}.tfvars.json"), json.as_bytes())?);
+    }
+    if !native.is_empty() {
+        files.push(private.write(&format!("{name}.tfvars"), native.as_bytes())?);
+    }
+    Ok(files)
+}
+
+/// The value's text, where it is to be read as HCL: text for a variable whose type is no
+/// primitive (Terraform's own rule for `-var` and `TF_VAR_` values). For `any`, text that is no
+/// written-out HCL value is taken as it is.
+fn hcl_text(
+    name: &str,
+    value: &str,
+    kind: TypeKind,
+) -> Result<Option<Zeroizing<String>>, VariableError> {
+    if !matches!(kind, TypeKind::Any | TypeKind::Complex) {
+        return Ok(None);
+    }
+    let Some(text) = json_string(value) else {
+        return Ok(None);
+    };
+    let failed = |source| VariableError::Hcl { name: name.to_owned(), source };
+    match (hcl::shape(&text), kind) {
+        (Ok(Shape::Literal), _) | (Ok(Shape::Computed), TypeKind::Complex) => Ok(Some(text)),
+        (_, TypeKind::Any) => Ok(None),
+        (Ok(_), _) => Err(failed(None)),
+        (Err(source), _) => Err(failed(Some(source))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::workspace::VariableDeclaration;
+
+    fn written(kind: TypeKind, json: &str) -> Result<Vec<(String, String)>, VariableError> {
+        let base = tempfile::tempdir().unwrap();
+        let private = PrivateDirectory::create(base.path(), "run-").unwrap();
+        let mut module = Module::default();
+        let declaration = VariableDeclaration { kind, ..VariableDeclaration::default() };
+        module.variables.insert("x".to_owned(), declaration);
+        let inputs =
+            Inputs { variables: vec![("x".to_owned(), json.into(), false)], ..Inputs::default() };
+        let files = write_variable_files(&inputs, &module, &Version::new(1, 11, 4), &private)?;
+        assert!(files.apply.is_empty());
+        let content = files.plan.iter().map(|path| {
+            let mode = std::fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        });
+        Ok(content.collect())
+    }
+
+    #[test]
+    fn text_is_read_as_hcl_only_where_the_type_is_no_primitive() {
+        let json = |json: &str| {
+            vec![("variables.tfvars.json".to_owned(), format!("{{\n\"x\":\n{json}\n}}\n"))]
+        };
+        let hcl = |hcl: &str| vec![("variables.tfvars".to_owned(), format!("x = (\n{hcl}\n)\n"))];
+        let map = r#""{ a = 1 }""#;
+        assert_eq!(written(TypeKind::Primitive, map).unwrap(), json(map));
+        assert_eq!(written(TypeKind::Undeclared, map).unwrap(), json(map));
+        assert_eq!(written(TypeKind::Any, map).unwrap(), hcl("{ a = 1 }"));
+        assert_eq!(written(TypeKind::Complex, map).unwrap(), hcl("{ a = 1 }"));
+        assert_eq!(written(TypeKind::Complex, "[1.10]").unwrap(), json("[1.10]"));
+        for text in [r#""a-b""#, r#""555-1234""#, r#""no hcl at all""#, r#""file(\"x\")""#] {
+            assert_eq!(written(TypeKind::Any, text).unwrap(), json(text));
+        }
+        for text in ["hunter2", "a, b", "[1]\nb = 2", "[1])\nb = (2", "", "file(\"x\")", "[var.a]"]
+        {
+            let text = serde_json::to_string(text).unwrap();
+            let error = written(TypeKind::Complex, &text).unwrap_err();
+            assert!(matches!(error, VariableError::Hcl { .. }), "{text}");
+            assert!(!crate::error::chain(&error).contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn apply_gets_ephemeral_variables_where_it_takes_them() {
+        let base = tempfile::tempdir().unwrap();
+        let mut module = Module::default();
+        let ephemeral = VariableDeclaration { ephemeral: true, ..VariableDeclaration::default() };
+        module.variables.insert("token".to_owned(), ephemeral);
+        let inputs = Inputs {
+            variables: vec![
+                ("token".to_owned(), "1".into(), true),
+                ("other".to_owned(), "2".into(), false),
+            ],
+            ..Inputs::default()
+        };
+        for (version, expected) in [("1.9.8", 0), ("1.10.0-rc1", 1), ("1.10.0", 1), ("2.0.0", 1)] {
+            let private = PrivateDirectory::create(base.path(), "run-").unwrap();
+            let version = version.parse().unwrap();
+            let files = write_variable_files(&inputs, &module, &version, &private).unwrap();
+            assert_eq!(files.apply.len(), expected, "{version}");
+            for path in files.apply {
+                let text = std::fs::read_to_string(path).unwrap();
+                assert_eq!(text, "{\n\"token\":\n1\n}\n");
+            }
+        }
+    }
+}
