@@ -1,1 +1,2 @@
 //! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
+pub mod world;

@@ -1,0 +1,255 @@
+//! Whole runs with the real Terraform: what is requested, in which order, and what is received.
+
+use serde_json::{Value, json};
+
+use crate::support::world::{Fault, MODULE, RUN_ID, World};
+
+/// The requests of a run that has plan, outputs, both or neither to report.
+fn sequence(reports: &[&str]) -> Vec<String> {
+    let begin = ["GET status", "GET config", "POST status", "POST logs"];
+    begin.iter().chain(reports).chain(&["POST status"]).map(|name| (*name).to_owned()).collect()
+}
+
+fn statuses(world: &World) -> Vec<Value> {
+    world.received().statuses.iter().map(|status| status["status"].clone()).collect()
+}
+
+#[tokio::test]
+async fn plan_reports_json_text_and_counts() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let commit = world.commit(&[("README.md", "hello")]);
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.request_names(), sequence(&["POST plan"]));
+    let plan = &received.plans[0];
+    assert_eq!(plan["plan_json"]["resource_changes"][0]["address"], "terraform_data.hello");
+    assert!(plan["plan_text"].as_str().unwrap().contains("# terraform_data.hello will be created"));
+    assert_eq!(received.statuses[0], json!({"status": "running"}));
+    let last = &received.statuses[1];
+    assert_eq!(last["status"], "succeeded");
+    assert_eq!(last["exit_code"], 0);
+    assert_eq!(last["resources_to_add"], 1);
+    assert_eq!(last["resources_to_change"], 0);
+    assert_eq!(last["resources_to_destroy"], 0);
+    assert_eq!(last["plan_summary"], "Plan: 1 to add, 0 to change, 0 to destroy.");
+    assert_eq!(last["source_commit"], commit.as_str());
+    let numbers: Vec<_> = received.logs.iter().map(|line| line.sequence).collect();
+    assert_eq!(numbers, (1..=u32::try_from(numbers.len()).unwrap()).collect::<Vec<_>>());
+    assert!(received.log_text().contains(&commit), "the commit is logged");
+    assert!(end.stdout.contains("Plan: 1 to add, 0 to change, 0 to destroy."), "{}", end.stdout);
+}
+
+#[tokio::test]
+async fn apply_then_destroy_report_what_was_really_done() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.request_names(), sequence(&["POST plan", "POST outputs"]));
+    assert_eq!(received.outputs[0]["outputs"]["greeting"]["value"], "hello world");
+    let last = &received.statuses[1];
+    assert_eq!((&last["resources_to_add"], &last["resource_count_after"]), (&json!(1), &json!(1)));
+
+    let end = world.run(world.config("destroy")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.request_names(), sequence(&["POST plan", "POST outputs"]));
+    assert_eq!(received.outputs[0], json!({"outputs": {}}));
+    let last = &received.statuses[1];
+    assert_eq!((&last["resources_to_destroy"], &last["resource_count_after"]), (&json!(1), &json!(0)));
+}
+
+#[tokio::test]
+async fn validate_touches_no_state_and_names_file_and_line() {
+    let broken = r#"output "x" { value = var.missing }"#;
+    let world = World::new(&[("main.tf", broken)]).await;
+    let mut config = world.config("validate");
+    // Nobody listens there: a validate that initialised the backend would fail.
+    config["stateBackend"] = json!({"type": "pg", "config": {"conn_str": "postgres://u:passw0rd@127.0.0.1:1/x"}});
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.request_names(), sequence(&[]));
+    let log = received.log_text();
+    assert!(log.contains("Error: Reference to undeclared input variable"), "{log}");
+    assert!(log.contains("on main.tf line 1, in output \"x\":"), "{log}");
+    let last = &received.statuses[1];
+    assert_eq!(last["status"], "failed");
+    assert_eq!(last.get("resources_to_add"), None, "a validation has no counts");
+
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let end = world.run(world.config("validate")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(world.received().statuses[1]["plan_summary"], "The configuration is valid.");
+}
+
+#[tokio::test]
+async fn test_reports_passed_failed_and_skipped() {
+    let tests = r#"
+run "good" {
+  command = plan
+  assert {
+    condition     = terraform_data.hello.input == "hello world"
+    error_message = "no"
+  }
+}
+run "bad" {
+  command = plan
+  assert {
+    condition     = terraform_data.hello.input == "something else"
+    error_message = "it is not"
+  }
+}
+"#;
+    let world = World::new(&[("main.tf", MODULE), ("main.tftest.hcl", tests)]).await;
+    let end = world.run(world.config("test")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.request_names(), sequence(&[]));
+    assert_eq!(received.statuses[1]["tests"], json!({"passed": 1, "failed": 1, "skipped": 0}));
+    assert!(received.log_text().contains("Failure! 1 passed, 1 failed."));
+}
+
+#[tokio::test]
+async fn drift_is_found_and_refresh_takes_it_over() {
+    let module = r#"
+resource "terraform_data" "hello" {
+  input = "x"
+}
+data "external_never" "used" {
+  count = 0
+}
+"#;
+    let _ = module;
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    assert_eq!(world.run(world.config("apply")).await.code, Some(0));
+    for operation in ["drift-check", "refresh"] {
+        let end = world.run(world.config(operation)).await;
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let received = world.received();
+        let reports: &[&str] =
+            if operation == "refresh" { &["POST plan", "POST outputs"] } else { &["POST plan"] };
+        assert_eq!(received.request_names(), sequence(reports), "{operation}");
+        let last = &received.statuses[1];
+        assert_eq!(last["plan_summary"], "No drift.");
+        assert_eq!(last["resources_to_change"], 0);
+    }
+}
+
+#[tokio::test]
+async fn unknown_and_empty_operations_fail_cleanly() {
+    for operation in ["explode", ""] {
+        let world = World::new(&[("main.tf", MODULE)]).await;
+        let end = world.run(world.config(operation)).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let received = world.received();
+        assert_eq!(received.request_names(), ["GET status", "GET config", "POST logs", "POST status"]);
+        assert_eq!(statuses(&world), ["failed"]);
+        let reason = received.statuses[0]["error"]["message"].as_str().unwrap();
+        assert!(received.log_text().contains(reason), "the log ends with the reason");
+    }
+}
+
+#[tokio::test]
+async fn each_phase_that_fails_ends_in_one_final_status_with_its_reason() {
+    let provisioner = r#"
+resource "terraform_data" "first" {
+  input = "x"
+}
+resource "terraform_data" "second" {
+  input = terraform_data.first.output
+  provisioner "local-exec" {
+    command = "exit 7"
+  }
+}
+"#;
+    let cases: [(&str, &str, Value, &[&str], &str); 5] = [
+        ("source", MODULE, json!({"source": {"gitRef": "no-such-branch"}}), &[], "no-such-branch"),
+        ("tool", MODULE, json!({"terraformVersion": "0.0.1"}), &[], "0.0.1"),
+        ("init", "terraform { required_version = \"> 99\" }", json!({"terraformVersion": "1.11.4"}), &[], "init"),
+        ("plan", "output \"x\" { value = file(\"missing\") }", json!({}), &[], "plan"),
+        ("apply", provisioner, json!({}), &["POST plan"], "local-exec"),
+    ];
+    for (phase, module, changes, reports, word) in cases {
+        let mut world = World::new(&[("main.tf", module)]).await;
+        // Nobody serves releases there.
+        world.variables.push(("BUTLER_MIRROR".into(), "http://127.0.0.1:1".into()));
+        let mut config = world.config("apply");
+        merge(&mut config, &changes);
+        let end = world.run(config).await;
+        assert_eq!(end.code, Some(1), "{phase}: {}", end.stderr);
+        let received = world.received();
+        assert_eq!(received.request_names(), sequence(reports), "{phase}");
+        assert_eq!(statuses(&world), ["running", "failed"], "{phase}");
+        let last = &received.statuses[1];
+        assert_eq!(last["error"]["phase"], phase);
+        let reason = last["error"]["message"].as_str().unwrap();
+        assert!(reason.contains(word), "{phase}: {reason}");
+        assert!(received.log_text().contains(reason), "{phase}: the log ends with the reason");
+        assert!(end.stderr.contains(reason), "{phase}: stderr has the reason");
+        if phase == "apply" {
+            // The second is there too, tainted: its provisioner failed after it was created.
+            assert_eq!((&last["resources_to_add"], &last["resource_count_after"]), (&json!(2), &json!(2)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refused_configuration_is_reported_and_exits_with_4() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    world.faults.lock().unwrap().push(Fault { method: "GET", endpoint: "config", status: 401, times: 1 });
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    assert_eq!(world.received().request_names(), ["GET status", "POST logs", "POST status"]);
+    assert_eq!(statuses(&world), ["failed"]);
+}
+
+#[tokio::test]
+async fn a_run_that_is_over_or_reported_is_left_alone() {
+    for (status, code) in
+        [("cancelled", 3), ("timed_out", 3), ("discarded", 3), ("skipped", 3), ("succeeded", 4), ("failed", 4), ("planned", 4)]
+    {
+        let world = World::new(&[("main.tf", MODULE)]).await;
+        world.add_run(world.config("plan"));
+        world.registry.set_status(RUN_ID, status);
+        let output = world.execute().output().await.unwrap();
+        assert_eq!(world.end(output).code, Some(code), "{status}");
+        assert_eq!(world.received().request_names(), ["GET status"], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_undelivered_final_status_exits_with_4() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    // 400 is not tried again; the first POST status, `running`, passes.
+    world.add_run(world.config("validate"));
+    let mut command = world.execute();
+    let faults = world.faults.clone();
+    let registry = world.registry.clone();
+    let watch = async move {
+        loop {
+            let begun = registry.run(RUN_ID).unwrap().received.statuses.len() == 1;
+            if begun {
+                faults.lock().unwrap().push(Fault { method: "POST", endpoint: "status", status: 400, times: 100 });
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let (output, ()) = tokio::join!(command.output(), watch);
+    let end = world.end(output.unwrap());
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    assert_eq!(statuses(&world), ["running"]);
+}
+
+fn merge(target: &mut Value, changes: &Value) {
+    match (target, changes) {
+        (Value::Object(target), Value::Object(changes)) => {
+            for (name, change) in changes {
+                merge(target.entry(name.clone()).or_insert(Value::Null), change);
+            }
+        }
+        (target, change) => *target = change.clone(),
+    }
+}

@@ -1,0 +1,241 @@
+//! One test's own world: a directory, a development registry with faults in front of it, a git
+//! repository, and the runner as a real process in an environment that is built on purpose.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use butler_runner::devregistry::{BASE_PATH, Received, Registry, Server, router};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The token of every run.
+pub const TOKEN: &str = "brce_0123456789abcdef";
+
+/// The id of the one run of a world.
+pub const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+/// A module without providers, whose plan has one resource and one output.
+pub const MODULE: &str = r#"
+variable "name" {
+  type    = string
+  default = "world"
+}
+resource "terraform_data" "hello" {
+  input = "hello ${var.name}"
+}
+output "greeting" {
+  value = terraform_data.hello.output
+}
+"#;
+
+/// An answer that stands in the way of the registry's own: method, endpoint, and what is answered.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// `GET` or `POST`.
+    pub method: &'static str,
+    /// The last segment of the path.
+    pub endpoint: &'static str,
+    /// The HTTP status of the answer.
+    pub status: u16,
+    /// How often; then the registry answers itself.
+    pub times: usize,
+}
+
+/// One test's own world; what it started ends with it.
+pub struct World {
+    pub directory: TempDir,
+    pub registry: Arc<Registry>,
+    server: Server,
+    pub faults: Arc<Mutex<Vec<Fault>>>,
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+impl World {
+    /// A world whose repository holds `files`.
+    pub async fn new(files: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["tmp", "home", "cache", "repository"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let registry = Arc::new(Registry::default());
+        let faults: Arc<Mutex<Vec<Fault>>> = Arc::default();
+        let injected = faults.clone();
+        let layered = router(registry.clone()).layer(axum::middleware::from_fn(
+            move |request: Request, next: Next| inject(injected.clone(), request, next),
+        ));
+        let server = Server::start(layered).await.unwrap();
+        let world = Self { directory, registry, server, faults, variables: Vec::new() };
+        world.commit(files);
+        world
+    }
+
+    /// A path in the world's directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The endpoint of the world's registry.
+    pub fn endpoint(&self) -> String {
+        self.server.endpoint().to_string()
+    }
+
+    /// Writes `files` into the repository and commits them to `main`. Returns the commit's id.
+    pub fn commit(&self, files: &[(&str, &str)]) -> String {
+        let repository = self.path("repository");
+        for (name, content) in files {
+            let file = repository.join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, content).unwrap();
+        }
+        let git = |arguments: &[&str]| {
+            let output = std::process::Command::new("git")
+                .args(["-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "init.defaultBranch=main"])
+                .args(arguments)
+                .current_dir(&repository)
+                .env("HOME", self.path("home"))
+                .env("GIT_CONFIG_NOSYSTEM", "1")
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        if !repository.join(".git").exists() {
+            git(&["init", "--quiet"]);
+        }
+        git(&["add", "--all"]);
+        git(&["commit", "--quiet", "--allow-empty", "--message", "change"]);
+        git(&["rev-parse", "HEAD"])
+    }
+
+    /// The configuration of a run of `operation` on the world's repository, with its state kept in
+    /// the world's directory.
+    pub fn config(&self, operation: &str) -> Value {
+        let callback = |name: &str| format!("/v1/ci/module-runs/{RUN_ID}/{name}");
+        json!({
+            "runId": RUN_ID,
+            "operation": operation,
+            "source": {
+                "type": "git",
+                "gitRepo": format!("file://{}", self.path("repository").display()),
+                "gitRef": "main",
+            },
+            "stateBackend": {"type": "local", "config": {"path": self.path("terraform.tfstate")}},
+            "callbacks": {
+                "statusUrl": callback("status"),
+                "logsUrl": callback("logs"),
+                "planUrl": callback("plan"),
+                "outputsUrl": callback("outputs"),
+            },
+        })
+    }
+
+    /// Adds the run to the registry.
+    pub fn add_run(&self, config: Value) {
+        self.registry.add_run(RUN_ID, TOKEN, config);
+    }
+
+    /// What the registry has received for the run.
+    pub fn received(&self) -> Received {
+        self.registry.run(RUN_ID).unwrap().received
+    }
+
+    /// The runner with `arguments`, in an environment that has only what a job has.
+    pub fn command(&self, arguments: &[&str]) -> tokio::process::Command {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_butler-runner"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.path("home"))
+            .env("TMPDIR", self.path("tmp"))
+            .env("BUTLER_CACHE_DIR", self.path("cache"))
+            .env("BUTLER_LOG_INTERVAL", "1h")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// The runner on the world's run.
+    pub fn execute(&self) -> tokio::process::Command {
+        let mut command = self.command(&["execute"]);
+        command
+            .env("BUTLER_ENDPOINT", self.endpoint())
+            .env("BUTLER_RUN_ID", RUN_ID)
+            .env("BUTLER_TOKEN", TOKEN);
+        command
+    }
+
+    /// Carries out a run with this configuration and makes sure that nothing is left of it.
+    pub async fn run(&self, config: Value) -> End {
+        self.add_run(config);
+        let output = self.execute().output().await.unwrap();
+        self.end(output)
+    }
+
+    /// How a run ended; asserts that it left no file and no process behind.
+    pub fn end(&self, output: Output) -> End {
+        let end = End {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        let left: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.is_empty(), "left behind: {left:?}\n{}", end.stderr);
+        let processes = self.processes();
+        assert!(processes.is_empty(), "still running: {processes:?}\n{}", end.stderr);
+        end
+    }
+
+    /// Command lines of the processes that were started in this world and still run.
+    pub fn processes(&self) -> Vec<String> {
+        let mark = self.path("tmp").into_os_string().into_encoded_bytes();
+        let contains = |path: &Path| {
+            std::fs::read(path).is_ok_and(|bytes| bytes.windows(mark.len()).any(|window| window == mark))
+        };
+        std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| contains(&path.join("environ")))
+            .map(|path| String::from_utf8_lossy(&std::fs::read(path.join("cmdline")).unwrap_or_default()).replace('\0', " "))
+            .collect()
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct End {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+async fn inject(faults: Arc<Mutex<Vec<Fault>>>, request: Request, next: Next) -> Response {
+    let endpoint = request.uri().path().strip_prefix(BASE_PATH).and_then(|path| path.rsplit('/').next()).unwrap_or("");
+    let status = {
+        let mut faults = faults.lock().unwrap();
+        let fault = faults
+            .iter_mut()
+            .find(|fault| fault.method == request.method().as_str() && fault.endpoint == endpoint && fault.times > 0);
+        fault.map(|fault| {
+            fault.times -= 1;
+            fault.status
+        })
+    };
+    match status {
+        None => next.run(request).await,
+        Some(status) => {
+            let body = json!({"error": {"message": "injected", "code": "INJECTED"}}).to_string();
+            let status = axum::http::StatusCode::from_u16(status).unwrap();
+            (status, Body::from(body)).into_response()
+        }
+    }
+}
