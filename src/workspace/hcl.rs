@@ -4,6 +4,7 @@
 //! bring a second setting along. Nothing here shows the text that it was given.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, UnaryOp};
 use hcl_edit::visit::{self, Visit};
@@ -212,7 +213,7 @@ fn append_string(text: &str, target: &mut String) {
                 target.push(character);
             }
             character if character.is_control() => {
-                target.push_str(&format!("\\u{:04x}", u32::from(character)));
+                let _ = write!(target, "\\u{:04x}", u32::from(character));
             }
             character => target.push(character),
         }

@@ -1,4 +1,8 @@
 //! Integration tests: real Terraform, real git servers, real PostgreSQL, real signals.
 
+#![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
+
+mod backend;
 mod execute;
 mod support;
+mod variables;

@@ -1,2 +1,7 @@
 //! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
+
+pub(crate) mod environment;
+pub(crate) mod postgres;
+pub(crate) mod terraform;
+
 pub mod world;

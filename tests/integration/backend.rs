@@ -1,0 +1,268 @@
+//! What the real Terraform makes of the backend files, against a real PostgreSQL.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use butler_runner::secret::PrivateDirectory;
+use butler_runner::spec::Backend;
+use butler_runner::workspace::{BackendFiles, write_backend};
+use nix::sys::stat::Mode;
+
+use crate::support::postgres::{PASSWORD, Postgres};
+use crate::support::terraform::{TestModule, flag};
+
+/// A module that says where its state is, which must not count.
+const MODULE: &str = r#"
+terraform {
+  backend "local" {
+    path = "own.tfstate"
+  }
+}
+variable "value" { default = "" }
+variable "pipe" { default = "" }
+resource "terraform_data" "value" {
+  input = var.value
+  provisioner "local-exec" {
+    command = var.pipe == "" ? "true" : "echo ready; read line < '${var.pipe}'"
+  }
+}
+output "value" { value = terraform_data.value.output }
+"#;
+
+struct Configured {
+    module: TestModule,
+    files: BackendFiles,
+    _private: PrivateDirectory,
+}
+
+/// A module with the backend's files, on which `init` has succeeded.
+fn configured(files: &[(&str, &str)], kind: &str, config: &[(&str, &str)]) -> Configured {
+    let module = TestModule::new(files);
+    let json = |value: &str| serde_json::to_string(value).unwrap().into();
+    let config = config.iter().map(|(name, value)| ((*name).to_owned(), json(value))).collect();
+    let backend = Backend { kind: kind.to_owned(), config };
+    let private = PrivateDirectory::create(module.base(), "private-").unwrap();
+    let tool = "1.11.4".parse().unwrap();
+    let files = write_backend(&backend, &tool, &module.directory(), &private).unwrap();
+    module.succeed(&["init".to_owned(), flag("backend-config", &files.config_file)]);
+    Configured { module, files, _private: private }
+}
+
+fn in_schema(server: &Postgres, schema: &str) -> Configured {
+    let connection = server.connection_string();
+    let config = [("conn_str", connection.as_str()), ("schema_name", schema)];
+    configured(&[("main.tf", MODULE)], "pg", &config)
+}
+
+#[test]
+fn two_schemas_in_one_database_keep_their_states_apart() {
+    let server = Postgres::start();
+    let first = in_schema(&server, "Team-A");
+    let second = in_schema(&server, "team_b");
+    first.module.succeed(&["apply", "-auto-approve", "-var=value=one"]);
+    second.module.succeed(&["apply", "-auto-approve", "-var=value=two"]);
+    assert_eq!(first.module.succeed(&["output", "-raw", "value"]), "one");
+    assert_eq!(second.module.succeed(&["output", "-raw", "value"]), "two");
+    for (schema, value) in [("Team-A", "one"), ("team_b", "two")] {
+        let states = server.query(&format!(
+            "SELECT data::json->'outputs'->'value'->>'value' FROM \"{schema}\".states"
+        ));
+        assert_eq!(states, [value]);
+    }
+    // A later run of the same module meets the state that the first one left.
+    let again = in_schema(&server, "Team-A");
+    let plan = again.module.succeed(&["plan", "-detailed-exitcode", "-var=value=one"]);
+    assert!(plan.contains("No changes."), "{plan}");
+    assert!(!first.module.directory().join("own.tfstate").exists());
+    let clone = std::fs::read_to_string(&first.files.override_file).unwrap();
+    assert!(!clone.contains(PASSWORD) && !clone.contains("conn_str"), "{clone}");
+}
+
+/// An apply that stands still in a provisioner, with the state locked, until it is dropped.
+struct Standing {
+    apply: Child,
+    pipe: std::fs::File,
+}
+
+impl Standing {
+    fn start(module: &TestModule) -> Self {
+        let path = module.base().join("pipe");
+        nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let arguments = [
+            "apply",
+            "-auto-approve",
+            "-replace=terraform_data.value",
+            &format!("-var=pipe={}", path.display()),
+        ];
+        let mut apply = module.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+        // Opened for both, so that neither opening nor writing can block.
+        let pipe = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let output = BufReader::new(apply.stdout.take().unwrap());
+        let standing = Self { apply, pipe };
+        let mut lines = output.lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.ends_with("(local-exec): ready")), "apply has ended");
+        standing.drain(lines)
+    }
+
+    /// Keeps reading: Terraform dies when its output is closed.
+    fn drain(self, lines: impl Iterator<Item = String> + Send + 'static) -> Self {
+        std::thread::spawn(move || lines.for_each(drop));
+        self
+    }
+
+    fn finish(mut self) -> bool {
+        self.pipe.write_all(b"go\n").unwrap();
+        self.apply.wait().unwrap().success()
+    }
+}
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        let _ = self.pipe.write_all(b"go\n");
+        let _ = self.apply.wait();
+    }
+}
+
+#[test]
+fn locked_state_stops_a_second_run_in_its_schema_only() {
+    let server = Postgres::start();
+    let first = in_schema(&server, "team_a");
+    let same = in_schema(&server, "team_a");
+    let other = in_schema(&server, "team_b");
+    // While a database has no row for a state yet, Terraform locks out all of its schemas.
+    first.module.succeed(&["apply", "-auto-approve"]);
+    other.module.succeed(&["apply", "-auto-approve"]);
+    let standing = Standing::start(&first.module);
+    let error = same.module.fail(&["plan"]);
+    assert!(error.contains("Error acquiring the state lock"), "{error}");
+    other.module.succeed(&["apply", "-auto-approve", "-var=value=other"]);
+    assert!(standing.finish());
+    same.module.succeed(&["plan"]);
+}
+
+#[test]
+fn settings_mean_themselves_whatever_is_in_them() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("a${b}%{c}$${d}\"é\\\t\n.tfstate");
+    let config = [("path", path.to_str().unwrap())];
+    let configured = configured(&[("main.tf", MODULE)], "local", &config);
+    configured.module.succeed(&["apply", "-auto-approve"]);
+    assert!(path.is_file());
+}
+
+#[test]
+fn backend_of_the_run_replaces_whatever_the_module_says() {
+    let cloud = "terraform {\n  cloud {\n    organization = \"o\"\n    workspaces {\n      name = \"w\"\n    }\n  }\n}\n";
+    let http = "terraform {\n  backend \"http\" {\n    address = \"http://127.0.0.1:1/\"\n  }\n}\n";
+    let nothing = "output \"a\" {\n  value = 1\n}\n";
+    for files in [
+        [("main.tf", nothing), ("b.tf", "")],
+        [("main.tf", nothing), ("b.tf", cloud)],
+        [("main.tf", http), ("z_override.tf", http)],
+        [("main.tf", nothing), ("override.tf", cloud)],
+    ] {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("state");
+        let configured = configured(&files, "local", &[("path", path.to_str().unwrap())]);
+        configured.module.succeed(&["apply", "-auto-approve"]);
+        assert!(Path::new(&path).is_file());
+    }
+}
+
+/// An object store that has one empty bucket and knows who has asked.
+struct EmptyBucket {
+    address: SocketAddr,
+    server: Option<std::thread::JoinHandle<Vec<String>>>,
+}
+
+impl EmptyBucket {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let mut requests = Vec::new();
+            for connection in listener.incoming() {
+                let Some(request) = Self::answer(connection.unwrap()) else {
+                    break;
+                };
+                requests.push(request);
+            }
+            requests
+        });
+        Self { address, server: Some(server) }
+    }
+
+    /// Answers one request and returns its first line; none when there was none.
+    fn answer(mut connection: TcpStream) -> Option<String> {
+        let head: Vec<_> = BufReader::new(connection.try_clone().unwrap())
+            .lines()
+            .map_while(Result::ok)
+            .take_while(|line| !line.is_empty())
+            .collect();
+        let request = head.into_iter().next();
+        let is_list = request.as_ref().is_some_and(|line| line.starts_with("GET /states?"));
+        let status = if is_list { "200 OK" } else { "404 Not Found" };
+        let body = "<ListBucketResult><Name>states</Name><KeyCount>0</KeyCount></ListBucketResult>";
+        let _ = write!(
+            connection,
+            "HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let _ = connection.shutdown(std::net::Shutdown::Write);
+        let _ = connection.read_to_end(&mut Vec::new());
+        request
+    }
+
+    /// Ends the server; the requests that it got.
+    fn requests(mut self) -> Vec<String> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        let Some(server) = self.server.take() else {
+            return Vec::new();
+        };
+        // A connection without a request is the sign to end.
+        let _ = TcpStream::connect(self.address);
+        server.join().unwrap()
+    }
+}
+
+impl Drop for EmptyBucket {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[test]
+fn flat_s3_endpoint_is_used_without_a_deprecation_warning() {
+    let store = EmptyBucket::start();
+    let endpoint = format!("http://{}", store.address);
+    let module = TestModule::new(&[("main.tf", MODULE)]);
+    let given = [
+        ("bucket", "\"states\""),
+        ("key", "\"module\""),
+        ("region", "\"us-east-1\""),
+        ("endpoint", &format!("\"{endpoint}\"")),
+        ("access_key", "\"access\""),
+        ("secret_key", "\"secret\""),
+        ("skip_credentials_validation", "true"),
+        ("skip_requesting_account_id", "true"),
+        ("skip_metadata_api_check", "true"),
+        ("skip_region_validation", "true"),
+        ("use_path_style", "true"),
+    ];
+    let config = given.map(|(name, json)| (name.to_owned(), json.into())).into();
+    let backend = Backend { kind: "s3".to_owned(), config };
+    let private = PrivateDirectory::create(module.base(), "private-").unwrap();
+    let tool = "1.11.4".parse().unwrap();
+    let files = write_backend(&backend, &tool, &module.directory(), &private).unwrap();
+    let output = module.terraform(&["init".to_owned(), flag("backend-config", &files.config_file)]);
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    assert!(output.status.success(), "{text}");
+    assert!(!text.to_lowercase().contains("deprecated"), "{text}");
+    let requests = store.requests();
+    assert!(requests.iter().any(|line| line.starts_with("GET /states?")), "{requests:?}");
+}

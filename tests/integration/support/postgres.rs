@@ -1,0 +1,144 @@
+//! A real PostgreSQL server of one test's own: made by initdb, started and ended by `pg_ctl`.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use nix::unistd::{User, getuid};
+use tempfile::TempDir;
+
+use super::environment::{find_program, search_path};
+
+/// How often another port is tried: between its choice and its use another test may take it.
+const START_ATTEMPTS: usize = 5;
+
+/// The superuser's password; it has characters that URLs and HCL give a meaning to.
+pub(crate) const PASSWORD: &str = "pw-${x}%{y}";
+
+/// A running server on a free port of the loopback interface. Dropping it ends it.
+pub(crate) struct Postgres {
+    directory: TempDir,
+    port: u16,
+    /// `PostgreSQL` refuses to run as root, so root's tests let an ordinary user run it.
+    user: Option<User>,
+}
+
+impl Postgres {
+    /// Makes a database cluster and starts its server.
+    ///
+    /// # Panics
+    /// When the binaries are missing or the server does not start.
+    pub(crate) fn start() -> Self {
+        let user = getuid().is_root().then(|| {
+            ["postgres", "nobody"]
+                .into_iter()
+                .find_map(|name| User::from_name(name).unwrap())
+                .expect("there is a user other than root to run PostgreSQL")
+        });
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("password"), PASSWORD).unwrap();
+        if let Some(user) = &user {
+            let owner = (Some(user.uid.as_raw()), Some(user.gid.as_raw()));
+            for path in [directory.path(), &directory.path().join("password")] {
+                std::os::unix::fs::chown(path, owner.0, owner.1).unwrap();
+            }
+        }
+        let mut server = Self { directory, port: 0, user };
+        let mut initdb = server.command("initdb");
+        initdb.args(["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8"]);
+        initdb.args(["--locale=C", "--no-sync", "--pwfile=password", "--pgdata=data"]);
+        expect_success(&initdb.output().unwrap(), "initdb");
+        for _ in 0..START_ATTEMPTS {
+            server.port = free_port();
+            let options = format!(
+                "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off",
+                server.port
+            );
+            let mut start = server.command("pg_ctl");
+            start.args(["start", "-w", "-D", "data", "-l", "log", "-o", &options]);
+            if start.status().unwrap().success() {
+                return server;
+            }
+        }
+        let log = std::fs::read_to_string(server.directory.path().join("log"));
+        panic!("PostgreSQL does not start: {}", log.unwrap_or_default());
+    }
+
+    /// How Terraform connects to it.
+    pub(crate) fn connection_string(&self) -> String {
+        let password = PASSWORD.replace('%', "%25").replace('$', "%24");
+        let password = password.replace('{', "%7B").replace('}', "%7D");
+        format!("postgres://postgres:{password}@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+    }
+
+    /// The rows that `statement` returns, columns separated by `|`.
+    ///
+    /// # Panics
+    /// When the statement fails.
+    pub(crate) fn query(&self, statement: &str) -> Vec<String> {
+        let mut psql = self.command("psql");
+        psql.args(["--host=127.0.0.1", "--username=postgres", "--no-psqlrc", "-Atq"]);
+        psql.args(["-v", "ON_ERROR_STOP=1", "-c", statement, "postgres"]);
+        psql.arg(format!("--port={}", self.port)).env("PGPASSWORD", PASSWORD);
+        let output = psql.output().unwrap();
+        expect_success(&output, "psql");
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(binary(program));
+        command
+            .current_dir(self.directory.path())
+            .env_clear()
+            .env("PATH", search_path())
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null());
+        if !matches!(program, "initdb" | "psql") {
+            // The server would keep a pipe open for as long as it lives.
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        if let Some(user) = &self.user {
+            command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
+        }
+        command
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let stop =
+            |mode| self.command("pg_ctl").args(["stop", "-w", "-D", "data", "-m", mode]).status();
+        if !stop("fast").is_ok_and(|status| status.success()) {
+            let _ = stop("immediate");
+        }
+    }
+}
+
+fn expect_success(output: &Output, program: &str) {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {errors}");
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The binary on PATH, or the newest of those that Debian keeps beside it.
+fn binary(name: &str) -> PathBuf {
+    if let Some(path) = find_program(name) {
+        return path;
+    }
+    let mut versions: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin").join(name)))
+        .filter(|path| path.is_file())
+        .collect();
+    versions.sort_by_key(|path| version(path));
+    versions.pop().unwrap_or_else(|| panic!("`{name}` of PostgreSQL is not installed"))
+}
+
+/// The version in `/usr/lib/postgresql/<version>/bin/<name>`.
+fn version(path: &Path) -> Option<u32> {
+    path.ancestors().nth(2)?.file_name()?.to_str()?.parse().ok()
+}

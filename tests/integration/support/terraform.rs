@@ -1,0 +1,88 @@
+//! A module on disk and the real Terraform in it, with an environment that is built on purpose.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use super::environment::{find_program, search_path};
+
+/// A module directory of one test's own, with a directory beside it for what must not be in it.
+pub(crate) struct TestModule {
+    base: TempDir,
+}
+
+impl TestModule {
+    /// Writes `files` (name and text) into a new module directory.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let base = tempfile::tempdir().unwrap();
+        for name in ["module", "home"] {
+            std::fs::create_dir(base.path().join(name)).unwrap();
+        }
+        let module = Self { base };
+        for (name, text) in files {
+            std::fs::write(module.directory().join(name), text).unwrap();
+        }
+        module
+    }
+
+    /// The module's directory.
+    pub(crate) fn directory(&self) -> std::path::PathBuf {
+        self.base.path().join("module")
+    }
+
+    /// The directory around it.
+    pub(crate) fn base(&self) -> &Path {
+        self.base.path()
+    }
+
+    /// A command that runs Terraform in the module.
+    pub(crate) fn command(&self, arguments: &[impl AsRef<OsStr>]) -> Command {
+        let program = find_program("terraform").expect("terraform is on PATH");
+        let mut command = Command::new(program);
+        command
+            .args(arguments)
+            .current_dir(self.directory())
+            .env_clear()
+            .env("PATH", search_path())
+            .env("HOME", self.base.path().join("home"))
+            .env("CHECKPOINT_DISABLE", "1")
+            .env("TF_INPUT", "0")
+            .env("TF_IN_AUTOMATION", "1")
+            .env("TF_CLI_ARGS", "-no-color")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs Terraform to its end.
+    pub(crate) fn terraform(&self, arguments: &[impl AsRef<OsStr>]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs Terraform and returns its standard output.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub(crate) fn succeed(&self, arguments: &[impl AsRef<OsStr>]) -> String {
+        let output = self.terraform(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs Terraform and returns its standard error, in one line for each word to be found in it.
+    ///
+    /// # Panics
+    /// When it succeeds.
+    pub(crate) fn fail(&self, arguments: &[impl AsRef<OsStr>]) -> String {
+        let output = self.terraform(arguments);
+        assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+/// `-flag=path`.
+pub(crate) fn flag(name: &str, path: &Path) -> String {
+    format!("-{name}={}", path.display())
+}
