@@ -47,13 +47,14 @@ pub(super) async fn pump<S: Sink>(
     loop {
         let read = match framer.as_ref().and_then(Framer::due) {
             None => pipe.read(&mut chunk).await?,
-            Some(due) => match tokio::time::timeout_at(due, pipe.read(&mut chunk)).await {
-                Ok(read) => read?,
-                Err(_) => {
+            Some(due) => {
+                let read = tokio::time::timeout_at(due, pipe.read(&mut chunk)).await;
+                let Ok(read) = read else {
                     framer.iter_mut().for_each(Framer::show_partial);
                     continue;
-                }
-            },
+                };
+                read?
+            }
         };
         if read == 0 {
             break;

@@ -92,3 +92,74 @@ impl Sink for RunLog {
         showable
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::super::spool::{Receiver, channel};
+    use super::*;
+
+    fn log() -> (RunLog, Receiver, Receiver) {
+        let (all, all_lines) = channel(1 << 20, "/nonexistent/all".into());
+        let (some, some_lines) = channel(1 << 20, "/nonexistent/some".into());
+        let redactor = Arc::new(Redactor::new());
+        (RunLog::new(redactor, vec![all, some.children_only()]), all_lines, some_lines)
+    }
+
+    async fn read(mut receiver: Receiver) -> Vec<(u32, Stream, String)> {
+        let mut lines = Vec::new();
+        while let Some(line) = receiver.recv().await {
+            lines.push((line.sequence, line.stream, line.content));
+        }
+        lines
+    }
+
+    #[tokio::test]
+    async fn one_counter_runs_over_both_streams_and_the_runner() {
+        let (log, all, children) = log();
+        log.line(Stream::Stdout, b"one");
+        log.clone().line(Stream::Stderr, b"two");
+        log.say("three\nfour");
+        log.line(Stream::Stdout, b"");
+        log.close();
+        log.line(Stream::Stdout, b"too late");
+        let line = |sequence, stream, content: &str| (sequence, stream, content.to_owned());
+        let [one, two, five] = [
+            line(1, Stream::Stdout, "one"),
+            line(2, Stream::Stderr, "two"),
+            line(5, Stream::Stdout, ""),
+        ];
+        assert_eq!(read(children).await, [one.clone(), two.clone(), five.clone()]);
+        let runner = [line(3, Stream::Stdout, "three"), line(4, Stream::Stdout, "four")];
+        assert_eq!(read(all).await, [&[one, two][..], &runner, &[five]].concat());
+    }
+
+    #[tokio::test]
+    async fn line_is_redacted_and_made_storable() {
+        let (log, all, _) = log();
+        log.redactor().register(&[SecretString::from("hunter22")]);
+        log.line(Stream::Stdout, b"password=hunter22\r");
+        log.line(Stream::Stdout, b" 10%\r 20%\r\r");
+        log.line(Stream::Stdout, b"a\0b\xffc");
+        assert_eq!(log.partial(Stream::Stdout, b"password: hunt"), "password: ".len());
+        assert_eq!(log.partial(Stream::Stdout, b"hunt"), 0);
+        log.say("it is hunter22");
+        log.close();
+        let content: Vec<String> = read(all).await.into_iter().map(|(_, _, text)| text).collect();
+        assert_eq!(
+            content,
+            ["password=***", " 10%\r 20%\r", "a\u{fffd}b\u{fffd}c", "password: ", "it is ***"]
+        );
+    }
+
+    #[tokio::test]
+    async fn numbers_that_the_registry_cannot_store_are_not_given() {
+        let (log, all, _) = log();
+        log.state.lock().unwrap().last = LARGEST_SEQUENCE - 1;
+        log.line(Stream::Stdout, b"last");
+        log.line(Stream::Stdout, b"one too many");
+        log.close();
+        assert_eq!(read(all).await, [(2_147_483_647, Stream::Stdout, "last".to_owned())]);
+    }
+}

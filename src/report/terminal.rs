@@ -119,7 +119,7 @@ mod tests {
     use crate::process::Sink;
     use crate::secret::Redactor;
 
-    const LONG: Duration = Duration::from_secs(600);
+    const LONG: Duration = Duration::from_mins(10);
 
     #[derive(Clone, Default)]
     struct Screen(Arc<Mutex<Vec<u8>>>);

@@ -217,9 +217,10 @@ impl<S: LogSink> Uploader<'_, S> {
     }
 
     async fn finish(mut self, end: UploadEnd) -> UploadReport {
+        // Read first: a line that comes just now belongs to what waits.
+        let last = self.receiver.last();
         let waiting = self.receiver.unread();
         let kept = self.hand.front().map(|batch| *batch.numbers().start());
-        let last = self.receiver.last();
         self.receiver.discard();
         self.receiver.closed().await;
         let first = kept.or(waiting.map(|waiting| *waiting.start())).unwrap_or(last + 1);
@@ -240,4 +241,225 @@ fn refused(reason: &str) -> UploadEnd {
 /// `duration` give or take a tenth.
 fn jittered(duration: Duration) -> Duration {
     duration.mul_f64(0.9 + 0.2 * fastrand::f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use bytes::Bytes;
+
+    use super::super::block::Entry;
+    use super::super::spool::{Sender, channel};
+    use super::*;
+    use crate::event::Stream;
+
+    const PACE: Pace =
+        Pace { interval: Duration::from_secs(2), deadline_after_close: Duration::from_secs(20) };
+
+    /// Answers as `answer` decides, and remembers when it was sent what.
+    #[derive(Clone)]
+    struct Registry {
+        requests: Arc<Mutex<Vec<(Instant, Batch)>>>,
+        answer: fn(request: usize, batch: &Batch) -> Option<Delivery>,
+    }
+
+    impl Registry {
+        fn new(answer: fn(usize, &Batch) -> Option<Delivery>) -> Self {
+            Self { requests: Arc::default(), answer }
+        }
+
+        fn numbers(&self) -> Vec<RangeInclusive<u32>> {
+            self.requests.lock().unwrap().iter().map(|(_, batch)| batch.numbers()).collect()
+        }
+
+        fn times(&self) -> Vec<Instant> {
+            self.requests.lock().unwrap().iter().map(|(time, _)| *time).collect()
+        }
+
+        fn bodies(&self) -> Vec<Bytes> {
+            self.requests.lock().unwrap().iter().map(|(_, batch)| batch.body()).collect()
+        }
+    }
+
+    impl LogSink for Registry {
+        async fn send(&self, batch: &Batch) -> Delivery {
+            let request = {
+                let mut requests = self.requests.lock().unwrap();
+                requests.push((Instant::now(), batch.clone()));
+                requests.len()
+            };
+            match (self.answer)(request, batch) {
+                Some(delivery) => delivery,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    fn unreachable() -> Delivery {
+        Delivery::Unreachable { reason: "nobody there".to_owned() }
+    }
+
+    fn start(registry: &Registry) -> (Sender, tokio::task::JoinHandle<UploadReport>) {
+        let (sender, receiver) = channel(16 << 20, "/nonexistent/overflow".into());
+        let registry = registry.clone();
+        (sender, tokio::spawn(async move { upload(receiver, &registry, PACE).await }))
+    }
+
+    fn send(sender: &Sender, numbers: RangeInclusive<u32>, content: &str) {
+        for sequence in numbers {
+            sender.send(Entry { sequence, stream: Stream::Stdout, content });
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lines_are_collected_for_an_interval_and_nothing_is_sent_without_lines() {
+        let registry = Registry::new(|_, _| Some(Delivery::Delivered));
+        let (sender, uploaded) = start(&registry);
+        tokio::time::sleep(PACE.interval * 100).await;
+        assert_eq!(registry.numbers(), []);
+        let begin = Instant::now();
+        send(&sender, 1..=2, "x");
+        tokio::time::sleep(PACE.interval / 2).await;
+        send(&sender, 3..=3, "x");
+        tokio::time::sleep(PACE.interval * 100).await;
+        assert_eq!(registry.numbers(), [1..=3]);
+        let waited = registry.times()[0] - begin;
+        assert!(waited >= PACE.interval.mul_f64(0.9) && waited <= PACE.interval.mul_f64(1.11));
+        let end = Instant::now();
+        send(&sender, 4..=4, "x");
+        drop(sender);
+        let report = uploaded.await.unwrap();
+        assert_eq!(registry.times()[1], end, "the end of the log waited for the interval");
+        let expected = UploadReport { delivered: 4, undelivered: None, end: UploadEnd::Complete };
+        assert_eq!(report, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn full_batch_is_sent_at_once() {
+        let registry = Registry::new(|_, _| Some(Delivery::Delivered));
+        let begin = Instant::now();
+        let (sender, uploaded) = start(&registry);
+        let long = "x".repeat(LARGEST_BODY / 3);
+        send(&sender, 1..=25_000, "x");
+        send(&sender, 25_001..=25_004, &long);
+        drop(sender);
+        assert_eq!(uploaded.await.unwrap().delivered, 25_004);
+        assert_eq!(
+            registry.numbers(),
+            [1..=10_000, 10_001..=20_000, 20_001..=25_002, 25_003..=25_004]
+        );
+        assert_eq!(registry.times().last(), Some(&begin));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn undelivered_batch_is_kept_as_it_is_and_large_ones_follow_it() {
+        let registry = Registry::new(|request, _| match request {
+            1..=5 => Some(unreachable()),
+            _ => Some(Delivery::Delivered),
+        });
+        let (sender, uploaded) = start(&registry);
+        send(&sender, 1..=1, "first");
+        tokio::time::sleep(PACE.interval * 2).await;
+        send(&sender, 2..=9000, "later");
+        tokio::time::sleep(PACE.interval * 100).await;
+        assert_eq!(registry.numbers()[..6], vec![1..=1; 6]);
+        assert_eq!(registry.numbers()[6..], [2..=9000]);
+        assert!(registry.bodies()[..6].windows(2).all(|pair| pair[0] == pair[1]));
+        let pauses: Vec<_> =
+            registry.times().windows(2).take(4).map(|pair| pair[1] - pair[0]).collect();
+        assert!(pauses.is_sorted(), "{pauses:?}");
+        drop(sender);
+        assert_eq!(uploaded.await.unwrap().undelivered, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deadline_runs_from_the_end_of_the_log_and_the_rest_is_reported() {
+        let registry = Registry::new(|request, _| match request {
+            1 => Some(Delivery::Delivered),
+            _ => Some(unreachable()),
+        });
+        let (sender, uploaded) = start(&registry);
+        send(&sender, 1..=10_010, "x");
+        tokio::time::sleep(PACE.deadline_after_close * 10).await;
+        assert!(!uploaded.is_finished());
+        send(&sender, 10_011..=10_020, "x");
+        drop(sender);
+        let closed = Instant::now();
+        let report = uploaded.await.unwrap();
+        assert_eq!(Instant::now() - closed, PACE.deadline_after_close);
+        let expected = UploadReport {
+            delivered: 10_000,
+            undelivered: Some(10_001..=10_020),
+            end: UploadEnd::Overdue,
+        };
+        assert_eq!(report, expected);
+        let tries = registry.times().iter().filter(|time| **time >= closed).count();
+        assert!(tries >= 5, "{tries} tries between the end and the deadline");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_without_an_answer_is_given_up_at_the_deadline() {
+        let registry = Registry::new(|_, _| None);
+        let (sender, uploaded) = start(&registry);
+        send(&sender, 1..=3, "x");
+        drop(sender);
+        let report = uploaded.await.unwrap();
+        assert_eq!((report.end, report.undelivered), (UploadEnd::Overdue, Some(1..=3)));
+        assert_eq!(registry.numbers(), [1..=3]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn batch_that_is_too_large_is_halved_until_it_fits_and_later_ones_are_smaller() {
+        let registry = Registry::new(|_, batch| {
+            let fits = batch.body().len() <= 5000;
+            Some(if fits { Delivery::Delivered } else { Delivery::TooLarge })
+        });
+        let (sender, uploaded) = start(&registry);
+        send(&sender, 1..=8, &"x".repeat(1000));
+        send(&sender, 9..=9, &"x".repeat(6000));
+        send(&sender, 10..=10, "x");
+        tokio::time::sleep(PACE.interval * 3).await;
+        let before = registry.numbers().len();
+        send(&sender, 11..=18, &"x".repeat(1000));
+        drop(sender);
+        let report = uploaded.await.unwrap();
+        assert_eq!((report.delivered, report.undelivered), (18, None));
+        let delivered: Vec<_> =
+            registry.bodies().into_iter().filter(|body| body.len() <= 5000).collect();
+        let text: Vec<_> =
+            delivered.iter().map(|body| std::str::from_utf8(body).unwrap()).collect();
+        let text = text.concat();
+        assert!(
+            (1..=18).all(|number| text.matches(&format!("\"sequence\":{number},")).count() == 1)
+        );
+        assert!(text.contains("[a line was left out: "));
+        assert!(registry.bodies()[before..].iter().all(|body| body.len() <= 5000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_sent_once_the_registry_takes_no_more() {
+        for (answer, end) in [
+            (Delivery::RunOver, UploadEnd::RunOver),
+            (Delivery::Refused { reason: "malformed".to_owned() }, UploadEnd::Refused),
+            (Delivery::TooLarge, UploadEnd::Refused),
+        ] {
+            let registry = match answer {
+                Delivery::RunOver => Registry::new(|_, _| Some(Delivery::RunOver)),
+                Delivery::Refused { .. } => {
+                    Registry::new(|_, _| Some(Delivery::Refused { reason: String::new() }))
+                }
+                _ => Registry::new(|_, _| Some(Delivery::TooLarge)),
+            };
+            let (sender, uploaded) = start(&registry);
+            send(&sender, 1..=1, "x");
+            tokio::time::sleep(PACE.interval * 2).await;
+            send(&sender, 2..=5, "x");
+            tokio::time::sleep(PACE.interval * 2).await;
+            assert_eq!(registry.numbers(), [1..=1]);
+            drop(sender);
+            let report = uploaded.await.unwrap();
+            assert_eq!(report, UploadReport { delivered: 0, undelivered: Some(1..=5), end });
+        }
+    }
 }

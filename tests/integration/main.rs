@@ -4,5 +4,6 @@
 
 mod backend;
 mod execute;
+mod logs;
 mod support;
 mod variables;
