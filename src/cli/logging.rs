@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
@@ -24,22 +25,78 @@ impl Selection for LogFlags {
 
 /// Starts the log of this process. A second call changes nothing.
 pub(super) fn start(logging: &Logging, environment: &Environment) {
-    // The filter was read before; an empty one logs errors only.
-    let filter = EnvFilter::try_new(&logging.filter).unwrap_or_default();
-    let filter = filter.and(filter_fn(may_be_logged));
     let colours =
         std::io::stderr().is_terminal() && environment.value(variable::NO_COLOR.name).is_none();
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
-    let layer = match logging.format {
+    // Only a test can have started one before.
+    let _ = Registry::default().with(layer(logging, colours, std::io::stderr)).try_init();
+}
+
+fn layer<W>(logging: &Logging, colours: bool, writer: W) -> Box<dyn Layer<Registry> + Send + Sync>
+where
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    // The settings have read the filter before.
+    let filter = EnvFilter::try_new(&logging.filter).unwrap_or_default();
+    let filter = filter.and(filter_fn(may_be_logged));
+    let lines = fmt::layer().with_writer(writer).with_ansi(colours);
+    match logging.format {
         LogFormat::Text => lines.with_target(false).with_filter(filter).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
-    };
-    // Only a test can have started one before.
-    let _ = Registry::default().with(layer).try_init();
+    }
 }
 
 /// Libraries are not heard below `info`, whatever the filter says: their traces hold what goes
 /// over the wire, and with it the token.
 fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= Level::INFO || metadata.target().starts_with("butler_runner")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
+        let written = Written::default();
+        let logging = Logging { format, filter: filter.to_owned() };
+        let writer = written.clone();
+        let layer = layer(&logging, false, move || writer.clone());
+        tracing::subscriber::with_default(Registry::default().with(layer), log);
+        String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn traces_of_libraries_are_never_logged() {
+        let text = logged(LogFormat::Text, "trace,h2=trace", || {
+            tracing::trace!(target: "h2::codec", "authorization: hunter2");
+            tracing::debug!(target: "hyper_util", "hunter2");
+            tracing::info!(target: "hyper_util", "from a library");
+            tracing::trace!("from the runner");
+        });
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("from a library") && text.contains("from the runner"), "{text}");
+    }
+
+    #[test]
+    fn json_is_one_object_a_line() {
+        let text = logged(LogFormat::Json, "info", || tracing::info!(version = "1.9.0", "ready"));
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&line["message"], &line["version"]), (&"ready".into(), &"1.9.0".into()));
+        assert_eq!(line["level"], "INFO");
+    }
 }

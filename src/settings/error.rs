@@ -62,6 +62,8 @@ impl Advice for SettingsError {
             Self::Missing { setting } if **setting == TOKEN => {
                 Some("also possible: a file that holds it (--token-file, BUTLER_TOKEN_FILE)".to_owned())
             }
+            // An example of a token would invite to put a real one into an argument.
+            Self::Impossible { setting, .. } if **setting == TOKEN => None,
             Self::Missing { setting } | Self::Impossible { setting, .. } => {
                 Some(format!("for example {} {}", setting.flags[0], setting.example))
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::{LogFormat, PlanStatus};
+use crate::spec::{InvalidRunId, Operation, RunId, ToolRequest};
 use crate::workspace::SensitiveValues;
 
 /// The longest duration that can be set. A deadline so far away is a mistake.
@@ -105,6 +106,18 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
     tracing_subscriber::EnvFilter::try_new(text)
         .map(|_| text.to_owned())
         .map_err(|_| format!("{} is no log filter", shown(text)))
+}
+
+pub(super) fn run_id(text: &str) -> Result<RunId, String> {
+    text.parse().map_err(|problem: InvalidRunId| problem.to_string())
+}
+
+pub(super) fn operation(text: &str) -> Result<Operation, String> {
+    text.parse().map_err(|_| format!("{} is no operation", shown(text)))
+}
+
+pub(super) fn request(text: &str) -> Result<ToolRequest, String> {
+    text.parse().map_err(|_| format!("{} is no version", shown(text)))
 }
 
 #[cfg(test)]

@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::reader::{Reader, absolute, existing};
 use super::setting::{
-    CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, CONFIG, DEFAULT_TOOL_VERSION, ENDPOINT, GRACE_PERIOD,
-    LOCAL, LOG, LOG_FORMAT, LOG_INTERVAL, MIRROR, MODULE_DIR, OPERATION, PLAN_STATUS, REPORT_DIR,
-    RUN_ID, SECRETS_DIR, SENSITIVE_VALUES, SIGNING_KEY, TF_VERSION, TOKEN, TOKEN_FILE, VAR_FILE,
-    WORK_DIR,
+    CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, DEFAULT_TOOL_VERSION, GRACE_PERIOD, LOG, LOG_FORMAT,
+    LOG_INTERVAL, MIRROR, PLAN_STATUS, REPORT_DIR, SECRETS_DIR, SENSITIVE_VALUES, SIGNING_KEY,
+    TOKEN, WORK_DIR,
 };
 use super::{
-    Arguments, Environment, Logging, RunSource, Setting, Settings, SettingsError, ToolSettings,
-    directories, parse, token, variable,
+    Arguments, Environment, Logging, RunSource, Settings, SettingsError, ToolSettings, directories,
+    parse, source, variable,
 };
-use crate::spec::{Operation, RunId, ToolRequest};
 use crate::workspace::source::GitEnvironment;
 
 /// How often log lines are sent: as often as the registry's page asks for them.
@@ -49,7 +48,7 @@ impl Settings {
     ) -> Result<Self, SettingsError> {
         let reader = Reader { arguments, environment };
         let mut warnings = Vec::new();
-        let source = source(&reader, &mut warnings)?;
+        let source = source::source(&reader, &mut warnings)?;
         let tool = ToolSettings::resolve(arguments, environment)?;
         let work_dir = match reader.path(&WORK_DIR)? {
             Some(path) => path,
@@ -68,7 +67,7 @@ impl Settings {
             sensitive_values: reader
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
-            default_tool_version: reader.parsed(&DEFAULT_TOOL_VERSION, request)?,
+            default_tool_version: reader.parsed(&DEFAULT_TOOL_VERSION, parse::request)?,
             logging: Logging::resolve(arguments, environment)?,
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
@@ -131,164 +130,6 @@ impl Logging {
     }
 }
 
-/// Looks a setting up where it can be given.
-struct Reader<'a> {
-    arguments: &'a Arguments,
-    environment: &'a Environment,
-}
-
-impl Reader<'_> {
-    fn raw(&self, setting: &'static Setting) -> Option<&OsStr> {
-        self.arguments.value(setting).or_else(|| self.variable(setting))
-    }
-
-    fn variable(&self, setting: &'static Setting) -> Option<&OsStr> {
-        setting.variables.iter().find_map(|name| self.environment.value(name))
-    }
-
-    fn parsed<T>(
-        &self,
-        setting: &'static Setting,
-        parse: impl FnOnce(&str) -> Result<T, String>,
-    ) -> Result<Option<T>, SettingsError> {
-        let impossible = |problem| SettingsError::Impossible { setting, problem };
-        let Some(raw) = self.raw(setting) else { return Ok(None) };
-        let text = raw
-            .to_str()
-            .ok_or_else(|| impossible(format!("the {} is not valid UTF-8", setting.noun)))?;
-        parse(text).map(Some).map_err(impossible)
-    }
-
-    fn path(&self, setting: &'static Setting) -> Result<Option<PathBuf>, SettingsError> {
-        self.raw(setting).map(|raw| absolute(setting, Path::new(raw))).transpose()
-    }
-
-    fn paths(&self, setting: &'static Setting) -> Result<Vec<PathBuf>, SettingsError> {
-        let given: Vec<PathBuf> = match self.arguments.values(setting) {
-            [] => self.variable(setting).into_iter().flat_map(std::env::split_paths).collect(),
-            flags => flags.iter().map(PathBuf::from).collect(),
-        };
-        given.iter().map(|path| absolute(setting, path)).collect()
-    }
-
-    fn existing(
-        &self,
-        setting: &'static Setting,
-        is_right: fn(&Path) -> bool,
-    ) -> Result<Option<PathBuf>, SettingsError> {
-        self.path(setting)?.map(|path| existing(setting, path, is_right)).transpose()
-    }
-
-    fn switch(&self, setting: &'static Setting) -> Result<bool, SettingsError> {
-        Ok(self.parsed(setting, parse::switch)?.unwrap_or(false))
-    }
-}
-
-/// What kind of run is asked for; flags decide before variables do.
-enum Mode {
-    Registry,
-    File,
-    Local,
-}
-
-fn mode(reader: &Reader<'_>) -> Result<Mode, SettingsError> {
-    let given = |setting: &'static Setting| reader.arguments.value(setting).is_some();
-    let registry = [&ENDPOINT, &RUN_ID, &TOKEN, &TOKEN_FILE].into_iter().any(given);
-    match (given(&LOCAL), given(&CONFIG)) {
-        (true, true) => Err(SettingsError::Conflict { first: &LOCAL, second: &CONFIG }),
-        (true, false) => Ok(Mode::Local),
-        (false, true) => Ok(Mode::File),
-        (false, false) if registry => Ok(Mode::Registry),
-        (false, false) => match (reader.switch(&LOCAL)?, reader.variable(&CONFIG).is_some()) {
-            (true, true) => Err(SettingsError::Conflict { first: &LOCAL, second: &CONFIG }),
-            (true, false) => Ok(Mode::Local),
-            (false, true) => Ok(Mode::File),
-            (false, false) => Ok(Mode::Registry),
-        },
-    }
-}
-
-fn source(reader: &Reader<'_>, warnings: &mut Vec<String>) -> Result<RunSource, SettingsError> {
-    let mode = mode(reader)?;
-    refuse_misplaced(reader.arguments, &mode)?;
-    match mode {
-        Mode::Registry => Ok(RunSource::Registry {
-            endpoint: required(&ENDPOINT, reader.parsed(&ENDPOINT, parse::endpoint)?)?,
-            run_id: required(&RUN_ID, reader.parsed(&RUN_ID, run_id)?)?,
-            token: token::token(reader.arguments, reader.environment, warnings)?,
-        }),
-        Mode::File => Ok(RunSource::File {
-            config: required(&CONFIG, reader.existing(&CONFIG, Path::exists)?)?,
-        }),
-        Mode::Local => Ok(RunSource::Local {
-            module_dir: required(&MODULE_DIR, reader.existing(&MODULE_DIR, Path::is_dir)?)?,
-            operation: required(&OPERATION, reader.parsed(&OPERATION, operation)?)?,
-            tool: reader.parsed(&TF_VERSION, request)?,
-            var_files: reader
-                .paths(&VAR_FILE)?
-                .into_iter()
-                .map(|file| existing(&VAR_FILE, file, Path::exists))
-                .collect::<Result<_, _>>()?,
-        }),
-    }
-}
-
-/// A flag without a meaning is a mistake. A variable is not: it may be set for other runs.
-fn refuse_misplaced(arguments: &Arguments, mode: &Mode) -> Result<(), SettingsError> {
-    let registry: &[&'static Setting] = &[&ENDPOINT, &RUN_ID, &TOKEN, &TOKEN_FILE];
-    let local: &[&'static Setting] = &[&MODULE_DIR, &OPERATION, &TF_VERSION, &VAR_FILE];
-    let (misplaced, mode) = match mode {
-        Mode::Registry => ([local, &[]], "a registry: add --local"),
-        Mode::File => ([local, registry], "--config"),
-        Mode::Local => ([registry, &[]], "--local"),
-    };
-    match misplaced.into_iter().flatten().find(|setting| arguments.value(setting).is_some()) {
-        Some(setting) => Err(SettingsError::OutOfPlace { flag: setting.flags[0], mode }),
-        None => Ok(()),
-    }
-}
-
-fn required<T>(setting: &'static Setting, value: Option<T>) -> Result<T, SettingsError> {
-    value.ok_or(SettingsError::Missing { setting })
-}
-
-fn run_id(text: &str) -> Result<RunId, String> {
-    text.parse().map_err(|problem: crate::spec::InvalidRunId| problem.to_string())
-}
-
-fn operation(text: &str) -> Result<Operation, String> {
-    text.parse().map_err(|_| format!("{} is no operation", parse::shown(text)))
-}
-
-fn request(text: &str) -> Result<ToolRequest, String> {
-    text.parse().map_err(|_| format!("{} is no version", parse::shown(text)))
-}
-
-fn absolute(setting: &'static Setting, path: &Path) -> Result<PathBuf, SettingsError> {
-    std::path::absolute(path).map_err(|source| SettingsError::Path {
-        setting,
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// `path`, if it is there and what it has to be.
-fn existing(
-    setting: &'static Setting,
-    path: PathBuf,
-    is_right: fn(&Path) -> bool,
-) -> Result<PathBuf, SettingsError> {
-    if is_right(&path) {
-        return Ok(path);
-    }
-    let source = match std::fs::metadata(&path) {
-        Err(source) => source,
-        Ok(found) if found.is_dir() => std::io::ErrorKind::IsADirectory.into(),
-        Ok(_) => std::io::ErrorKind::NotADirectory.into(),
-    };
-    Err(SettingsError::Path { setting, path, source })
-}
-
 fn default_grace(environment: &Environment) -> Duration {
     if environment.value(variable::GITHUB_ACTIONS.name).is_some_and(|value| value == "true") {
         GRACE_UNDER_GITHUB
@@ -338,6 +179,9 @@ fn without_token(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::setting::{
+        ENDPOINT, LOCAL, MODULE_DIR, OPERATION, RUN_ID, TF_VERSION, TOKEN_FILE, VAR_FILE,
+    };
     use crate::settings::{LogFormat, PlanStatus};
 
     const REGISTRY: [(&str, &str); 3] = [
@@ -382,7 +226,7 @@ mod tests {
         assert_eq!((run_id.as_str(), token.expose_secret()), ("run 7", "brce_hunter2"));
         assert_eq!(settings.log_interval, Duration::from_secs(2));
         assert_eq!(settings.cancel_interval, Duration::from_secs(30));
-        assert_eq!(settings.grace_period, Duration::from_secs(60));
+        assert_eq!(settings.grace_period, Duration::from_mins(1));
         assert_eq!(settings.plan_status, PlanStatus::Succeeded);
         assert_eq!(settings.work_dir, std::env::temp_dir());
         let text = Logging { format: LogFormat::Text, filter: "info".to_owned() };
@@ -475,57 +319,6 @@ mod tests {
             let settings = resolve(&Arguments::default(), &variables).unwrap();
             assert_eq!(settings.grace_period, Duration::from_secs(seconds), "{extra:?}");
         }
-    }
-
-    #[test]
-    fn local_run_needs_neither_registry_nor_token() {
-        let directory = tempfile::tempdir().unwrap();
-        let (one, two) = (directory.path().join("one.tfvars"), directory.path().join("two.tfvars"));
-        for file in [&one, &two] {
-            std::fs::write(file, "").unwrap();
-        }
-        let arguments = Arguments::default()
-            .with(&LOCAL, "true")
-            .with(&MODULE_DIR, directory.path())
-            .with(&OPERATION, "drift-check")
-            .with(&TF_VERSION, "opentofu-1.8.3")
-            .with(&VAR_FILE, &two)
-            .with(&VAR_FILE, &one);
-        let settings = resolve(&arguments, &[]).unwrap();
-        let RunSource::Local { module_dir, operation, tool, var_files } = settings.source else {
-            panic!("{settings:?}")
-        };
-        assert_eq!(module_dir, directory.path());
-        assert_eq!(operation, Operation::DriftCheck);
-        assert_eq!(tool.unwrap().to_string(), "opentofu 1.8.3");
-        assert_eq!(var_files, [two, one]);
-    }
-
-    #[test]
-    fn flags_decide_what_kind_of_run_it_is_before_variables_do() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let config = Arguments::default().with(&CONFIG, file.path());
-        let variables = [&REGISTRY[..], &[("BUTLER_LOCAL", "true")]].concat();
-        assert!(matches!(resolve(&config, &variables).unwrap().source, RunSource::File { .. }));
-        let registry = Arguments::default().with(&RUN_ID, "1");
-        let settings = resolve(&registry, &variables).unwrap();
-        assert!(matches!(settings.source, RunSource::Registry { .. }));
-        let both = config.with(&LOCAL, "true");
-        assert!(matches!(resolve(&both, &[]), Err(SettingsError::Conflict { .. })));
-    }
-
-    #[test]
-    fn flag_for_another_kind_of_run_is_a_mistake_and_a_variable_is_not() {
-        let misplaced = Arguments::default().with(&OPERATION, "plan");
-        assert_eq!(
-            message(&misplaced, &REGISTRY),
-            "--operation does not go with a registry: add --local"
-        );
-        let variables = [&REGISTRY[..], &[("BUTLER_OPERATION", "plan")]].concat();
-        assert!(resolve(&Arguments::default(), &variables).is_ok());
-        let misplaced =
-            Arguments::default().with(&LOCAL, "true").with(&TOKEN_FILE, "/proc/nonexistent/token");
-        assert_eq!(message(&misplaced, &[]), "--token-file does not go with --local");
     }
 
     #[test]

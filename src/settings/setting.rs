@@ -170,7 +170,7 @@ pub const SECRETS_DIR: Setting = Setting {
     variables: &["BUTLER_SECRETS_DIR"],
     kind: Kind::Value("DIR"),
     default: "none",
-    help: "Mounted secrets: <dir>/<namespace>/<name>/<key> or <dir>/<name>/<key>",
+    help: "Mounted secrets: DIR/NAMESPACE/NAME/KEY or DIR/NAME/KEY",
     example: "/var/run/secrets/butler",
     section: Section::Run,
 };
@@ -235,7 +235,7 @@ pub const CACHE_DIR: Setting = Setting {
     flags: &["--cache-dir"],
     variables: &["BUTLER_CACHE_DIR"],
     kind: Kind::Value("DIR"),
-    default: "~/.butler-runner; where HOME is missing or not writable, butler-runner-<uid> in the directory for temporary files",
+    default: "~/.butler-runner; where HOME is missing or not writable, butler-runner-UID in the directory for temporary files",
     help: "Where installed versions are kept",
     example: "/var/cache/butler-runner",
     section: Section::Tool,

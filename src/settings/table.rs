@@ -62,6 +62,14 @@ impl Section {
 }
 
 impl Setting {
+    /// The setting's row in the README's table.
+    #[must_use]
+    pub fn row(&self) -> String {
+        let code = |names: &[&str]| format!("`{}`", names.join("`, `"));
+        let Self { flags, variables, default, help, .. } = self;
+        format!("| {} | {} | {default} | {help} |", code(flags), code(variables))
+    }
+
     /// The first flag without its dashes.
     #[must_use]
     pub fn id(&self) -> &'static str {
@@ -83,4 +91,12 @@ pub struct Variable {
     pub name: &'static str,
     /// What the runner takes it for.
     pub help: &'static str,
+}
+
+impl Variable {
+    /// The variable's row in the README's table.
+    #[must_use]
+    pub fn row(&self) -> String {
+        format!("| `{}` | {} |", self.name, self.help)
+    }
 }

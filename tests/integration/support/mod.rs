@@ -4,4 +4,35 @@ pub(crate) mod environment;
 pub(crate) mod postgres;
 pub(crate) mod terraform;
 
+pub(crate) mod empty_root;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The runner as this test run was built with it, in an environment without any of its settings.
+pub(crate) fn runner() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
+    let inherited = ["HOME", "PATH", "TMPDIR"];
+    #[expect(clippy::disallowed_methods, reason = "the settings of the runner under test")]
+    let variables = std::env::vars_os().filter(|(name, _)| inherited.iter().any(|it| name == *it));
+    command.env_clear().envs(variables);
+    command
+}
+
+/// The static release binary: what `BUTLER_TEST_STATIC_BINARY` names, else the one below `target/`.
+pub(crate) fn static_runner() -> PathBuf {
+    #[expect(clippy::disallowed_methods, reason = "set by the Makefile for the tests")]
+    let named = std::env::var_os("BUTLER_TEST_STATIC_BINARY").map(PathBuf::from);
+    let below_target = || {
+        let targets = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/target")).ok()?;
+        targets
+            .filter_map(|target| Some(target.ok()?.path().join("release/butler-runner")))
+            .find(|path| path.is_file())
+    };
+    named
+        .or_else(below_target)
+        .filter(|path| path.is_file())
+        .expect("there is no static binary: `make build` makes it, `make test` makes and names it")
+}
+
 pub mod world;

@@ -1,0 +1,50 @@
+# What people and machines do with this repository. `make` alone says what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check setup-build setup-test
+
+# The target is always named: without it the static flags would reach build scripts and macros.
+TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+BINARY := $(CURDIR)/target/$(TARGET)/release/butler-runner
+
+# The Terraform that the tests use where none is installed.
+TERRAFORM_VERSION ?= 1.11.4
+TOOLS := $(CURDIR)/target/tools
+
+# One static file on Linux. getrandom asks the kernel, because /dev may be empty; the flags are
+# here and not in a configuration file, so that plain `cargo build` works on every host.
+ifneq (,$(findstring -linux-gnu,$(TARGET)))
+STATIC_FLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
+endif
+
+help: ## Say what there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+build: setup-build ## Build the static binary: target/<triple>/release/butler-runner
+	@env -u CARGO_ENCODED_RUSTFLAGS RUSTFLAGS='$(STATIC_FLAGS)' \
+		cargo build --release --locked --target '$(TARGET)' --target-dir '$(CURDIR)/target'
+	@echo 'built $(BINARY)'
+
+demo: build ## Build, then show plan, apply and destroy with a registry of its own
+	@'$(BINARY)' demo
+
+test: setup-test build ## Build, then run all tests, with the static binary as one of the tested
+	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	export PATH="$$PATH:$$(dirname "$$terraform")" BUTLER_TEST_STATIC_BINARY='$(BINARY)'; \
+	if command -v cargo-nextest >/dev/null; then \
+		cargo nextest run --locked --no-fail-fast; \
+		cargo test --locked --doc --quiet; \
+	else \
+		cargo test --locked --no-fail-fast; \
+	fi
+
+check: ## Everything that CI does
+	@.ci/run
+
+setup-build:
+	@.ci/setup build
+
+setup-test:
+	@.ci/setup test

@@ -1,0 +1,88 @@
+//! Looks settings up: a flag before its variables, an earlier variable before a later one.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::{Arguments, Environment, Setting, SettingsError, parse};
+
+/// Looks a setting up where it can be given.
+pub(super) struct Reader<'a> {
+    pub(super) arguments: &'a Arguments,
+    pub(super) environment: &'a Environment,
+}
+
+impl Reader<'_> {
+    fn raw(&self, setting: &'static Setting) -> Option<&OsStr> {
+        self.arguments.value(setting).or_else(|| self.variable(setting))
+    }
+
+    pub(super) fn variable(&self, setting: &'static Setting) -> Option<&OsStr> {
+        setting.variables.iter().find_map(|name| self.environment.value(name))
+    }
+
+    pub(super) fn parsed<T>(
+        &self,
+        setting: &'static Setting,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, SettingsError> {
+        let impossible = |problem| SettingsError::Impossible { setting, problem };
+        let Some(raw) = self.raw(setting) else { return Ok(None) };
+        let text = raw
+            .to_str()
+            .ok_or_else(|| impossible(format!("the {} is not valid UTF-8", setting.noun)))?;
+        parse(text).map(Some).map_err(impossible)
+    }
+
+    pub(super) fn path(&self, setting: &'static Setting) -> Result<Option<PathBuf>, SettingsError> {
+        self.raw(setting).map(|raw| absolute(setting, Path::new(raw))).transpose()
+    }
+
+    pub(super) fn paths(&self, setting: &'static Setting) -> Result<Vec<PathBuf>, SettingsError> {
+        let given: Vec<PathBuf> = match self.arguments.values(setting) {
+            [] => self.variable(setting).into_iter().flat_map(std::env::split_paths).collect(),
+            flags => flags.iter().map(PathBuf::from).collect(),
+        };
+        given.iter().map(|path| absolute(setting, path)).collect()
+    }
+
+    pub(super) fn existing(
+        &self,
+        setting: &'static Setting,
+        is_right: fn(&Path) -> bool,
+    ) -> Result<Option<PathBuf>, SettingsError> {
+        self.path(setting)?.map(|path| existing(setting, path, is_right)).transpose()
+    }
+
+    pub(super) fn switch(&self, setting: &'static Setting) -> Result<bool, SettingsError> {
+        Ok(self.parsed(setting, parse::switch)?.unwrap_or(false))
+    }
+}
+
+pub(super) fn required<T>(setting: &'static Setting, value: Option<T>) -> Result<T, SettingsError> {
+    value.ok_or(SettingsError::Missing { setting })
+}
+
+pub(super) fn absolute(setting: &'static Setting, path: &Path) -> Result<PathBuf, SettingsError> {
+    std::path::absolute(path).map_err(|source| SettingsError::Path {
+        setting,
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// `path`, if it is there and what it has to be.
+pub(super) fn existing(
+    setting: &'static Setting,
+    path: PathBuf,
+    is_right: fn(&Path) -> bool,
+) -> Result<PathBuf, SettingsError> {
+    if is_right(&path) {
+        return Ok(path);
+    }
+    let source = match std::fs::metadata(&path) {
+        Err(source) => source,
+        Ok(found) if found.is_dir() => std::io::ErrorKind::IsADirectory.into(),
+        Ok(_) => std::io::ErrorKind::NotADirectory.into(),
+    };
+    Err(SettingsError::Path { setting, path, source })
+}

@@ -1,0 +1,126 @@
+//! The executable from outside: what it says, how it ends, and that it needs nothing around it.
+
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+use crate::support::empty_root::EmptyRoot;
+use crate::support::{runner, static_runner};
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Standard error of an output that ended with a usage error: one line, and at most one hint.
+fn usage_error(output: &Output) -> &str {
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let mut lines = error.lines();
+    assert!(lines.next().is_some_and(|line| line.starts_with("error: ")), "{error}");
+    assert!(lines.next().is_none_or(|line| line.starts_with("hint: ")), "{error}");
+    assert_eq!(lines.next(), None, "{error}");
+    error
+}
+
+#[test]
+fn version_and_help_are_answered_on_standard_output() {
+    for (argument, expected) in [
+        ("--version", concat!("butler-runner ", env!("CARGO_PKG_VERSION"), "\n")),
+        ("--help", "Exit codes: 0 success, 1 the run failed"),
+    ] {
+        let output = runner().arg(argument).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        assert!(text(&output.stdout).contains(expected), "{output:?}");
+    }
+}
+
+#[test]
+fn execute_can_be_spelled_exec() {
+    let (long, short) = (runner().arg("execute").output(), runner().arg("exec").output());
+    assert_eq!(usage_error(&long.unwrap()), usage_error(&short.unwrap()));
+}
+
+#[test]
+fn impossible_setting_is_one_line_with_flag_and_variable_and_nothing_is_sent() {
+    let registry = TcpListener::bind("127.0.0.1:0").unwrap();
+    registry.set_nonblocking(true).unwrap();
+    let endpoint = format!("http://{}/api", registry.local_addr().unwrap());
+    for (name, value, named) in [
+        ("BUTLER_RUN_ID", "", "--run-id, BUTLER_RUN_ID"),
+        ("BUTLER_TOKEN", "", "--token, BUTLER_TOKEN"),
+        ("BUTLER_TOKEN", "breg_hunter2", "--token, BUTLER_TOKEN"),
+        ("BUTLER_TOKEN", "brce_hunter2\nbrce_hunter2", "--token, BUTLER_TOKEN"),
+        ("BUTLER_GRACE_PERIOD", "soon", "--grace-period, BUTLER_GRACE_PERIOD"),
+        ("BUTLER_CA_BUNDLE", "/proc/nonexistent", "--ca-bundle, BUTLER_CA_BUNDLE"),
+        (
+            "BUTLER_DEFAULT_TOOL_VERSION",
+            "new",
+            "--default-tool-version, BUTLER_DEFAULT_TOOL_VERSION",
+        ),
+    ] {
+        let output = runner()
+            .arg("execute")
+            .env("BUTLER_ENDPOINT", &endpoint)
+            .env("BUTLER_RUN_ID", "7")
+            .env("BUTLER_TOKEN", "brce_hunter2")
+            .env(name, value)
+            .output()
+            .unwrap();
+        let error = usage_error(&output);
+        assert!(error.contains(named), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+    let connected = registry.accept().map_err(|error| error.kind());
+    assert!(matches!(connected, Err(std::io::ErrorKind::WouldBlock)), "{connected:?}");
+}
+
+#[test]
+fn token_in_a_wrong_place_is_not_repeated() {
+    for arguments in [
+        &["execute", "hunter2"][..],
+        &["execute", "--tokn", "hunter2"],
+        &["execute", "--tokn=hunter2"],
+        &["execute", "--token", "brce_hunter2", "--token", "brce_hunter2"],
+        &["execute", "--local=brce_hunter2"],
+        &["execute", "-tbrce_hunter2"],
+        &["execute", "--brce_hunter2"],
+        &["brce_hunter2"],
+        &["execute", "--endpoint", "https://user:hunter2@portal.example.com/api"],
+        &["execute", "--endpoint", "https://portal.example.com/?token=hunter2"],
+    ] {
+        let output = runner().args(arguments).output().unwrap();
+        assert!(!usage_error(&output).contains("hunter2"), "{output:?}");
+    }
+}
+
+#[test]
+fn mistyped_flag_is_answered_with_the_right_one() {
+    let output = runner().args(["execute", "--run-di", "7"]).output().unwrap();
+    assert!(usage_error(&output).contains("hint: did you mean `--run-id`?"), "{output:?}");
+}
+
+#[test]
+fn flag_without_its_value_names_the_variable_too() {
+    let output = runner().args(["execute", "--run-id"]).output().unwrap();
+    assert!(usage_error(&output).contains("(--run-id, BUTLER_RUN_ID)"), "{output:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn release_binary_is_one_static_file() {
+    let output = Command::new("ldd").arg(static_runner()).output().unwrap();
+    let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    let is_static = said.contains("statically linked") || said.contains("not a dynamic executable");
+    assert!(is_static, "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn release_binary_runs_in_an_empty_root() {
+    let root = EmptyRoot::new(&static_runner());
+    let version = root.runner().arg("--version").output().unwrap();
+    assert!(version.status.success(), "{version:?}");
+    assert!(text(&version.stdout).starts_with("butler-runner "), "{version:?}");
+    let error = root.runner().arg("execute").output().unwrap();
+    assert!(usage_error(&error).contains("--endpoint, BUTLER_ENDPOINT, BUTLER_URL"), "{error:?}");
+}

@@ -1,0 +1,86 @@
+//! Table of settings, command line, README: what can be set is said everywhere in the same way.
+
+use std::collections::BTreeSet;
+
+use butler_runner::settings::{SETTINGS, VARIABLES};
+
+use crate::support::runner;
+
+const README: &str = include_str!("../../README.md");
+
+/// The rows of the table in the README under the marker `<!-- name -->`.
+fn readme_rows(name: &str) -> Vec<&'static str> {
+    let (_, after) = README.split_once(&format!("<!-- {name} -->")).expect("the marker is there");
+    let table = after.trim_start().lines().take_while(|line| line.starts_with('|'));
+    table.skip(2).collect()
+}
+
+#[test]
+fn readme_has_a_row_for_each_setting_and_no_other() {
+    let rows: Vec<_> = SETTINGS.iter().map(|setting| setting.row()).collect();
+    assert_eq!(readme_rows("settings"), rows, "the table should be:\n{}\n", rows.join("\n"));
+}
+
+#[test]
+fn readme_has_a_row_for_each_variable_without_a_flag_and_no_other() {
+    let rows: Vec<_> = VARIABLES.iter().map(|variable| variable.row()).collect();
+    assert_eq!(readme_rows("variables"), rows, "the table should be:\n{}\n", rows.join("\n"));
+}
+
+#[test]
+fn help_of_execute_says_all_of_each_setting() {
+    let output = runner().args(["execute", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in SETTINGS {
+        let variables = setting.variables.join(", ");
+        let text = format!("{} [{variables}] [default: {}]", setting.help, setting.default);
+        assert!(help.contains(&text), "{text}\n{help}");
+        for flag in setting.flags {
+            assert!(help.contains(flag), "{flag}\n{help}");
+        }
+    }
+}
+
+#[test]
+fn command_line_has_no_flag_that_is_no_setting() {
+    let mut command = butler_runner::cli::command();
+    command.build();
+    let known: BTreeSet<_> = SETTINGS.iter().flat_map(|setting| setting.flags).copied().collect();
+    let own = ["--help", "-h", "--version", "-V"];
+    let mut waiting = vec![command];
+    while let Some(command) = waiting.pop() {
+        waiting.extend(command.get_subcommands().cloned());
+        for argument in command.get_arguments() {
+            let long = argument.get_long_and_visible_aliases().unwrap_or_default();
+            let short = argument.get_short_and_visible_aliases().unwrap_or_default();
+            let long = long.into_iter().map(|name| format!("--{name}"));
+            for flag in long.chain(short.into_iter().map(|letter| format!("-{letter}"))) {
+                let is_known = known.contains(&*flag) || own.contains(&&*flag);
+                assert!(is_known, "{flag} of {}", command.get_name());
+            }
+        }
+    }
+}
+
+#[test]
+fn each_flag_has_the_variable_of_its_name() {
+    for setting in SETTINGS {
+        for name in setting.flags.iter().filter_map(|flag| flag.strip_prefix("--")) {
+            let name = name.strip_prefix("butler-").unwrap_or(name);
+            let variable = format!("BUTLER_{}", name.to_uppercase().replace('-', "_"));
+            assert!(setting.variables.contains(&&*variable), "{variable}");
+        }
+    }
+}
+
+#[test]
+fn no_flag_and_no_variable_means_two_things() {
+    let mut seen = BTreeSet::new();
+    let flags = SETTINGS.iter().flat_map(|setting| setting.flags);
+    let variables = SETTINGS.iter().flat_map(|setting| setting.variables);
+    let others = VARIABLES.iter().map(|variable| &variable.name);
+    for name in flags.chain(variables).chain(others) {
+        assert!(seen.insert(name), "{name}");
+    }
+}

@@ -1,0 +1,55 @@
+//! A root directory with nothing in it but the static binary and what TLS and DNS need.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// An empty root directory; removed when dropped.
+pub(crate) struct EmptyRoot {
+    root: TempDir,
+}
+
+impl EmptyRoot {
+    /// A root with `binary` at `/butler-runner`, a CA file and `/etc/resolv.conf`, as the host has
+    /// them, and an empty `/tmp`.
+    pub(crate) fn new(binary: &Path) -> Self {
+        let root = Self { root: tempfile::tempdir().unwrap() };
+        root.file("butler-runner", &std::fs::read(binary).unwrap());
+        let executable = PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(root.path().join("butler-runner"), executable).unwrap();
+        for file in ["etc/ssl/certs/ca-certificates.crt", "etc/resolv.conf"] {
+            root.file(file, &std::fs::read(Path::new("/").join(file)).unwrap_or_default());
+        }
+        std::fs::create_dir(root.path().join("tmp")).unwrap();
+        root
+    }
+
+    /// The directory, as seen from outside.
+    pub(crate) fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// Adds a file; `path` is relative to the root.
+    pub(crate) fn file(&self, path: &str, content: &[u8]) {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// The binary in this root, with an empty environment. Who is not root becomes it in a user
+    /// namespace of its own, because only root may change the root directory.
+    pub(crate) fn runner(&self) -> Command {
+        let mut command = if nix::unistd::Uid::effective().is_root() {
+            Command::new("chroot")
+        } else {
+            let mut command = Command::new("unshare");
+            command.args(["--user", "--map-root-user", "chroot"]);
+            command
+        };
+        command.arg(self.path()).arg("/butler-runner").env_clear();
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command
+    }
+}
