@@ -2,7 +2,24 @@
 //!
 //! There is no way from an archive to an executable that goes past the signature and the hash.
 
+mod archive;
+mod blocking;
+mod cache;
+mod checksums;
+mod choice;
+mod constraint;
+mod digest;
+mod download;
+mod error;
+mod index;
+mod lock;
+mod path;
+mod platform;
 mod product;
+mod ready;
+mod record;
+mod release;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +28,18 @@ use url::Url;
 
 use crate::spec::ToolRequest;
 
+pub use archive::ArchiveError;
+pub use cache::CacheError;
+pub use checksums::ChecksumsError;
+pub use choice::choose;
+pub use constraint::ConstraintError;
+pub use digest::{NoSha256Sum, Sha256Sum};
+pub use download::DownloadError;
+pub use error::ToolError;
+pub use platform::UnknownPlatform;
 pub use product::{ParseRequestError, Product};
+pub use ready::ready;
+pub use verify::VerifyError;
 
 /// Where tools come from and where they are kept.
 #[derive(Clone, Debug)]
@@ -61,48 +89,4 @@ pub struct VersionWish {
     pub version_file: Option<(String, String)>,
     /// `--default-tool-version`.
     pub default: Option<ToolRequest>,
-}
-
-/// Why a tool cannot be made ready.
-#[derive(Debug, thiserror::Error)]
-pub enum ToolError {
-    /// Nothing says which version is wanted.
-    #[error("no tool version is known")]
-    NoVersion,
-}
-
-impl crate::error::Advice for ToolError {}
-
-/// Decides on the exact version: the run's, else the version file's, else one that satisfies
-/// `required_version` (installed ones first, then the newest released), else the default, else
-/// what is on PATH.
-///
-/// # Errors
-/// When nothing decides, a constraint cannot be read or satisfied, or the list of releases is
-/// needed and cannot be fetched.
-pub async fn choose(wish: &VersionWish, _options: &ToolOptions) -> Result<ToolRequest, ToolError> {
-    std::future::ready(wish.exact.clone().ok_or(ToolError::NoVersion)).await
-}
-
-/// Makes exactly `request` ready. `progress` gets a line for each step that takes time.
-///
-/// # Errors
-/// When it cannot be downloaded, verified or stored.
-pub async fn ready(
-    request: &ToolRequest,
-    options: &ToolOptions,
-    progress: &(dyn Fn(&str) + Sync),
-) -> Result<InstalledTool, ToolError> {
-    progress("looking on PATH");
-    let path = options
-        .search_path
-        .iter()
-        .flat_map(std::env::split_paths)
-        .map(|directory| directory.join(request.product.executable()))
-        .find(|path| path.is_file());
-    std::future::ready(
-        path.map(|path| InstalledTool { request: request.clone(), path, origin: Origin::Path })
-            .ok_or(ToolError::NoVersion),
-    )
-    .await
 }

@@ -10,4 +10,5 @@ mod execute;
 mod logs;
 mod settings;
 mod support;
+mod tool;
 mod variables;

@@ -35,4 +35,6 @@ pub(crate) fn static_runner() -> PathBuf {
         .expect("there is no static binary: `make build` makes it, `make test` makes and names it")
 }
 
+pub(crate) mod release_site;
+
 pub mod world;

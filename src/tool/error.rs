@@ -1,0 +1,144 @@
+//! What can go wrong between a version and its executable.
+
+use semver::Version;
+
+use super::archive::ArchiveError;
+use super::cache::CacheError;
+use super::checksums::ChecksumsError;
+use super::constraint::ConstraintError;
+use super::digest::Sha256Sum;
+use super::download::DownloadError;
+use super::platform::UnknownPlatform;
+use super::product::Product;
+use super::verify::VerifyError;
+use crate::error::Advice;
+use crate::spec::ToolRequest;
+
+/// Why a tool cannot be made ready.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// Nothing says which version is wanted.
+    #[error("no tool version is known")]
+    NoVersion,
+    /// `required_version` cannot be read.
+    #[error("cannot read the module's `required_version`")]
+    RequiredVersion(#[source] ConstraintError),
+    /// A version file cannot be read.
+    #[error("cannot read the version in `{name}`")]
+    VersionFile {
+        /// The file's name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        source: ConstraintError,
+    },
+    /// No version satisfies the constraints.
+    #[error("no released version of {product} satisfies `{constraint}`")]
+    NoneSatisfies {
+        /// The product.
+        product: Product,
+        /// All constraints.
+        constraint: String,
+    },
+    /// The list of versions cannot be read.
+    #[error("cannot read the list of versions at `{url}`")]
+    Index {
+        /// Where it is.
+        url: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// There are no tools for this platform.
+    #[error(transparent)]
+    Platform(#[from] UnknownPlatform),
+    /// The site does not have this version.
+    #[error("{request} was not found at `{url}`")]
+    UnknownVersion {
+        /// What was wanted.
+        request: ToolRequest,
+        /// The checksum file that every release has.
+        url: String,
+        /// What the site answered.
+        #[source]
+        source: DownloadError,
+    },
+    /// The version exists, but not for this platform.
+    #[error("the signed checksum file of {request} does not name `{archive}`")]
+    NotReleased {
+        /// What was wanted.
+        request: ToolRequest,
+        /// The archive that it would be in.
+        archive: String,
+    },
+    /// Something could not be fetched.
+    #[error(transparent)]
+    Download(#[from] DownloadError),
+    /// A key file cannot be read.
+    #[error(transparent)]
+    Key(#[from] VerifyError),
+    /// The checksum file is not signed by a trusted key.
+    #[error("cannot trust {request} from `{url}`")]
+    Signature {
+        /// What was wanted.
+        request: ToolRequest,
+        /// The checksum file.
+        url: String,
+        /// What is wrong with its signature.
+        #[source]
+        source: VerifyError,
+    },
+    /// The checksum file is signed, but has no right shape.
+    #[error(transparent)]
+    Checksums(#[from] ChecksumsError),
+    /// The archive is not the one that was signed.
+    #[error("`{url}` is not the archive that was signed: its SHA-256 is {actual}, not {expected}")]
+    Checksum {
+        /// The archive.
+        url: String,
+        /// What the signed checksum file says.
+        expected: Sha256Sum,
+        /// What was downloaded.
+        actual: Sha256Sum,
+    },
+    /// The archive cannot be unpacked.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The cache cannot be used.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
+
+impl Advice for ToolError {
+    fn advice(&self) -> Option<String> {
+        let advice = match self {
+            Self::NoVersion => {
+                "name a version in the run or with --default-tool-version, or put terraform or tofu on PATH"
+            }
+            Self::RequiredVersion(_) => "write it like `>= 1.5.0, < 2.0.0`",
+            Self::VersionFile { .. } => {
+                "write an exact version such as `1.9.8`, or name the version in the run"
+            }
+            Self::NoneSatisfies { .. } => "name an exact version in the run",
+            Self::Index { .. } => {
+                "check that --mirror hands the list on, or name an exact version in the run"
+            }
+            Self::Platform(_) => "put the wanted version on PATH",
+            Self::UnknownVersion { request, .. } => return Some(unknown_version(&request.version)),
+            Self::NotReleased { .. } => {
+                "choose a version that is released for this platform, or put this one on PATH"
+            }
+            Self::Download(error) => return error.advice(),
+            Self::Key(error) | Self::Signature { source: error, .. } => return error.advice(),
+            Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {
+                "do not use this download; check that --mirror and proxies hand files on unchanged"
+            }
+            Self::Cache(error) => return error.advice(),
+        };
+        Some(advice.to_owned())
+    }
+}
+
+fn unknown_version(version: &Version) -> String {
+    format!("check that version {version} exists, and that --mirror has it")
+}

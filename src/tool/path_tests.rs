@@ -1,0 +1,137 @@
+//! What is on PATH, with scripts and real executables as tools.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+struct Bench {
+    directory: tempfile::TempDir,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn file(&self, name: &str, content: &[u8], mode: u32) -> PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    /// A script that answers with `answer`, and leaves a mark each time it is asked.
+    fn script(&self, name: &str, answer: &str) -> PathBuf {
+        let marks = self.marks();
+        let script = format!("#!/bin/sh\necho x >> '{}'\necho '{answer}'\n", marks.display());
+        self.file(name, script.as_bytes(), 0o755)
+    }
+
+    fn marks(&self) -> PathBuf {
+        self.directory.path().join("marks")
+    }
+
+    fn asked(&self) -> usize {
+        std::fs::read_to_string(self.marks()).unwrap_or_default().lines().count()
+    }
+
+    fn search<'a>(&self, path: &'a OsStr) -> SearchPath<'a> {
+        SearchPath::new(Some(path), self.directory.path().join("cache/path-versions.json"))
+    }
+
+    async fn find(&self, directories: &[&str], version: &str) -> Option<PathBuf> {
+        let path =
+            std::env::join_paths(directories.iter().map(|name| self.directory.path().join(name)));
+        let path = path.unwrap();
+        let search = self.search(&path);
+        let wanted: Version = version.parse().unwrap();
+        search.find(Product::Terraform, |found| *found == wanted).await.map(|found| found.path)
+    }
+}
+
+const JSON: &str = r#"{"terraform_version": "1.9.8", "platform": "linux_amd64"}"#;
+
+#[tokio::test]
+async fn version_is_read_from_json_and_from_old_text() {
+    let bench = Bench::new();
+    let new = bench.script("new/terraform", JSON);
+    let old = bench.script("old/terraform", "Terraform v0.12.31\nYour version is out of date!");
+    assert_eq!(bench.find(&["new", "old"], "1.9.8").await, Some(new));
+    assert_eq!(bench.find(&["new", "old"], "0.12.31").await, Some(old));
+    assert_eq!(bench.find(&["new", "old"], "1.9.7").await, None);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_tool_is_passed_over() {
+    let bench = Bench::new();
+    bench.file("text/terraform", b"#!/bin/sh\necho '{\"terraform_version\": \"1.9.8\"}'", 0o644);
+    std::fs::create_dir_all(bench.directory.path().join("directory/terraform")).unwrap();
+    bench.file("failing/terraform", format!("#!/bin/sh\necho '{JSON}'\nexit 1").as_bytes(), 0o755);
+    bench.file("missing/terraform", b"#!/does/not/exist", 0o755);
+    bench.script("odd/terraform", "what?");
+    let tofu = bench.script("tofu/tofu", JSON);
+    std::fs::create_dir(bench.directory.path().join("link")).unwrap();
+    std::os::unix::fs::symlink(tofu, bench.directory.path().join("link/terraform")).unwrap();
+    let directories = ["text", "directory", "failing", "missing", "odd", "tofu", "link", "absent"];
+    assert_eq!(bench.find(&directories, "1.9.8").await, None);
+    let right = bench.script("right/terraform", JSON);
+    let directories = [directories.as_slice(), &["right"]].concat();
+    assert_eq!(bench.find(&directories, "1.9.8").await, Some(right));
+}
+
+#[tokio::test]
+async fn relative_entries_are_passed_over() {
+    let bench = Bench::new();
+    let search = bench.search(OsStr::new(":.:bin"));
+    assert!(search.candidates(Product::Terraform).is_empty());
+}
+
+#[tokio::test]
+async fn script_is_asked_each_time() {
+    let bench = Bench::new();
+    bench.script("bin/terraform", JSON);
+    for times in 1..=2 {
+        bench.find(&["bin"], "1.9.8").await.unwrap();
+        assert_eq!(bench.asked(), times);
+    }
+}
+
+/// A real executable that answers nothing useful: only the memory can know its version.
+#[tokio::test]
+async fn executable_is_not_asked_again_while_it_looks_the_same() {
+    let bench = Bench::new();
+    let shell = std::fs::read("/bin/sh").unwrap();
+    let path = bench.file("bin/terraform", &shell, 0o755);
+    let search_path = path.parent().unwrap().as_os_str().to_owned();
+    let search = bench.search(&search_path);
+    let identity = Identity::from(&std::fs::metadata(&path).unwrap());
+    search.remember(&path, Answer { identity, version: "1.9.8".parse().unwrap() });
+    assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path.clone()));
+
+    bench.file("bin/terraform", &shell, 0o755);
+    assert_eq!(bench.find(&["bin"], "1.9.8").await, None);
+}
+
+#[tokio::test]
+async fn memory_that_others_can_write_to_is_not_believed() {
+    let bench = Bench::new();
+    let path = bench.file("bin/terraform", &std::fs::read("/bin/sh").unwrap(), 0o755);
+    let search_path = path.parent().unwrap().as_os_str().to_owned();
+    let search = bench.search(&search_path);
+    let identity = Identity::from(&std::fs::metadata(&path).unwrap());
+    search.remember(&path, Answer { identity, version: "1.9.8".parse().unwrap() });
+    std::fs::set_permissions(&search.memory, std::fs::Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(bench.find(&["bin"], "1.9.8").await, None);
+}
+
+#[tokio::test]
+async fn memory_that_cannot_be_kept_costs_nothing_but_itself() {
+    let bench = Bench::new();
+    bench.file("cache", b"a file where the cache should be", 0o600);
+    let path = bench.script("bin/terraform", JSON);
+    let identity = Identity::from(&std::fs::metadata(&path).unwrap());
+    let search = bench.search(OsStr::new(""));
+    search.remember(&path, Answer { identity, version: "1.9.8".parse().unwrap() });
+    assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path));
+}

@@ -1,0 +1,262 @@
+//! The rule for signatures, held against real releases and against keys made to break it.
+
+use std::time::Duration;
+
+use openpgp::cert::CertBuilder;
+use openpgp::packet::signature::SignatureBuilder;
+use openpgp::serialize::{Marshal, MarshalInto};
+use openpgp::types::{KeyFlags, ReasonForRevocation};
+
+use super::*;
+
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
+const DAY: Duration = Duration::from_hours(24);
+
+fn data(file: &str) -> Vec<u8> {
+    std::fs::read(format!("{DATA}/{file}")).unwrap()
+}
+
+/// Holds the checksum file `vectors/{file}` against its signature.
+fn verdict(trust: &Trust, file: &str, suffix: &str) -> Result<Signed, VerifyError> {
+    trust.verify(&data(&format!("vectors/{file}")), &data(&format!("vectors/{file}{suffix}")))
+}
+
+fn terraform(version: &str) -> String {
+    format!("hashicorp/terraform_{version}_SHA256SUMS")
+}
+
+fn vendor(product: Product) -> Trust {
+    Trust::new(product, &[]).unwrap()
+}
+
+fn trust_in(key: &str) -> Trust {
+    Trust(certificates(&data(&format!("keys/{key}.asc"))))
+}
+
+#[test]
+fn every_real_release_verifies_with_the_embedded_keys() {
+    let trust = vendor(Product::Terraform);
+    let versions = [
+        "1.0.11", "1.1.9", "1.3.10", "1.4.7", "1.5.7", "1.6.6", "1.8.5", "1.9.8", "1.10.5",
+        "1.11.4", "1.13.5", "1.14.9",
+    ];
+    for version in versions {
+        let signed = verdict(&trust, &terraform(version), ".sig").unwrap();
+        assert_eq!(signed.signer, Product::Terraform.signer().fingerprint);
+        assert!(!signed.outdated, "{version}");
+    }
+    let files = std::fs::read_dir(format!("{DATA}/vectors/hashicorp")).unwrap().count();
+    assert_eq!(files, 2 * versions.len());
+
+    let file = "opentofu/tofu_1.8.5_SHA256SUMS";
+    let signed = verdict(&vendor(Product::OpenTofu), file, ".gpgsig").unwrap();
+    assert_eq!(signed.signer, Product::OpenTofu.signer().fingerprint);
+}
+
+#[test]
+fn signature_by_a_subkey_that_expired_later_holds_and_is_called_outdated() {
+    let trust = vendor(Product::Terraform);
+    let signed = verdict(&trust, "edge/terraform_0.15.1_SHA256SUMS", ".sig").unwrap();
+    assert!(signed.outdated);
+}
+
+#[test]
+fn retired_key_and_weak_hash_are_refused() {
+    let file = "edge/terraform_0.12.26_SHA256SUMS";
+    let unknown = verdict(&vendor(Product::Terraform), file, ".sig");
+    assert!(matches!(unknown, Err(VerifyError::UnknownSigner { .. })), "{unknown:?}");
+    // Not even a user who trusts the key gets past its SHA-1 signature.
+    let trusted = verdict(&trust_in("hashicorp-348FFC4C-retired-2021-do-not-trust"), file, ".sig");
+    assert!(matches!(trusted, Err(VerifyError::Refused { .. })), "{trusted:?}");
+}
+
+#[test]
+fn number_shorter_than_it_declares_is_refused() {
+    let file = "edge/terraform-provider-null_3.1.0_SHA256SUMS";
+    let result = verdict(&vendor(Product::Terraform), file, ".sig");
+    assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
+}
+
+#[test]
+fn cosign_signature_is_no_openpgp_signature() {
+    let result = verdict(&vendor(Product::OpenTofu), "opentofu/tofu_1.6.0_SHA256SUMS", ".sig");
+    assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
+}
+
+#[test]
+fn only_both_generations_of_the_renewed_key_verify_old_and_new_releases() {
+    for (key, old, new) in [
+        ("hashicorp-72D7468F-before-renewal", true, false),
+        ("hashicorp-72D7468F-renewed-only", false, true),
+    ] {
+        let trust = trust_in(key);
+        assert_eq!(verdict(&trust, &terraform("1.11.4"), ".sig").is_ok(), old, "{key}");
+        assert_eq!(verdict(&trust, &terraform("1.14.9"), ".sig").is_ok(), new, "{key}");
+    }
+}
+
+#[test]
+fn one_vendor_does_not_sign_for_the_other() {
+    let result = verdict(&vendor(Product::OpenTofu), &terraform("1.9.8"), ".sig");
+    assert!(matches!(result, Err(VerifyError::UnknownSigner { .. })), "{result:?}");
+}
+
+#[test]
+fn changed_file_and_broken_signature_are_refused() {
+    let trust = vendor(Product::Terraform);
+    let file = terraform("1.9.8");
+    let (mut sums, signature) =
+        (data(&format!("vectors/{file}")), data(&format!("vectors/{file}.sig")));
+    sums[0] ^= 1;
+    assert!(matches!(trust.verify(&sums, &signature), Err(VerifyError::Refused { .. })));
+    for broken in [b"".as_slice(), b"<html>not found</html>", &signature[..signature.len() - 9]] {
+        let result = trust.verify(&data(&format!("vectors/{file}")), broken);
+        assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
+    }
+}
+
+/// A certificate whose subkey signs, made `age` ago and alive for `life`.
+fn made(flags: KeyFlags, age: Duration, life: Option<Duration>) -> (Cert, SystemTime) {
+    let created = SystemTime::now() - age;
+    let (certificate, _) = CertBuilder::new()
+        .set_creation_time(created)
+        .set_validity_period(life)
+        .add_userid("release site of a test")
+        .add_subkey(flags, None, None)
+        .generate()
+        .unwrap();
+    (certificate, created)
+}
+
+/// Signs `data` with the first subkey of `certificate`, whatever that subkey is meant for.
+fn sign(certificate: &Cert, data: &[u8], at: SystemTime, hash: HashAlgorithm) -> Vec<u8> {
+    let subkey = certificate.keys().subkeys().next().unwrap().key().clone();
+    let mut pair = subkey.parts_into_secret().unwrap().into_keypair().unwrap();
+    let signature = SignatureBuilder::new(SignatureType::Binary)
+        .set_signature_creation_time(at)
+        .unwrap()
+        .set_hash_algo(hash)
+        .sign_message(&mut pair, data)
+        .unwrap();
+    let mut bytes = Vec::new();
+    openpgp::Packet::from(signature).serialize(&mut bytes).unwrap();
+    bytes
+}
+
+fn signing() -> KeyFlags {
+    KeyFlags::empty().set_signing()
+}
+
+#[test]
+fn signature_counts_only_from_the_life_of_its_key() {
+    let (certificate, created) = made(signing(), 100 * DAY, Some(50 * DAY));
+    let trust = Trust(vec![certificate.clone()]);
+    let at = |time| trust.verify(b"data", &sign(&certificate, b"data", time, HASHES[0]));
+    let signed = at(created + DAY).unwrap();
+    assert!(signed.outdated);
+    assert_eq!(signed.signer, certificate.fingerprint().to_hex());
+    for time in [created + 60 * DAY, created - DAY, SystemTime::now() + 2 * DAY] {
+        assert!(matches!(at(time), Err(VerifyError::Refused { .. })), "{:?}", at(time));
+    }
+}
+
+#[test]
+fn key_that_is_not_meant_to_sign_never_counts() {
+    for (flags, holds) in [
+        (signing(), true),
+        (KeyFlags::empty().set_authentication(), false),
+        (KeyFlags::empty().set_certification(), false),
+    ] {
+        let (certificate, created) = made(flags, 2 * DAY, None);
+        let trust = Trust(vec![certificate.clone()]);
+        let result = trust.verify(b"data", &sign(&certificate, b"data", created + DAY, HASHES[0]));
+        assert_eq!(result.is_ok(), holds, "{result:?}");
+    }
+}
+
+#[test]
+fn key_that_only_encrypts_never_counts() {
+    let created = SystemTime::now() - 2 * DAY;
+    let (certificate, _) = CertBuilder::new()
+        .set_cipher_suite(openpgp::cert::CipherSuite::RSA2k)
+        .set_creation_time(created)
+        .add_transport_encryption_subkey()
+        .generate()
+        .unwrap();
+    let signature = sign(&certificate, b"data", created + DAY, HASHES[0]);
+    let result = Trust(vec![certificate]).verify(b"data", &signature);
+    assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
+}
+
+#[test]
+fn hash_below_sha256_is_refused() {
+    let (certificate, created) = made(signing(), 2 * DAY, None);
+    let trust = Trust(vec![certificate.clone()]);
+    for (hash, holds) in [
+        (HashAlgorithm::SHA1, false),
+        (HashAlgorithm::SHA224, false),
+        (HashAlgorithm::SHA256, true),
+        (HashAlgorithm::SHA512, true),
+    ] {
+        let result = trust.verify(b"data", &sign(&certificate, b"data", created + DAY, hash));
+        assert_eq!(result.is_ok(), holds, "{hash}: {result:?}");
+    }
+}
+
+#[test]
+fn revocation_counts_by_its_reason() {
+    for (reason, holds) in
+        [(ReasonForRevocation::KeyCompromised, false), (ReasonForRevocation::KeyRetired, true)]
+    {
+        let (certificate, created) = made(signing(), 9 * DAY, None);
+        let mut primary = certificate
+            .primary_key()
+            .key()
+            .clone()
+            .parts_into_secret()
+            .unwrap()
+            .into_keypair()
+            .unwrap();
+        let revocation = openpgp::cert::CertRevocationBuilder::new()
+            .set_signature_creation_time(created + 5 * DAY)
+            .unwrap()
+            .set_reason_for_revocation(reason, b"")
+            .unwrap()
+            .build(&mut primary, &certificate, None)
+            .unwrap();
+        let signature = sign(&certificate, b"data", created + DAY, HASHES[0]);
+        let revoked = certificate.insert_packets(vec![revocation]).unwrap().0;
+        let result = Trust(vec![revoked]).verify(b"data", &signature);
+        assert_eq!(result.as_ref().is_ok_and(|signed| signed.outdated), holds, "{result:?}");
+    }
+}
+
+#[test]
+fn user_keys_are_trusted_beside_the_vendors() {
+    let directory = tempfile::tempdir().unwrap();
+    let (first, created) = made(signing(), 2 * DAY, None);
+    let (second, _) = made(signing(), 2 * DAY, None);
+    let armored = |certificate: &Cert| certificate.armored().to_vec().unwrap();
+    let both = directory.path().join("both.asc");
+    std::fs::write(&both, [armored(&first), armored(&second)].concat()).unwrap();
+    let binary = directory.path().join("binary.gpg");
+    std::fs::write(&binary, second.to_vec().unwrap()).unwrap();
+
+    for file in [both, binary] {
+        let trust = Trust::new(Product::Terraform, &[file]).unwrap();
+        trust.verify(b"data", &sign(&second, b"data", created + DAY, HASHES[0])).unwrap();
+        verdict(&trust, &terraform("1.9.8"), ".sig").unwrap();
+    }
+}
+
+#[test]
+fn key_file_without_a_key_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let empty = directory.path().join("empty.asc");
+    std::fs::write(&empty, "no key\n").unwrap();
+    let error = Trust::new(Product::Terraform, &[empty]).err().unwrap();
+    assert!(error.to_string().contains("empty.asc"), "{error}");
+    let missing = directory.path().join("missing.asc");
+    let error = Trust::new(Product::Terraform, &[missing]).err().unwrap();
+    assert!(matches!(error, VerifyError::ReadKey { .. }), "{error}");
+}
