@@ -155,10 +155,13 @@ mod tests {
         }
     }
 
-    struct Gone;
+    /// A pipe whose reader has gone; counts who tries.
+    #[derive(Clone, Default)]
+    struct Gone(Arc<Mutex<usize>>);
 
     impl Write for Gone {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            *self.0.lock().unwrap() += 1;
             Err(ErrorKind::BrokenPipe.into())
         }
 
@@ -191,13 +194,14 @@ mod tests {
     #[tokio::test]
     async fn output_that_nobody_reads_is_given_up_alone() {
         let (log, receiver, _directory) = log(1 << 20);
-        let err = Screen::default();
+        let (out, err) = (Gone::default(), Screen::default());
         log.line(Stream::Stdout, b"one");
         log.line(Stream::Stderr, b"two");
         log.line(Stream::Stdout, b"three");
         log.line(Stream::Stderr, b"four");
         log.close();
-        assert!(show(receiver, Gone, err.clone(), LONG).await);
+        assert!(show(receiver, out.clone(), err.clone(), LONG).await);
+        assert_eq!(*out.0.lock().unwrap(), 1);
         assert_eq!(err.text(), "two\nfour\n");
     }
 
