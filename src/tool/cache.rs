@@ -2,7 +2,8 @@
 //!
 //! A version is there or it is not: its directory appears in one rename, with everything in it
 //! synced. An executable is handed out only if it is the one that was verified. What others could
-//! have put there is refused.
+//! have put there is refused. The cache's own directory may be writable for others, as the empty
+//! volumes of Kubernetes are; it is warned about, and everything below it has to be the user's.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
@@ -141,6 +142,7 @@ impl Cache {
         request: &ToolRequest,
         abandoned: &CancellationToken,
     ) -> Result<Lookup, CacheError> {
+        inspect_root(&self.root)?;
         let directory = self.version(request);
         for path in [&self.product(request.product), &directory] {
             match inspect(path)? {
@@ -174,6 +176,7 @@ impl Cache {
         let directory = self.product(product);
         make_private(&directory)
             .map_err(|source| CacheError::Write { path: directory.clone(), source })?;
+        inspect_root(&self.root)?;
         inspect(&directory)?;
         Ok(directory)
     }
@@ -284,6 +287,30 @@ fn partial(request: &ToolRequest) -> String {
     format!(".partial-{}~", request.version)
 }
 
+/// Refuses a cache that belongs to somebody else, who could exchange what is below it at any time.
+/// The root itself may be a link: the user named it.
+fn inspect_root(root: &Path) -> Result<(), CacheError> {
+    let metadata = match std::fs::metadata(root) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(source) => return Err(CacheError::Read { path: root.to_owned(), source }),
+    };
+    if is_foreign(&metadata) {
+        return Err(CacheError::Unsafe { path: root.to_owned(), fault: FOREIGN });
+    }
+    // With the sticky bit, others can add to a directory but not exchange what is ours.
+    if metadata.mode() & 0o1002 == 0o002 {
+        tracing::warn!(path = %root.display(), "every user may write to the cache's directory");
+    }
+    Ok(())
+}
+
+const FOREIGN: &str = "it belongs to another user";
+
+fn is_foreign(metadata: &Metadata) -> bool {
+    metadata.uid() != 0 && metadata.uid() != nix::unistd::geteuid().as_raw()
+}
+
 /// What is at `path`, links not followed; refused if somebody else could have put it there.
 ///
 /// Groups may write: a volume of a Kubernetes pod belongs to the pod's group, and is made writable
@@ -295,8 +322,8 @@ pub(super) fn inspect(path: &Path) -> Result<Option<Metadata>, CacheError> {
         Err(source) => return Err(CacheError::Read { path: path.to_owned(), source }),
     };
     let refused = |fault| Err(CacheError::Unsafe { path: path.to_owned(), fault });
-    if metadata.uid() != 0 && metadata.uid() != nix::unistd::geteuid().as_raw() {
-        return refused("it belongs to another user");
+    if is_foreign(&metadata) {
+        return refused(FOREIGN);
     }
     if metadata.is_symlink() {
         return refused("it is a symbolic link");
@@ -314,4 +341,72 @@ pub(super) fn make_private(path: &Path) -> io::Result<()> {
 
 fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache =
+            Cache::new(directory.path(), Platform { system: "linux", architecture: "amd64" });
+        let cache = cache.unwrap();
+        let product = cache.prepare(Product::Terraform).unwrap();
+        let request = "1.9.8".parse().unwrap();
+        let lookup = || cache.lookup(&request, &CancellationToken::new());
+        assert_eq!(lookup().unwrap(), Lookup::Missing);
+        // Only root can give files away; for others the rule is held by what root runs.
+        for path in [product.as_path(), directory.path()] {
+            if std::os::unix::fs::chown(path, Some(12345), None).is_ok() {
+                let error = lookup().unwrap_err();
+                assert!(error.to_string().contains(FOREIGN), "{error}");
+                assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+                std::os::unix::fs::chown(path, Some(0), None).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn link_in_place_of_a_directory_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let elsewhere = directory.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        let root = directory.path().join("cache");
+        std::fs::create_dir(&root).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, root.join("terraform")).unwrap();
+        let cache = Cache::new(&root, Platform { system: "linux", architecture: "amd64" }).unwrap();
+        let error = cache.lookup(&"1.9.8".parse().unwrap(), &CancellationToken::new()).unwrap_err();
+        assert!(matches!(error, CacheError::Unsafe { .. }), "{error}");
+    }
+
+    #[test]
+    fn record_for_another_platform_counts_for_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let on = |architecture| {
+            Cache::new(directory.path(), Platform { system: "linux", architecture }).unwrap()
+        };
+        let version = on("amd64").prepare(Product::Terraform).unwrap().join("1.9.8");
+        make_private(&version).unwrap();
+        let path = version.join("terraform");
+        std::fs::write(&path, "").unwrap();
+        let sum = Sha256Sum::of(io::empty(), &CancellationToken::new()).unwrap();
+        let record = Record {
+            platform: "linux_amd64".to_owned(),
+            executable_sha256: sum,
+            archive_sha256: sum,
+            archive_url: String::new(),
+            signer: String::new(),
+            installed_at: String::new(),
+            identity: Identity::from(&path.metadata().unwrap()),
+        };
+        record::write(&version.join(RECORD), &record).unwrap();
+        for (architecture, there) in [("amd64", true), ("arm64", false)] {
+            let cache = on(architecture);
+            let found = cache.lookup(&"1.9.8".parse().unwrap(), &CancellationToken::new()).unwrap();
+            assert_eq!(found != Lookup::Missing, there, "{architecture}");
+            assert_eq!(!cache.versions(Product::Terraform).is_empty(), there);
+        }
+    }
 }

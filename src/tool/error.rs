@@ -63,6 +63,17 @@ pub enum ToolError {
         #[source]
         source: DownloadError,
     },
+    /// The release has no signature that can be checked.
+    #[error("{request} has no OpenPGP signature at `{url}`")]
+    Unsigned {
+        /// What was wanted.
+        request: ToolRequest,
+        /// Where the signature should be.
+        url: String,
+        /// What the site answered.
+        #[source]
+        source: DownloadError,
+    },
     /// The version exists, but not for this platform.
     #[error("the signed checksum file of {request} does not name `{archive}`")]
     NotReleased {
@@ -125,6 +136,9 @@ impl Advice for ToolError {
             }
             Self::Platform(_) => "put the wanted version on PATH",
             Self::UnknownVersion { request, .. } => return Some(unknown_version(&request.version)),
+            Self::Unsigned { .. } => {
+                "choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures"
+            }
             Self::NotReleased { .. } => {
                 "choose a version that is released for this platform, or put this one on PATH"
             }

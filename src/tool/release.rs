@@ -14,7 +14,7 @@ use super::ToolOptions;
 use super::blocking::blocking;
 use super::checksums::Checksums;
 use super::digest::Sha256Sum;
-use super::download::{self, DownloadError};
+use super::download;
 use super::error::ToolError;
 use super::platform::Platform;
 use super::product::Release;
@@ -61,7 +61,7 @@ pub(super) async fn fetch(
         }
         other => other?,
     };
-    let signature = signature(&options.http, &release.signatures).await?;
+    let signature = signature(request, &options.http, &release.signatures).await?;
     let (checksums, signed) = blocking(move |_| {
         let signed = trust.verify(&checksums, &signature);
         (checksums, signed)
@@ -87,15 +87,26 @@ pub(super) async fn fetch(
 }
 
 /// The first of the signatures that the site has.
-async fn signature(client: &reqwest::Client, urls: &[Url]) -> Result<Vec<u8>, DownloadError> {
+async fn signature(
+    request: &ToolRequest,
+    client: &reqwest::Client,
+    urls: &[Url],
+) -> Result<Vec<u8>, ToolError> {
     let (last, others) = urls.split_last().expect("every product has a signature");
     for url in others {
         match download::small(client, url, SMALL).await {
             Err(error) if error.is_missing() => {}
-            other => return other,
+            other => return Ok(other?),
         }
     }
-    download::small(client, last, SMALL).await
+    match download::small(client, last, SMALL).await {
+        Err(source) if source.is_missing() => Err(ToolError::Unsigned {
+            request: request.clone(),
+            url: download::shown(last),
+            source,
+        }),
+        other => Ok(other?),
+    }
 }
 
 fn report(request: &ToolRequest, signed: &Signed) {

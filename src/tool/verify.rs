@@ -106,12 +106,28 @@ impl Trust {
     /// The vendor's certificate and those in the user's files.
     pub(super) fn new(product: Product, user_keys: &[PathBuf]) -> Result<Self, VerifyError> {
         let signer = product.signer();
-        let mut certificates = certificates(signer.certificate);
-        certificates.retain(|certificate| certificate.fingerprint().to_hex() == signer.fingerprint);
+        let mut trusted = certificates(signer.certificate);
+        trusted.retain(|certificate| certificate.fingerprint().to_hex() == signer.fingerprint);
         for path in user_keys {
-            certificates.extend(user_certificates(path)?);
+            trusted.extend(user_certificates(path)?);
         }
-        Ok(Self(certificates))
+        let mut trust = Self(Vec::new());
+        for certificate in trusted {
+            trust.add(certificate);
+        }
+        Ok(trust)
+    }
+
+    /// What a user has of a certificate that is known may be newer, renewed or revoked: the two
+    /// become one. What is in it is signed by its own primary key, so this widens no trust.
+    fn add(&mut self, certificate: Cert) {
+        let known =
+            self.0.iter().position(|known| known.fingerprint() == certificate.fingerprint());
+        let certificate = match known.map(|position| self.0.swap_remove(position)) {
+            Some(known) => known.clone().merge_public(certificate).unwrap_or(known),
+            None => certificate,
+        };
+        self.0.push(certificate);
     }
 
     /// Checks `signature`, armored or binary, over `data`.

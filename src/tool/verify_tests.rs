@@ -96,6 +96,18 @@ fn only_both_generations_of_the_renewed_key_verify_old_and_new_releases() {
 }
 
 #[test]
+fn renewed_copy_of_a_known_key_is_joined_with_it() {
+    let mut trust = trust_in("hashicorp-72D7468F-before-renewal");
+    for certificate in certificates(&data("keys/hashicorp-72D7468F-renewed-only.asc")) {
+        trust.add(certificate);
+    }
+    assert_eq!(trust.0.len(), 1);
+    for version in ["1.11.4", "1.14.9"] {
+        verdict(&trust, &terraform(version), ".sig").unwrap();
+    }
+}
+
+#[test]
 fn one_vendor_does_not_sign_for_the_other() {
     let result = verdict(&vendor(Product::OpenTofu), &terraform("1.9.8"), ".sig");
     assert!(matches!(result, Err(VerifyError::UnknownSigner { .. })), "{result:?}");
@@ -244,6 +256,7 @@ fn user_keys_are_trusted_beside_the_vendors() {
 
     for file in [both, binary] {
         let trust = Trust::new(Product::Terraform, &[file]).unwrap();
+        assert!(trust.0.iter().any(|known| known.fingerprint() == second.fingerprint()));
         trust.verify(b"data", &sign(&second, b"data", created + DAY, HASHES[0])).unwrap();
         verdict(&trust, &terraform("1.9.8"), ".sig").unwrap();
     }

@@ -270,7 +270,7 @@ async fn missing_signature_is_an_error() {
     site.misbehave("_SHA256SUMS.sig", Fault::Missing);
     let home = Home::new(&site);
     let error = home.ready("1.9.8").await.unwrap_err();
-    assert!(matches!(error, ToolError::Download(DownloadError::NotFound { .. })), "{error:?}");
+    assert!(matches!(error, ToolError::Unsigned { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -301,8 +301,6 @@ async fn version_without_an_archive_for_this_platform_is_named() {
     // The checksum file of another version, under the name of this one, is such a case.
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let home = Home::new(&site);
-    let mut mirror = site.url();
-    mirror.set_path("/terraform/1.9.8");
     let proxy = axum::Router::new().fallback({
         let site = site.url();
         move |uri: axum::http::Uri| async move {
@@ -406,6 +404,27 @@ async fn cache_that_others_can_write_to_is_refused() {
         std::fs::set_permissions(&open, permissions).unwrap();
     }
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Cache);
+}
+
+#[tokio::test]
+async fn cache_below_a_directory_that_all_can_write_to_is_used() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let home = Home::new(&site);
+    std::fs::create_dir(&home.options.cache).unwrap();
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(&home.options.cache, open).unwrap();
+    assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
+    assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Cache);
+}
+
+#[tokio::test]
+async fn missing_key_file_costs_no_request() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let mut home = Home::new(&site);
+    home.options.signing_keys.push("/does/not/exist.asc".into());
+    let error = home.ready("1.9.8").await.unwrap_err();
+    assert!(error.to_string().contains("/does/not/exist.asc"), "{error}");
+    assert!(site.requests().is_empty());
 }
 
 #[tokio::test]
