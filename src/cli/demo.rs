@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::flags::{Flags, Selection};
-use super::{block_on, complain, exit, logging, refuse, terminal, together};
+use super::{block_on, complain, logging, refuse, terminal, together};
+use crate::run::Exit;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting};
 
 /// Show plan, apply and destroy of a small module, with a registry on this machine
@@ -32,9 +33,9 @@ impl Demo {
             Some(Ok(exit)) => exit.code(),
             Some(Err(error)) => {
                 complain(&format!("{error:#}"), None);
-                exit::FAILED
+                Exit::Failed.code()
             }
-            None => exit::FAILED,
+            None => Exit::Failed.code(),
         }
     }
 }

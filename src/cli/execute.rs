@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::flags::{Flags, Selection};
-use super::{block_on, exit, logging, refuse, terminal, together};
+use super::{block_on, logging, refuse, terminal, together};
+use crate::run::Exit;
 use crate::settings::{Arguments, Environment, Section, Setting, Settings};
 
 /// Carry out a run: from a registry, from a file, or on a directory of your own
@@ -34,6 +35,6 @@ impl Execute {
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        block_on(crate::run::execute(settings, terminal())).map_or(exit::FAILED, |exit| exit.code())
+        block_on(crate::run::execute(settings, terminal())).map_or(Exit::Failed.code(), Exit::code)
     }
 }

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::{complain, exit};
+use super::complain;
+use crate::run::Exit;
 
 #[derive(Subcommand)]
 pub(super) enum Internal {
@@ -29,14 +30,14 @@ impl Internal {
         match self {
             Self::Fetch => {
                 complain("fetching is not there yet", None);
-                exit::FAILED
+                Exit::Failed.code()
             }
             Self::GitCredential { file, operation } => {
                 complain(
                     &format!("no answer to `{operation}` from `{}` yet", file.display()),
                     None,
                 );
-                exit::FAILED
+                Exit::Failed.code()
             }
         }
     }

@@ -19,22 +19,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::{Advice, chain};
-use crate::run::Terminal;
+use crate::run::{Exit, Terminal};
 use crate::settings::{Arguments, Environment, SettingsError};
-
-/// The exit codes of the runner itself; a signal's is 128 and its number.
-pub mod exit {
-    /// What was asked for was done.
-    pub const SUCCESS: u8 = 0;
-    /// The run failed.
-    pub const FAILED: u8 = 1;
-    /// The command line or the environment is wrong; nothing was sent.
-    pub const USAGE: u8 = 2;
-    /// The registry ended the run.
-    pub const CANCELLED: u8 = 3;
-    /// The registry cannot be reached, refuses, or did not get the final status.
-    pub const REGISTRY: u8 = 4;
-}
 
 /// What `--help` says of the exit codes.
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 the run failed, 2 usage, 3 cancelled by the registry, \
@@ -65,10 +51,10 @@ enum Command {
 pub fn main() -> ExitCode {
     nss::pin();
     let environment = Environment::capture();
-    ExitCode::from(run(std::env::args_os(), environment))
+    ExitCode::from(run(std::env::args_os(), &environment))
 }
 
-fn run(words: impl IntoIterator<Item = OsString>, environment: Environment) -> u8 {
+fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> u8 {
     let parsed = command()
         .try_get_matches_from(words)
         .and_then(|matches| CommandLine::from_arg_matches(&matches));
@@ -78,9 +64,9 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: Environment) -> u
     };
     let log = log.into_arguments();
     match command {
-        Command::Execute(execute) => execute.run(log, &environment),
-        Command::Demo(demo) => demo.run(log, &environment),
-        Command::Tool(tool) => tool.run(log, &environment),
+        Command::Execute(execute) => execute.run(log, environment),
+        Command::Demo(demo) => demo.run(log, environment),
+        Command::Tool(tool) => tool.run(log, environment),
         Command::Internal(internal) => internal.run(),
     }
 }
@@ -110,7 +96,7 @@ fn terminal() -> Terminal {
 /// Says what is wrong with a setting; returns the exit code for it.
 fn refuse(error: &SettingsError) -> u8 {
     complain(&chain(error), error.advice().as_deref());
-    exit::USAGE
+    Exit::Usage.code()
 }
 
 /// One line on what is wrong, and at most one on what to do.

@@ -5,8 +5,9 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use super::flags::{Flags, Selection};
-use super::{block_on, complain, exit, logging, refuse, together};
+use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
+use crate::run::Exit;
 use crate::settings::setting::DEFAULT_TOOL_VERSION;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::ToolRequest;
@@ -54,11 +55,11 @@ impl Tool {
             Ok(request) => request,
             Err(error) => {
                 complain(&chain(&error), None);
-                return exit::USAGE;
+                return Exit::Usage.code();
             }
         };
         logging::start(&logging, environment);
-        block_on(install(&request, settings)).unwrap_or(exit::FAILED)
+        block_on(install(&request, settings)).unwrap_or(Exit::Failed.code())
     }
 }
 
@@ -67,7 +68,7 @@ async fn install(request: &ToolRequest, settings: ToolSettings) -> u8 {
         Ok(http) => http,
         Err(error) => {
             complain(&chain(&error), None);
-            return exit::FAILED;
+            return Exit::Failed.code();
         }
     };
     let options = ToolOptions {
@@ -80,12 +81,12 @@ async fn install(request: &ToolRequest, settings: ToolSettings) -> u8 {
     };
     match ready(request, &options, &|step| tracing::info!("{step}")).await {
         Ok(tool) => match writeln!(std::io::stdout(), "{}", tool.path.display()) {
-            Ok(()) => exit::SUCCESS,
-            Err(_) => exit::FAILED,
+            Ok(()) => Exit::Success.code(),
+            Err(_) => Exit::Failed.code(),
         },
         Err(error) => {
             complain(&chain(&error), error.advice().as_deref());
-            exit::FAILED
+            Exit::Failed.code()
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::{complain, exit};
+use super::complain;
+use crate::run::Exit;
 use crate::settings::{SETTINGS, Setting};
 
 /// What tokens start with; a word that holds one of these is not shown.
@@ -13,13 +14,13 @@ const TOKENS: [&str; 2] = ["brce_", "breg_"];
 pub(super) fn report(error: &clap::Error) -> u8 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match error.print() {
-            Ok(()) => exit::SUCCESS,
-            Err(_) => exit::FAILED,
+            Ok(()) => Exit::Success.code(),
+            Err(_) => Exit::Failed.code(),
         };
     }
     let (message, hint) = describe(error);
     complain(&message, hint.as_deref());
-    exit::USAGE
+    Exit::Usage.code()
 }
 
 fn describe(error: &clap::Error) -> (String, Option<String>) {

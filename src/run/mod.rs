@@ -6,6 +6,7 @@
 //! registry itself has ended the run: then nothing more is sent.
 
 mod demo;
+mod operations;
 mod outcome;
 mod phases;
 mod reports;
@@ -147,16 +148,16 @@ impl Run<'_> {
     async fn begin(&self) -> Result<&RunSpec, Failure> {
         let spec = self.spec.as_ref().map_err(Failure::clone)?;
         if let Some(reason) = self.stop.reason() {
-            return Err(Failure::stopped(Phase::Config, reason));
+            return Err(Failure::stopped(Phase::Config, &reason));
         }
         let running = tokio::select! {
             running = self.reports.running() => running,
-            reason = self.stop.requested() => return Err(Failure::stopped(Phase::Config, reason)),
+            reason = self.stop.requested() => return Err(Failure::stopped(Phase::Config, &reason)),
         };
         match running {
             Ok(()) => Ok(spec),
             Err(error) => Err(match self.stop.reason() {
-                Some(reason) => Failure::stopped(Phase::Config, reason),
+                Some(reason) => Failure::stopped(Phase::Config, &reason),
                 None => Failure { registry: true, ..Failure::new(Phase::Config, &error) },
             }),
         }

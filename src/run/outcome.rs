@@ -92,7 +92,7 @@ impl Failure {
     }
 
     /// The end of a run that was asked to stop while it was in `phase`.
-    pub(super) fn stopped(phase: Phase, reason: StopReason) -> Self {
+    pub(super) fn stopped(phase: Phase, reason: &StopReason) -> Self {
         Self {
             stopped: Some(reason.clone()),
             ..Self::because(phase, format!("stopped because {reason}"))
@@ -236,9 +236,9 @@ mod tests {
         for (failure, code, status) in [
             (None, 0, "succeeded"),
             (Some(Failure::because(Phase::Plan, "no")), 1, "failed"),
-            (Some(Failure::stopped(Phase::Plan, over)), 3, "cancelled"),
+            (Some(Failure::stopped(Phase::Plan, &over)), 3, "cancelled"),
             (Some(registry), 4, "failed"),
-            (Some(Failure::stopped(Phase::Apply, signal)), 143, "cancelled"),
+            (Some(Failure::stopped(Phase::Apply, &signal)), 143, "cancelled"),
         ] {
             let outcome = outcome(failure);
             assert_eq!(

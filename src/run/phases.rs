@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use secrecy::SecretString;
-use semver::Version;
+use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
+use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::secrets::{register_json, register_spec};
 use super::workspace::RunDirectory;
@@ -20,9 +20,6 @@ use crate::settings::Settings;
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
 use crate::workspace::{self, Inputs, Module, SecretSources, VariableFiles, source};
-
-/// How long what must be read after a stop may take: platforms that sent a signal kill soon.
-const AFTER_STOP: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// What a run leaves to be reported, whether or not it got to its end.
 #[derive(Debug, Default)]
@@ -79,7 +76,7 @@ pub(super) async fn perform(
         stop: context.stop,
         grace: context.grace,
     };
-    operate(&engine, spec.operation, &files, findings).await
+    operate(&engine, spec.operation, &Files { variables, backend }, findings).await
 }
 
 fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failure> {
@@ -201,13 +198,13 @@ async fn unless_stopped<T>(
 ) -> Result<T, Failure> {
     tokio::select! {
         result = work => result.map_err(|error| Failure::new(phase, &error)),
-        reason = context.stop.requested() => Err(Failure::stopped(phase, reason)),
+        reason = context.stop.requested() => Err(Failure::stopped(phase, &reason)),
     }
 }
 
 /// What failed while the run was being stopped failed because of that.
 fn stopped_or(context: &Context<'_>, phase: Phase, failure: Failure) -> Failure {
-    context.stop.reason().map_or(failure, |reason| Failure::stopped(phase, reason))
+    context.stop.reason().map_or(failure, |reason| Failure::stopped(phase, &reason))
 }
 
 fn check_operation(operation: Operation, tool: &ToolRequest) -> Result<(), Failure> {
@@ -229,8 +226,6 @@ fn environment(
     place: &Place,
     inputs: &Inputs,
 ) -> Result<Environment, Failure> {
-    use secrecy::ExposeSecret;
-
     let mut environment = context.settings.child_environment(&place.used_tokens);
     for (name, value, _) in &inputs.environment {
         environment.set(name, value.expose_secret());
@@ -245,188 +240,28 @@ fn environment(
     Ok(environment)
 }
 
-/// The files that commands are given.
-struct Files {
-    variables: VariableFiles,
-    backend: Option<PathBuf>,
-}
-
-#[expect(clippy::too_many_arguments, reason = "to be made a struct")]
-fn write_files(
+fn write_variables(
     context: &Context<'_>,
-    spec: &RunSpec,
-    place: &Place,
     inputs: &Inputs,
     module: &Module,
-    tool: &InstalledTool,
-    environment: &Environment,
-) -> Result<Files, Failure> {
+    tool: &ToolRequest,
+) -> Result<VariableFiles, Failure> {
     let private = context.directory.private();
-    let mut variables =
-        workspace::write_variable_files(inputs, module, &tool.request.version, private)
-            .map_err(|error| Failure::new(Phase::Variables, &error))?;
-    variables.plan.extend_from_slice(context.var_files);
-    let mut backend = None;
-    if matches!(spec.source, Source::Git(_)) {
-        let failed = |error| Failure::new(Phase::Variables, &error);
-        if let Some(wanted) = &spec.backend {
-            let files = workspace::write_backend(wanted, &tool.request, &place.directory, private)
-                .map_err(failed)?;
-            backend = Some(files.config_file);
-        }
-        workspace::write_provider_features(module, environment, &place.directory)
-            .map_err(failed)?;
-    }
-    Ok(Files { variables, backend })
+    let mut files = workspace::write_variable_files(inputs, module, &tool.version, private)
+        .map_err(|error| Failure::new(Phase::Variables, &error))?;
+    files.plan.extend_from_slice(context.var_files);
+    Ok(files)
 }
 
-async fn operate(
-    engine: &Engine<'_, RunLog>,
-    operation: Operation,
-    files: &Files,
-    findings: &mut Findings,
-) -> Result<(), Failure> {
-    let without_backend = operation == Operation::Validate;
-    engine
-        .init(files.backend.as_deref().filter(|_| !without_backend), without_backend)
-        .await
-        .map_err(|error| engine_failure(Phase::Init, &error))?;
-    match operation {
-        Operation::Plan => {
-            let plan = plan(engine, PlanMode::Normal, files, findings).await?;
-            findings.achievement.counts = Some(plan.summary.counts);
-            findings.achievement.summary = Some(plan.summary.line());
-            findings.achievement.awaits_confirmation = plan.summary.has_changes();
-            findings.plan = Some(plan);
-            Ok(())
-        }
-        Operation::Apply => apply(engine, PlanMode::Normal, files, findings).await,
-        Operation::Destroy => apply(engine, PlanMode::Destroy, files, findings).await,
-        Operation::Refresh => refresh(engine, files, findings).await,
-        Operation::DriftCheck => {
-            let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
-            findings.achievement.counts = Some(crate::engine::Counts::default());
-            findings.achievement.summary = Some(plan.summary.drift_line());
-            findings.plan = Some(plan);
-            Ok(())
-        }
-        Operation::Validate => validate(engine, findings).await,
-        Operation::Test => test(engine, files, findings).await,
-    }
+/// Writes the run's backend; only into a clone, never into a directory of the user's.
+fn write_backend(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    directory: &Path,
+    tool: &ToolRequest,
+) -> Result<Option<PathBuf>, Failure> {
+    let (Source::Git(_), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(None) };
+    let files = workspace::write_backend(backend, tool, directory, context.directory.private())
+        .map_err(|error| Failure::new(Phase::Variables, &error))?;
+    Ok(Some(files.config_file))
 }
-
-async fn plan(
-    engine: &Engine<'_, RunLog>,
-    mode: PlanMode,
-    files: &Files,
-    _findings: &mut Findings,
-) -> Result<Planned, Failure> {
-    engine
-        .plan(mode, &files.variables.plan)
-        .await
-        .map_err(|error| engine_failure(Phase::Plan, &error))
-}
-
-async fn apply(
-    engine: &Engine<'_, RunLog>,
-    mode: PlanMode,
-    files: &Files,
-    findings: &mut Findings,
-) -> Result<(), Failure> {
-    let plan = findings.plan.insert(plan(engine, mode, files, &mut Findings::default()).await?);
-    findings.achievement.summary = Some(plan.summary.line());
-    if let Err(error) = engine.apply(plan, &files.variables.apply).await {
-        let failure = engine_failure(Phase::Apply, &error);
-        match tokio::time::timeout(AFTER_STOP, engine.applied(plan)).await {
-            Ok(Ok(applied)) => {
-                findings.achievement.counts = Some(applied.counts);
-                findings.achievement.resources = Some(applied.resources);
-                findings.achievement.summary = Some(format!(
-                    "Applied before it ended: {}. {}",
-                    applied.counts,
-                    plan.summary.line()
-                ));
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(error = %crate::error::chain(&error), "what was applied is not known")
-            }
-            Err(_) => {
-                tracing::warn!("what was applied is not known: reading the state took too long")
-            }
-        }
-        return Err(failure);
-    }
-    findings.achievement.counts = Some(plan.summary.counts);
-    findings.achievement.resources = Some(plan.summary.resources_after);
-    findings.achievement.summary = Some(format!("Applied: {}.", plan.summary.counts));
-    outputs(engine, findings).await
-}
-
-async fn refresh(
-    engine: &Engine<'_, RunLog>,
-    files: &Files,
-    findings: &mut Findings,
-) -> Result<(), Failure> {
-    let plan = findings
-        .plan
-        .insert(plan(engine, PlanMode::RefreshOnly, files, &mut Findings::default()).await?);
-    findings.achievement.counts = Some(crate::engine::Counts::default());
-    findings.achievement.summary = Some(plan.summary.drift_line());
-    engine
-        .apply(plan, &files.variables.apply)
-        .await
-        .map_err(|error| engine_failure(Phase::Apply, &error))?;
-    outputs(engine, findings).await
-}
-
-async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
-    let outputs = engine.outputs().await.map_err(|error| engine_failure(Phase::Apply, &error))?;
-    findings.outputs = Some(outputs);
-    Ok(())
-}
-
-async fn validate(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
-    let validated =
-        engine.validate().await.map_err(|error| engine_failure(Phase::Validate, &error))?;
-    findings.achievement.summary = Some(validated.summary.clone());
-    if validated.valid { Ok(()) } else { Err(Failure::because(Phase::Validate, validated.summary)) }
-}
-
-async fn test(
-    engine: &Engine<'_, RunLog>,
-    files: &Files,
-    findings: &mut Findings,
-) -> Result<(), Failure> {
-    let tested = engine
-        .test(&files.variables.plan)
-        .await
-        .map_err(|error| engine_failure(Phase::Test, &error))?;
-    findings.achievement.tests = tested.counts;
-    findings.junit = tested.junit;
-    let summary =
-        tested.counts.map_or_else(|| "no test results".to_owned(), |counts| counts.to_string());
-    findings.achievement.summary = Some(format!("Tests: {summary}."));
-    if tested.passed {
-        Ok(())
-    } else {
-        Err(Failure::because(Phase::Test, format!("tests failed: {summary}")))
-    }
-}
-
-fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
-    match error {
-        EngineError::Stopped { reason, .. } => Failure {
-            advice: crate::error::Advice::advice(error),
-            ..Failure::stopped(phase, reason.clone())
-        },
-        error => Failure {
-            phase,
-            reason: crate::error::chain(error),
-            advice: crate::error::Advice::advice(error),
-            registry: false,
-            stopped: None,
-        },
-    }
-}
-#[expect(dead_code, reason = "border")]
-fn unused(_: &Version, _: &SecretString) {}

@@ -83,10 +83,14 @@ fn collect(value: serde_json::Value, texts: &mut Vec<SecretString>) {
         serde_json::Value::String(text) => texts.push(SecretString::from(text)),
         serde_json::Value::Number(number) => texts.push(SecretString::from(number.to_string())),
         serde_json::Value::Array(values) => {
-            values.into_iter().for_each(|value| collect(value, texts))
+            for value in values {
+                collect(value, texts);
+            }
         }
         serde_json::Value::Object(values) => {
-            values.into_iter().for_each(|(_, value)| collect(value, texts))
+            for (_, value) in values {
+                collect(value, texts);
+            }
         }
         serde_json::Value::Null | serde_json::Value::Bool(_) => {}
     }

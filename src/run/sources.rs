@@ -94,7 +94,7 @@ async fn from_registry(
         reason = stop.requested() => {
             let registry = Arc::new(RegistryReports::new(client, stop.clone()));
             reports.registry = Some(registry);
-            let failure = Failure::stopped(Phase::Config, reason);
+            let failure = Failure::stopped(Phase::Config, &reason);
             return run(settings, http, stop, reports, terminal, Err(failure)).carry_out().await;
         }
     };

@@ -190,7 +190,7 @@ impl Teardown<'_> {
             (Some(failure), Some(reason @ StopReason::RunOver { .. }))
                 if failure.stopped.is_none() =>
             {
-                Some(Failure::stopped(failure.phase, reason))
+                Some(Failure::stopped(failure.phase, &reason))
             }
             (failure, _) => failure,
         }
@@ -257,9 +257,9 @@ impl Outcome {
             log.say(&line);
             let line = reports.redactor.redact(line.as_bytes());
             if self.failure.is_some() {
-                tracing::error!("{line}")
+                tracing::error!("{line}");
             } else {
-                tracing::info!("{line}")
+                tracing::info!("{line}");
             }
         }
     }

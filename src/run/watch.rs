@@ -58,7 +58,7 @@ pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration)
                 Ok(_) => {}
                 // It is asked again soon; a registry that stays away shows when something is sent.
                 Err(error) => {
-                    tracing::debug!(error = %crate::error::chain(&error), "status not known")
+                    tracing::debug!(error = %crate::error::chain(&error), "status not known");
                 }
             }
         }

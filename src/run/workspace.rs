@@ -49,7 +49,7 @@ impl RunDirectory {
         // A repository that brings its own would decide where secrets are written.
         match std::fs::symlink_metadata(&link) {
             Ok(metadata) if metadata.is_dir() => {
-                std::fs::remove_dir_all(&link).map_err(failed("remove"))?
+                std::fs::remove_dir_all(&link).map_err(failed("remove"))?;
             }
             Ok(_) => std::fs::remove_file(&link).map_err(failed("remove"))?,
             Err(_) => {}

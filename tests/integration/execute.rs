@@ -57,7 +57,10 @@ async fn apply_then_destroy_report_what_was_really_done() {
     assert_eq!(received.request_names(), sequence(&["POST plan", "POST outputs"]));
     assert_eq!(received.outputs[0], json!({"outputs": {}}));
     let last = &received.statuses[1];
-    assert_eq!((&last["resources_to_destroy"], &last["resource_count_after"]), (&json!(1), &json!(0)));
+    assert_eq!(
+        (&last["resources_to_destroy"], &last["resource_count_after"]),
+        (&json!(1), &json!(0))
+    );
 }
 
 #[tokio::test]
@@ -66,7 +69,8 @@ async fn validate_touches_no_state_and_names_file_and_line() {
     let world = World::new(&[("main.tf", broken)]).await;
     let mut config = world.config("validate");
     // Nobody listens there: a validate that initialised the backend would fail.
-    config["stateBackend"] = json!({"type": "pg", "config": {"conn_str": "postgres://u:passw0rd@127.0.0.1:1/x"}});
+    config["stateBackend"] =
+        json!({"type": "pg", "config": {"conn_str": "postgres://u:passw0rd@127.0.0.1:1/x"}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let received = world.received();
@@ -113,15 +117,6 @@ run "bad" {
 
 #[tokio::test]
 async fn drift_is_found_and_refresh_takes_it_over() {
-    let module = r#"
-resource "terraform_data" "hello" {
-  input = "x"
-}
-data "external_never" "used" {
-  count = 0
-}
-"#;
-    let _ = module;
     let world = World::new(&[("main.tf", MODULE)]).await;
     assert_eq!(world.run(world.config("apply")).await.code, Some(0));
     for operation in ["drift-check", "refresh"] {
@@ -144,7 +139,10 @@ async fn unknown_and_empty_operations_fail_cleanly() {
         let end = world.run(world.config(operation)).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         let received = world.received();
-        assert_eq!(received.request_names(), ["GET status", "GET config", "POST logs", "POST status"]);
+        assert_eq!(
+            received.request_names(),
+            ["GET status", "GET config", "POST logs", "POST status"]
+        );
         assert_eq!(statuses(&world), ["failed"]);
         let reason = received.statuses[0]["error"]["message"].as_str().unwrap();
         assert!(received.log_text().contains(reason), "the log ends with the reason");
@@ -167,7 +165,13 @@ resource "terraform_data" "second" {
     let cases: [(&str, &str, Value, &[&str], &str); 5] = [
         ("source", MODULE, json!({"source": {"gitRef": "no-such-branch"}}), &[], "no-such-branch"),
         ("tool", MODULE, json!({"terraformVersion": "0.0.1"}), &[], "0.0.1"),
-        ("init", "terraform { required_version = \"> 99\" }", json!({"terraformVersion": "1.11.4"}), &[], "init"),
+        (
+            "init",
+            "terraform { required_version = \"> 99\" }",
+            json!({"terraformVersion": "1.11.4"}),
+            &[],
+            "init",
+        ),
         ("plan", "output \"x\" { value = file(\"missing\") }", json!({}), &[], "plan"),
         ("apply", provisioner, json!({}), &["POST plan"], "local-exec"),
     ];
@@ -190,7 +194,10 @@ resource "terraform_data" "second" {
         assert!(end.stderr.contains(reason), "{phase}: stderr has the reason");
         if phase == "apply" {
             // The second is there too, tainted: its provisioner failed after it was created.
-            assert_eq!((&last["resources_to_add"], &last["resource_count_after"]), (&json!(2), &json!(2)));
+            assert_eq!(
+                (&last["resources_to_add"], &last["resource_count_after"]),
+                (&json!(2), &json!(2))
+            );
         }
     }
 }
@@ -198,7 +205,12 @@ resource "terraform_data" "second" {
 #[tokio::test]
 async fn a_refused_configuration_is_reported_and_exits_with_4() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    world.faults.lock().unwrap().push(Fault { method: "GET", endpoint: "config", status: 401, times: 1 });
+    world.faults.lock().unwrap().push(Fault {
+        method: "GET",
+        endpoint: "config",
+        status: 401,
+        times: 1,
+    });
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(4), "{}", end.stderr);
     assert_eq!(world.received().request_names(), ["GET status", "POST logs", "POST status"]);
@@ -207,14 +219,20 @@ async fn a_refused_configuration_is_reported_and_exits_with_4() {
 
 #[tokio::test]
 async fn a_run_that_is_over_or_reported_is_left_alone() {
-    for (status, code) in
-        [("cancelled", 3), ("timed_out", 3), ("discarded", 3), ("skipped", 3), ("succeeded", 4), ("failed", 4), ("planned", 4)]
-    {
+    for (status, code) in [
+        ("cancelled", 3),
+        ("timed_out", 3),
+        ("discarded", 3),
+        ("skipped", 3),
+        ("succeeded", 4),
+        ("failed", 4),
+        ("planned", 4),
+    ] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));
         world.registry.set_status(RUN_ID, status);
         let output = world.execute().output().await.unwrap();
-        assert_eq!(world.end(output).code, Some(code), "{status}");
+        assert_eq!(world.end(&output).code, Some(code), "{status}");
         assert_eq!(world.received().request_names(), ["GET status"], "{status}");
     }
 }
@@ -231,14 +249,19 @@ async fn an_undelivered_final_status_exits_with_4() {
         loop {
             let begun = registry.run(RUN_ID).unwrap().received.statuses.len() == 1;
             if begun {
-                faults.lock().unwrap().push(Fault { method: "POST", endpoint: "status", status: 400, times: 100 });
+                faults.lock().unwrap().push(Fault {
+                    method: "POST",
+                    endpoint: "status",
+                    status: 400,
+                    times: 100,
+                });
                 return;
             }
             tokio::task::yield_now().await;
         }
     };
     let (output, ()) = tokio::join!(command.output(), watch);
-    let end = world.end(output.unwrap());
+    let end = world.end(&output.unwrap());
     assert_eq!(end.code, Some(4), "{}", end.stderr);
     assert_eq!(statuses(&world), ["running"]);
 }

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
-
 mod backend;
 mod binary;
 mod execute;

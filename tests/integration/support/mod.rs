@@ -1,10 +1,11 @@
 //! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
 
+pub(crate) mod empty_root;
 pub(crate) mod environment;
 pub(crate) mod postgres;
+pub(crate) mod release_site;
 pub(crate) mod terraform;
-
-pub(crate) mod empty_root;
+pub(crate) mod world;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -34,7 +35,3 @@ pub(crate) fn static_runner() -> PathBuf {
         .filter(|path| path.is_file())
         .expect("there is no static binary: `make build` makes it, `make test` makes and names it")
 }
-
-pub(crate) mod release_site;
-
-pub mod world;

@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The token of every run.
-pub const TOKEN: &str = "brce_0123456789abcdef";
+pub(crate) const TOKEN: &str = "brce_0123456789abcdef";
 
 /// The id of the one run of a world.
-pub const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
+pub(crate) const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
 /// A module without providers, whose plan has one resource and one output.
-pub const MODULE: &str = r#"
+pub(crate) const MODULE: &str = r#"
 variable "name" {
   type    = string
   default = "world"
@@ -36,29 +36,29 @@ output "greeting" {
 
 /// An answer that stands in the way of the registry's own: method, endpoint, and what is answered.
 #[derive(Clone, Debug)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// `GET` or `POST`.
-    pub method: &'static str,
+    pub(crate) method: &'static str,
     /// The last segment of the path.
-    pub endpoint: &'static str,
+    pub(crate) endpoint: &'static str,
     /// The HTTP status of the answer.
-    pub status: u16,
+    pub(crate) status: u16,
     /// How often; then the registry answers itself.
-    pub times: usize,
+    pub(crate) times: usize,
 }
 
 /// One test's own world; what it started ends with it.
-pub struct World {
-    pub directory: TempDir,
-    pub registry: Arc<Registry>,
+pub(crate) struct World {
+    pub(crate) directory: TempDir,
+    pub(crate) registry: Arc<Registry>,
     server: Server,
-    pub faults: Arc<Mutex<Vec<Fault>>>,
-    pub variables: Vec<(OsString, OsString)>,
+    pub(crate) faults: Arc<Mutex<Vec<Fault>>>,
+    pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
 impl World {
     /// A world whose repository holds `files`.
-    pub async fn new(files: &[(&str, &str)]) -> Self {
+    pub(crate) async fn new(files: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["tmp", "home", "cache", "repository"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
@@ -76,17 +76,17 @@ impl World {
     }
 
     /// A path in the world's directory.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
     /// The endpoint of the world's registry.
-    pub fn endpoint(&self) -> String {
+    pub(crate) fn endpoint(&self) -> String {
         self.server.endpoint().to_string()
     }
 
     /// Writes `files` into the repository and commits them to `main`. Returns the commit's id.
-    pub fn commit(&self, files: &[(&str, &str)]) -> String {
+    pub(crate) fn commit(&self, files: &[(&str, &str)]) -> String {
         let repository = self.path("repository");
         for (name, content) in files {
             let file = repository.join(name);
@@ -95,7 +95,14 @@ impl World {
         }
         let git = |arguments: &[&str]| {
             let output = std::process::Command::new("git")
-                .args(["-c", "user.name=Test", "-c", "user.email=test@localhost", "-c", "init.defaultBranch=main"])
+                .args([
+                    "-c",
+                    "user.name=Test",
+                    "-c",
+                    "user.email=test@localhost",
+                    "-c",
+                    "init.defaultBranch=main",
+                ])
                 .args(arguments)
                 .current_dir(&repository)
                 .env("HOME", self.path("home"))
@@ -115,7 +122,7 @@ impl World {
 
     /// The configuration of a run of `operation` on the world's repository, with its state kept in
     /// the world's directory.
-    pub fn config(&self, operation: &str) -> Value {
+    pub(crate) fn config(&self, operation: &str) -> Value {
         let callback = |name: &str| format!("/v1/ci/module-runs/{RUN_ID}/{name}");
         json!({
             "runId": RUN_ID,
@@ -136,22 +143,20 @@ impl World {
     }
 
     /// Adds the run to the registry.
-    pub fn add_run(&self, config: Value) {
+    pub(crate) fn add_run(&self, config: Value) {
         self.registry.add_run(RUN_ID, TOKEN, config);
     }
 
     /// What the registry has received for the run.
-    pub fn received(&self) -> Received {
+    pub(crate) fn received(&self) -> Received {
         self.registry.run(RUN_ID).unwrap().received
     }
 
     /// The runner with `arguments`, in an environment that has only what a job has.
-    pub fn command(&self, arguments: &[&str]) -> tokio::process::Command {
-        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_butler-runner"));
+    pub(crate) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
+        let mut command = tokio::process::Command::from(super::runner());
         command
             .args(arguments)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", self.path("home"))
             .env("TMPDIR", self.path("tmp"))
             .env("BUTLER_CACHE_DIR", self.path("cache"))
@@ -165,7 +170,7 @@ impl World {
     }
 
     /// The runner on the world's run.
-    pub fn execute(&self) -> tokio::process::Command {
+    pub(crate) fn execute(&self) -> tokio::process::Command {
         let mut command = self.command(&["execute"]);
         command
             .env("BUTLER_ENDPOINT", self.endpoint())
@@ -175,20 +180,23 @@ impl World {
     }
 
     /// Carries out a run with this configuration and makes sure that nothing is left of it.
-    pub async fn run(&self, config: Value) -> End {
+    pub(crate) async fn run(&self, config: Value) -> End {
         self.add_run(config);
         let output = self.execute().output().await.unwrap();
-        self.end(output)
+        self.end(&output)
     }
 
     /// How a run ended; asserts that it left no file and no process behind.
-    pub fn end(&self, output: Output) -> End {
+    pub(crate) fn end(&self, output: &Output) -> End {
         let end = End {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
-        let left: Vec<_> = std::fs::read_dir(self.path("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let left: Vec<_> = std::fs::read_dir(self.path("tmp"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
         assert!(left.is_empty(), "left behind: {left:?}\n{}", end.stderr);
         let processes = self.processes();
         assert!(processes.is_empty(), "still running: {processes:?}\n{}", end.stderr);
@@ -196,35 +204,46 @@ impl World {
     }
 
     /// Command lines of the processes that were started in this world and still run.
-    pub fn processes(&self) -> Vec<String> {
+    pub(crate) fn processes(&self) -> Vec<String> {
         let mark = self.path("tmp").into_os_string().into_encoded_bytes();
         let contains = |path: &Path| {
-            std::fs::read(path).is_ok_and(|bytes| bytes.windows(mark.len()).any(|window| window == mark))
+            std::fs::read(path)
+                .is_ok_and(|bytes| bytes.windows(mark.len()).any(|window| window == mark))
         };
         std::fs::read_dir("/proc")
             .unwrap()
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| contains(&path.join("environ")))
-            .map(|path| String::from_utf8_lossy(&std::fs::read(path.join("cmdline")).unwrap_or_default()).replace('\0', " "))
+            .map(|path| {
+                String::from_utf8_lossy(&std::fs::read(path.join("cmdline")).unwrap_or_default())
+                    .replace('\0', " ")
+            })
             .collect()
     }
 }
 
 /// How a run ended.
 #[derive(Debug)]
-pub struct End {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct End {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 async fn inject(faults: Arc<Mutex<Vec<Fault>>>, request: Request, next: Next) -> Response {
-    let endpoint = request.uri().path().strip_prefix(BASE_PATH).and_then(|path| path.rsplit('/').next()).unwrap_or("");
+    let endpoint = request
+        .uri()
+        .path()
+        .strip_prefix(BASE_PATH)
+        .and_then(|path| path.rsplit('/').next())
+        .unwrap_or("");
     let status = {
         let mut faults = faults.lock().unwrap();
-        let fault = faults
-            .iter_mut()
-            .find(|fault| fault.method == request.method().as_str() && fault.endpoint == endpoint && fault.times > 0);
+        let fault = faults.iter_mut().find(|fault| {
+            fault.method == request.method().as_str()
+                && fault.endpoint == endpoint
+                && fault.times > 0
+        });
         fault.map(|fault| {
             fault.times -= 1;
             fault.status

@@ -1,0 +1,163 @@
+//! What each operation runs, and what it leaves to be reported.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::outcome::Failure;
+use super::phases::Findings;
+use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
+use crate::error::{Advice, chain};
+use crate::event::Phase;
+use crate::report::RunLog;
+use crate::spec::Operation;
+use crate::workspace::VariableFiles;
+
+/// How long reading the state after a failed apply may take: a platform that sent a signal kills
+/// soon.
+const AFTER_FAILURE: Duration = Duration::from_secs(10);
+
+/// The files that commands are given.
+pub(super) struct Files {
+    pub(super) variables: VariableFiles,
+    pub(super) backend: Option<PathBuf>,
+}
+
+/// Runs `init` and the operation.
+pub(super) async fn operate(
+    engine: &Engine<'_, RunLog>,
+    operation: Operation,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let without_backend = operation == Operation::Validate;
+    engine
+        .init(files.backend.as_deref().filter(|_| !without_backend), without_backend)
+        .await
+        .map_err(|error| engine_failure(Phase::Init, &error))?;
+    match operation {
+        Operation::Plan => {
+            let plan = plan(engine, PlanMode::Normal, files).await?;
+            findings.achievement.counts = Some(plan.summary.counts);
+            findings.achievement.summary = Some(plan.summary.line());
+            findings.achievement.awaits_confirmation = plan.summary.has_changes();
+            findings.plan = Some(plan);
+            Ok(())
+        }
+        Operation::Apply => apply(engine, PlanMode::Normal, files, findings).await,
+        Operation::Destroy => apply(engine, PlanMode::Destroy, files, findings).await,
+        Operation::Refresh => refresh(engine, files, findings).await,
+        Operation::DriftCheck => {
+            let plan = plan(engine, PlanMode::RefreshOnly, files).await?;
+            findings.achievement.counts = Some(Counts::default());
+            findings.achievement.summary = Some(plan.summary.drift_line());
+            findings.plan = Some(plan);
+            Ok(())
+        }
+        Operation::Validate => validate(engine, findings).await,
+        Operation::Test => test(engine, files, findings).await,
+    }
+}
+
+async fn plan(
+    engine: &Engine<'_, RunLog>,
+    mode: PlanMode,
+    files: &Files,
+) -> Result<Planned, Failure> {
+    engine
+        .plan(mode, &files.variables.plan)
+        .await
+        .map_err(|error| engine_failure(Phase::Plan, &error))
+}
+
+async fn apply(
+    engine: &Engine<'_, RunLog>,
+    mode: PlanMode,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let plan = findings.plan.insert(plan(engine, mode, files).await?);
+    findings.achievement.summary = Some(plan.summary.line());
+    if let Err(error) = engine.apply(plan, &files.variables.apply).await {
+        let failure = engine_failure(Phase::Apply, &error);
+        match tokio::time::timeout(AFTER_STOP, engine.applied(plan)).await {
+            Ok(Ok(applied)) => {
+                findings.achievement.counts = Some(applied.counts);
+                findings.achievement.resources = Some(applied.resources);
+                findings.achievement.summary = Some(format!(
+                    "Applied before it ended: {}. {}",
+                    applied.counts,
+                    plan.summary.line()
+                ));
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(error = %chain(&error), "what was applied is not known");
+            }
+            Err(_) => {
+                tracing::warn!("what was applied is not known: reading the state took too long");
+            }
+        }
+        return Err(failure);
+    }
+    findings.achievement.counts = Some(plan.summary.counts);
+    findings.achievement.resources = Some(plan.summary.resources_after);
+    findings.achievement.summary = Some(format!("Applied: {}.", plan.summary.counts));
+    outputs(engine, findings).await
+}
+
+async fn refresh(
+    engine: &Engine<'_, RunLog>,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let plan = findings.plan.insert(plan(engine, PlanMode::RefreshOnly, files).await?);
+    findings.achievement.counts = Some(Counts::default());
+    findings.achievement.summary = Some(plan.summary.drift_line());
+    engine
+        .apply(plan, &files.variables.apply)
+        .await
+        .map_err(|error| engine_failure(Phase::Apply, &error))?;
+    outputs(engine, findings).await
+}
+
+async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
+    let outputs = engine.outputs().await.map_err(|error| engine_failure(Phase::Apply, &error))?;
+    findings.outputs = Some(outputs);
+    Ok(())
+}
+
+async fn validate(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
+    let validated =
+        engine.validate().await.map_err(|error| engine_failure(Phase::Validate, &error))?;
+    findings.achievement.summary = Some(validated.summary.clone());
+    if validated.valid { Ok(()) } else { Err(Failure::because(Phase::Validate, validated.summary)) }
+}
+
+async fn test(
+    engine: &Engine<'_, RunLog>,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let tested = engine
+        .test(&files.variables.plan)
+        .await
+        .map_err(|error| engine_failure(Phase::Test, &error))?;
+    findings.achievement.tests = tested.counts;
+    findings.junit = tested.junit;
+    let summary =
+        tested.counts.map_or_else(|| "no test results".to_owned(), |counts| counts.to_string());
+    findings.achievement.summary = Some(format!("Tests: {summary}."));
+    if tested.passed {
+        Ok(())
+    } else {
+        Err(Failure::because(Phase::Test, format!("tests failed: {summary}")))
+    }
+}
+
+fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
+    match error {
+        EngineError::Stopped { reason, .. } => {
+            Failure { advice: error.advice(), ..Failure::stopped(phase, reason) }
+        }
+        error => Failure::new(phase, error),
+    }
+}
