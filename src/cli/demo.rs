@@ -1,10 +1,13 @@
 //! `demo`: shows a run from beginning to end, with a registry of its own.
 
+use std::sync::Arc;
+
 use clap::Args;
 
 use super::flags::{Flags, Selection};
 use super::{block_on, complain, logging, refuse, terminal, together};
 use crate::run::Exit;
+use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting};
 
 /// Show plan, apply and destroy of a small module, with a registry on this machine
@@ -24,12 +27,13 @@ impl Selection for DemoFlags {
 
 impl Demo {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let redactor = Arc::new(Redactor::new());
         let arguments = together(log, self.flags.into_arguments());
         match Logging::resolve(&arguments, environment) {
-            Ok(logging) => logging::start(&logging, environment),
+            Ok(logging) => logging::start(&logging, environment, &redactor),
             Err(error) => return refuse(&error),
         }
-        match block_on(crate::run::demo(arguments, environment, std::io::stdout(), terminal)) {
+        match block_on(crate::run::demo(arguments, environment, &redactor, terminal)) {
             Some(Ok(exit)) => exit.code(),
             Some(Err(error)) => {
                 complain(&format!("{error:#}"), None);

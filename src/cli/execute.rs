@@ -1,10 +1,13 @@
 //! `execute`: carries out a run.
 
+use std::sync::Arc;
+
 use clap::Args;
 
 use super::flags::{Flags, Selection};
 use super::{block_on, logging, refuse, terminal, together};
 use crate::run::Exit;
+use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Section, Setting, Settings};
 
 /// Carry out a run: from a registry, from a file, or on a directory of your own
@@ -31,10 +34,12 @@ impl Execute {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
-        logging::start(&settings.logging, environment);
+        let redactor = Arc::new(Redactor::new());
+        logging::start(&settings.logging, environment, &redactor);
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        block_on(crate::run::execute(settings, terminal())).map_or(Exit::Failed.code(), Exit::code)
+        block_on(crate::run::execute(settings, redactor, terminal()))
+            .map_or(Exit::Failed.code(), Exit::code)
     }
 }

@@ -1,6 +1,7 @@
 //! The runner's own log: on standard error, so that standard output is the tool's.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
@@ -10,6 +11,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
 use super::flags::Selection;
+use crate::secret::Redactor;
 use crate::settings::{Environment, LogFormat, Logging, Section, Setting, variable};
 
 /// The flags for the log, which every subcommand has.
@@ -23,12 +25,39 @@ impl Selection for LogFlags {
     const GLOBAL: bool = true;
 }
 
-/// Starts the log of this process. A second call changes nothing.
-pub(super) fn start(logging: &Logging, environment: &Environment) {
+/// Starts the log of this process, in which `redactor` masks what it knows, now or later. A second
+/// call changes nothing.
+pub(super) fn start(logging: &Logging, environment: &Environment, redactor: &Arc<Redactor>) {
     let colours =
         std::io::stderr().is_terminal() && environment.value(variable::NO_COLOR.name).is_none();
     // Only a test can have started one before.
-    let _ = Registry::default().with(layer(logging, colours, std::io::stderr)).try_init();
+    let _ = Registry::default()
+        .with(layer(logging, colours, masked(redactor.clone(), std::io::stderr)))
+        .try_init();
+}
+
+/// Makes writers that mask secrets. An event is written in one piece, so none is cut in two.
+fn masked<W: Write>(
+    redactor: Arc<Redactor>,
+    writer: impl Fn() -> W + Send + Sync + 'static,
+) -> impl Fn() -> Masked<W> + Send + Sync + 'static {
+    move || Masked { redactor: redactor.clone(), writer: writer() }
+}
+
+struct Masked<W> {
+    redactor: Arc<Redactor>,
+    writer: W,
+}
+
+impl<W: Write> Write for Masked<W> {
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        self.writer.write_all(self.redactor.redact(event).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.writer.flush()
+    }
 }
 
 fn layer<W>(logging: &Logging, colours: bool, writer: W) -> Box<dyn Layer<Registry> + Send + Sync>
@@ -53,8 +82,9 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
+
+    use secrecy::SecretString;
 
     use super::*;
 
@@ -75,7 +105,9 @@ mod tests {
         let written = Written::default();
         let logging = Logging { format, filter: filter.to_owned() };
         let writer = written.clone();
-        let layer = layer(&logging, false, move || writer.clone());
+        let redactor = Arc::new(Redactor::new());
+        redactor.register(&[SecretString::from("correct horse")]);
+        let layer = layer(&logging, false, masked(redactor, move || writer.clone()));
         tracing::subscriber::with_default(Registry::default().with(layer), log);
         String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
     }
@@ -90,6 +122,16 @@ mod tests {
         });
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("from a library") && text.contains("from the runner"), "{text}");
+    }
+
+    #[test]
+    fn secrets_are_masked_in_messages_and_fields() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let text = logged(format, "info", || {
+                tracing::info!(password = "correct horse", "said correct horse");
+            });
+            assert!(text.contains("***") && !text.contains("horse"), "{text}");
+        }
     }
 
     #[test]

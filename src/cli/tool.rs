@@ -1,6 +1,7 @@
 //! `tool`: makes tools ready without a run, for images and test machines.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
@@ -58,7 +59,7 @@ impl Tool {
                 return Exit::Usage.code();
             }
         };
-        logging::start(&logging, environment);
+        logging::start(&logging, environment, &Arc::default());
         block_on(install(&request, settings)).unwrap_or(Exit::Failed.code())
     }
 }

@@ -7,23 +7,28 @@ use tokio::time::Instant;
 
 use super::RegistryError;
 
-/// How long one attempt may take: longer than any healthy registry needs, short enough to try again.
-const ATTEMPT: Duration = Duration::from_secs(30);
-
 /// How long a request is worth trying.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Patience {
     /// From the first attempt to the end of the last.
     pub overall: Duration,
+    /// For one attempt.
+    pub attempt: Duration,
 }
+
+/// How long one attempt may take: longer than any healthy registry needs, short enough to try again.
+const ATTEMPT: Duration = Duration::from_secs(30);
 
 impl Patience {
     /// For what loses the run when it is lost: the configuration and the final status.
-    pub const LONG: Self = Self { overall: Duration::from_mins(5) };
+    pub const LONG: Self = Self { overall: Duration::from_mins(5), attempt: ATTEMPT };
     /// For what the run can go on without.
-    pub const SHORT: Self = Self { overall: Duration::from_mins(1) };
+    pub const SHORT: Self = Self { overall: Duration::from_mins(1), attempt: ATTEMPT };
+    /// For what must be said before a platform that has sent a signal kills.
+    pub const STOPPED: Self =
+        Self { overall: Duration::from_secs(5), attempt: Duration::from_secs(5) };
     /// For what is asked again soon anyway.
-    pub const ONCE: Self = Self { overall: Duration::ZERO };
+    pub const ONCE: Self = Self { overall: Duration::ZERO, attempt: ATTEMPT };
 }
 
 /// Calls `attempt` until it succeeds, fails for good, or `patience` is over; the last error counts.
@@ -40,10 +45,13 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
         .without_max_times()
         .build();
     loop {
-        let error = match tokio::time::timeout(ATTEMPT, attempt()).await {
+        let error = match tokio::time::timeout(patience.attempt, attempt()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
-            Err(_) => RegistryError::Timeout { what: what.to_owned(), seconds: ATTEMPT.as_secs() },
+            Err(_) => RegistryError::Timeout {
+                what: what.to_owned(),
+                seconds: patience.attempt.as_secs(),
+            },
         };
         let delay = delays.next().unwrap_or(ATTEMPT).max(error.retry_after().unwrap_or_default());
         if !error.is_transient() || Instant::now() + delay > deadline {

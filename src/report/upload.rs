@@ -48,16 +48,6 @@ pub enum Delivery {
     },
 }
 
-/// How often lines are sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// How long lines are collected, give or take a tenth, so that runners that were started
-    /// together do not send together.
-    pub interval: Duration,
-    /// How long it may take from the end of the log until everything is delivered.
-    pub deadline_after_close: Duration,
-}
-
 /// Why no more lines were sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum UploadEnd {
@@ -84,18 +74,27 @@ pub struct UploadReport {
 
 /// Sends what `receiver` gets, until the log is closed and delivered, or the deadline is over.
 ///
+/// Lines are collected for `interval`, give or take a tenth, so that runners that were started
+/// together do not send together. From the end of the log on it may take `deadline_after_close`,
+/// which is asked then: by that time it is known whether somebody is waiting to kill the runner.
+///
 /// When the registry takes no more lines, later ones are dropped, and this still waits for the log
 /// to be closed, so that its report is about the whole of it.
-pub async fn upload(receiver: Receiver, sink: &(impl LogSink + Sync), pace: Pace) -> UploadReport {
+pub async fn upload(
+    receiver: Receiver,
+    sink: &(impl LogSink + Sync),
+    interval: Duration,
+    deadline_after_close: impl FnOnce() -> Duration,
+) -> UploadReport {
     let closed = receiver.closed();
     let overdue = async {
         closed.await;
-        tokio::time::sleep(pace.deadline_after_close).await;
+        tokio::time::sleep(deadline_after_close()).await;
     };
     let mut uploader = Uploader {
         receiver,
         sink,
-        interval: pace.interval,
+        interval,
         largest_body: LARGEST_BODY,
         hand: VecDeque::new(),
         delivered: 0,
@@ -254,8 +253,8 @@ mod tests {
     use super::*;
     use crate::event::Stream;
 
-    const PACE: Pace =
-        Pace { interval: Duration::from_secs(2), deadline_after_close: Duration::from_secs(20) };
+    const INTERVAL: Duration = Duration::from_secs(2);
+    const DEADLINE: Duration = Duration::from_secs(20);
 
     /// Answers as `answer` decides, and remembers when it was sent what.
     #[derive(Clone)]
@@ -303,7 +302,10 @@ mod tests {
     fn start(registry: &Registry) -> (Sender, tokio::task::JoinHandle<UploadReport>) {
         let (sender, receiver) = channel(16 << 20, "/nonexistent/overflow".into());
         let registry = registry.clone();
-        (sender, tokio::spawn(async move { upload(receiver, &registry, PACE).await }))
+        (
+            sender,
+            tokio::spawn(async move { upload(receiver, &registry, INTERVAL, || DEADLINE).await }),
+        )
     }
 
     fn send(sender: &Sender, numbers: RangeInclusive<u32>, content: &str) {
@@ -316,16 +318,16 @@ mod tests {
     async fn lines_are_collected_for_an_interval_and_nothing_is_sent_without_lines() {
         let registry = Registry::new(|_, _| Some(Delivery::Delivered));
         let (sender, uploaded) = start(&registry);
-        tokio::time::sleep(PACE.interval * 100).await;
+        tokio::time::sleep(INTERVAL * 100).await;
         assert_eq!(registry.numbers(), []);
         let begin = Instant::now();
         send(&sender, 1..=2, "x");
-        tokio::time::sleep(PACE.interval / 2).await;
+        tokio::time::sleep(INTERVAL / 2).await;
         send(&sender, 3..=3, "x");
-        tokio::time::sleep(PACE.interval * 100).await;
+        tokio::time::sleep(INTERVAL * 100).await;
         assert_eq!(registry.numbers(), [1..=3]);
         let waited = registry.times()[0] - begin;
-        assert!(waited >= PACE.interval.mul_f64(0.9) && waited <= PACE.interval.mul_f64(1.11));
+        assert!(waited >= INTERVAL.mul_f64(0.9) && waited <= INTERVAL.mul_f64(1.11));
         let end = Instant::now();
         send(&sender, 4..=4, "x");
         drop(sender);
@@ -360,9 +362,9 @@ mod tests {
         });
         let (sender, uploaded) = start(&registry);
         send(&sender, 1..=1, "first");
-        tokio::time::sleep(PACE.interval * 2).await;
+        tokio::time::sleep(INTERVAL * 2).await;
         send(&sender, 2..=9000, "later");
-        tokio::time::sleep(PACE.interval * 100).await;
+        tokio::time::sleep(INTERVAL * 100).await;
         assert_eq!(registry.numbers()[..6], vec![1..=1; 6]);
         assert_eq!(registry.numbers()[6..], [2..=9000]);
         assert!(registry.bodies()[..6].windows(2).all(|pair| pair[0] == pair[1]));
@@ -381,13 +383,13 @@ mod tests {
         });
         let (sender, uploaded) = start(&registry);
         send(&sender, 1..=10_010, "x");
-        tokio::time::sleep(PACE.deadline_after_close * 10).await;
+        tokio::time::sleep(DEADLINE * 10).await;
         assert!(!uploaded.is_finished());
         send(&sender, 10_011..=10_020, "x");
         drop(sender);
         let closed = Instant::now();
         let report = uploaded.await.unwrap();
-        assert_eq!(Instant::now() - closed, PACE.deadline_after_close);
+        assert_eq!(Instant::now() - closed, DEADLINE);
         let expected = UploadReport {
             delivered: 10_000,
             undelivered: Some(10_001..=10_020),
@@ -419,7 +421,7 @@ mod tests {
         send(&sender, 1..=8, &"x".repeat(1000));
         send(&sender, 9..=9, &"x".repeat(6000));
         send(&sender, 10..=10, "x");
-        tokio::time::sleep(PACE.interval * 3).await;
+        tokio::time::sleep(INTERVAL * 3).await;
         let before = registry.numbers().len();
         send(&sender, 11..=18, &"x".repeat(1000));
         drop(sender);
@@ -453,9 +455,9 @@ mod tests {
             };
             let (sender, uploaded) = start(&registry);
             send(&sender, 1..=1, "x");
-            tokio::time::sleep(PACE.interval * 2).await;
+            tokio::time::sleep(INTERVAL * 2).await;
             send(&sender, 2..=5, "x");
-            tokio::time::sleep(PACE.interval * 2).await;
+            tokio::time::sleep(INTERVAL * 2).await;
             assert_eq!(registry.numbers(), [1..=1]);
             drop(sender);
             let report = uploaded.await.unwrap();

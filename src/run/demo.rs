@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Exit, Terminal, execute};
 use crate::devregistry::{Received, Registry, serve};
+use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Settings, setting};
 
 /// The module: nothing but what is built into Terraform, so that no provider is downloaded.
@@ -54,17 +55,18 @@ const TOKEN: &str = "brce_demonstration";
 /// The runs, in their order.
 const OPERATIONS: [&str; 3] = ["plan", "apply", "destroy"];
 
-/// Runs plan, apply and destroy, and writes what the registry received to `out`. `terminal` makes
-/// the place where Terraform's own output is shown.
+/// Runs plan, apply and destroy, and shows what the registry received beside Terraform's own
+/// output, in what `terminal` makes.
 ///
 /// # Errors
 /// When something of the demonstration itself cannot be set up.
 pub async fn demo(
     arguments: Arguments,
     environment: &Environment,
-    mut out: impl Write,
+    redactor: &Arc<Redactor>,
     terminal: impl Fn() -> Terminal,
 ) -> anyhow::Result<Exit> {
+    let mut out = terminal().stdout;
     let directory = tempfile::Builder::new()
         .prefix("butler-demo-")
         .tempdir()
@@ -85,7 +87,7 @@ pub async fn demo(
         let environment = environment.clone().with(setting::TOKEN.variables[0], TOKEN);
         let settings = Settings::resolve(&arguments, &environment)?;
         writeln!(out, "\n=== butler-runner execute: {operation}\n")?;
-        let exit = execute(settings, terminal()).await;
+        let exit = Box::pin(execute(settings, redactor.clone(), terminal())).await;
         let run = registry.run(&run_id).context("the run is gone")?;
         summarize(&mut out, operation, &run.received)?;
         if exit != Exit::Success {

@@ -18,6 +18,7 @@ mod workspace;
 
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -29,6 +30,7 @@ use crate::cancel::Stop;
 use crate::event::Phase;
 use crate::http;
 use crate::process::Grace;
+use crate::secret::Redactor;
 use crate::settings::Settings;
 use crate::spec::RunSpec;
 use outcome::Failure;
@@ -56,8 +58,9 @@ impl Default for Terminal {
     }
 }
 
-/// Carries out the run that `settings` describe.
-pub async fn execute(settings: Settings, terminal: Terminal) -> Exit {
+/// Carries out the run that `settings` describe. Its secrets are registered with `redactor`, which
+/// should also stand before the process's own log.
+pub async fn execute(settings: Settings, redactor: Arc<Redactor>, terminal: Terminal) -> Exit {
     let stop = Stop::new();
     let signals = match watch::signals(&stop) {
         Ok(signals) => signals,
@@ -67,7 +70,11 @@ pub async fn execute(settings: Settings, terminal: Terminal) -> Exit {
         }
     };
     let exit = match http::client(settings.ca_bundle.as_deref()) {
-        Ok(http) => sources::start(&settings, http, &stop, terminal).await,
+        Ok(http) => {
+            let reports =
+                Reports { registry: None, directory: settings.report_dir.clone(), redactor };
+            Box::pin(sources::start(&settings, http, &stop, reports, terminal)).await
+        }
         Err(error) => {
             tracing::error!(error = %crate::error::chain(&error), "check --ca-bundle (BUTLER_CA_BUNDLE)");
             Exit::Usage
@@ -107,7 +114,7 @@ impl Run<'_> {
         }
         let mut findings = Findings::default();
         let begun = self.begin().await;
-        let logs = logs.start(self.settings);
+        let logs = logs.start(self.settings, &self.stop);
         let (directory, failure) = match (directory, begun) {
             (Ok(directory), Ok(spec)) => {
                 let context = Context {
@@ -119,11 +126,7 @@ impl Run<'_> {
                     grace: Grace { normal: self.settings.grace_period, urgent: URGENT_GRACE },
                     var_files: &self.var_files,
                 };
-                let work = AssertUnwindSafe(perform(&context, spec, &mut findings)).catch_unwind();
-                let failure = match work.await {
-                    Ok(performed) => performed.err(),
-                    Err(panic) => Some(panicked(panic.as_ref())),
-                };
+                let failure = guarded(Box::pin(perform(&context, spec, &mut findings))).await.err();
                 (Some(directory), failure)
             }
             (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),
@@ -164,6 +167,14 @@ impl Run<'_> {
     }
 }
 
+/// Makes a failure of a panic, so that it is reported like any other.
+async fn guarded(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    AssertUnwindSafe(work)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
+}
+
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     let text = panic
         .downcast_ref::<&str>()
@@ -172,4 +183,16 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
         .unwrap_or_default();
     let failure = Failure::because(Phase::Report, format!("the runner failed (a bug): {text}"));
     Failure { advice: Some("please report it with the runner's version".to_owned()), ..failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_a_failure_like_any_other() {
+        let failure = guarded(async { panic!("index out of bounds") }).await.unwrap_err();
+        assert_eq!(failure.reason, "the runner failed (a bug): index out of bounds");
+        assert!(guarded(async { Ok(()) }).await.is_ok());
+    }
 }

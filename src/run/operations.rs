@@ -79,7 +79,7 @@ async fn apply(
     findings.achievement.summary = Some(plan.summary.line());
     if let Err(error) = engine.apply(plan, &files.variables.apply).await {
         let failure = engine_failure(Phase::Apply, &error);
-        match tokio::time::timeout(AFTER_STOP, engine.applied(plan)).await {
+        match tokio::time::timeout(AFTER_FAILURE, engine.applied(plan)).await {
             Ok(Ok(applied)) => {
                 findings.achievement.counts = Some(applied.counts);
                 findings.achievement.resources = Some(applied.resources);

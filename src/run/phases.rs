@@ -10,9 +10,7 @@ use super::outcome::{Achievement, Failure};
 use super::secrets::{register_json, register_spec};
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
-use crate::engine::{
-    Engine, EngineError, PlanMode, Planned, prepare_environment, required_version,
-};
+use crate::engine::{Engine, Planned, prepare_environment, required_version};
 use crate::event::Phase;
 use crate::process::{Environment, Grace};
 use crate::report::RunLog;
@@ -57,15 +55,20 @@ pub(super) async fn perform(
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     register_spec(context.log.redactor(), spec);
+    // Before the clone: who has to supply a secret should not wait for one.
     let inputs = resolve_inputs(context, spec)?;
     let (place, tool) = prepare(context, spec, findings).await?;
     check_operation(spec.operation, &tool.request)?;
-
     let module =
         Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     register_declared(context, &inputs, &module);
     let environment = environment(context, spec, &place, &inputs)?;
-    let files = write_files(context, spec, &place, &inputs, &module, &tool, &environment)?;
+    let variables = write_variables(context, &inputs, &module, &tool.request)?;
+    let backend = write_backend(context, spec, &place.directory, &tool.request)?;
+    if let Source::Git(_) = spec.source {
+        workspace::write_provider_features(&module, &environment, &place.directory)
+            .map_err(|error| Failure::new(Phase::Variables, &error))?;
+    }
     let engine = Engine {
         tool: &tool.request,
         program: &tool.path,

@@ -12,7 +12,6 @@ use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::{Address, Client, Patience, RegistryError, RunStatus, parse_config};
-use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 
@@ -21,6 +20,7 @@ pub(super) async fn start(
     settings: &Settings,
     http: reqwest::Client,
     stop: &Stop,
+    reports: Reports,
     terminal: Terminal,
 ) -> Exit {
     if let Some(directory) = &settings.report_dir
@@ -29,11 +29,6 @@ pub(super) async fn start(
         tracing::error!(error = %chain(&error), "{}", error.advice().unwrap_or_default());
         return Exit::Usage;
     }
-    let reports = Reports {
-        registry: None,
-        directory: settings.report_dir.clone(),
-        redactor: Arc::new(Redactor::new()),
-    };
     match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());

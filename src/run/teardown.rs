@@ -18,15 +18,16 @@ use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::{Patience, RegistryError};
-use crate::report::{
-    Pace, Receiver, RunLog, Sender, UploadEnd, UploadReport, channel, show, upload,
-};
+use crate::report::{Receiver, RunLog, Sender, UploadEnd, UploadReport, channel, show, upload};
 use crate::secret::redact_json;
 use crate::settings::Settings;
 use crate::spec::RunSpec;
 
 /// How long the last log lines may take after the end of the run.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
+
+/// The same where a signal has ended the run: the platform that sent it kills soon.
+const LOG_DEADLINE_STOPPED: Duration = Duration::from_secs(4);
 
 /// How long a terminal or pipe that nobody reads may hold up the end.
 const TERMINAL_DEADLINE: Duration = Duration::from_secs(5);
@@ -88,10 +89,16 @@ impl Logs {
     }
 
     /// Begins to send lines to the registry. The run must have been reported as running before.
-    pub(super) fn start(mut self, settings: &Settings) -> Self {
-        let pace = Pace { interval: settings.log_interval, deadline_after_close: LOG_DEADLINE };
+    pub(super) fn start(mut self, settings: &Settings, stop: &Stop) -> Self {
+        let (interval, stop) = (settings.log_interval, stop.clone());
+        let deadline = move || match stop.reason() {
+            Some(StopReason::Signal(_)) => LOG_DEADLINE_STOPPED,
+            _ => LOG_DEADLINE,
+        };
         self.uploader = self.upload.take().map(|(registry, receiver)| {
-            tokio::spawn(async move { upload(receiver, registry.as_ref(), pace).await })
+            tokio::spawn(
+                async move { upload(receiver, registry.as_ref(), interval, deadline).await },
+            )
         });
         self
     }
@@ -168,7 +175,11 @@ impl Teardown<'_> {
             exit = Exit::Cancelled;
         }
         if !over {
-            match reports.finish(&outcome.report(settings.plan_status), Patience::LONG).await {
+            let patience = match stop.reason() {
+                Some(StopReason::Signal(_)) => Patience::STOPPED,
+                _ => Patience::LONG,
+            };
+            match reports.finish(&outcome.report(settings.plan_status), patience).await {
                 Ok(()) => {}
                 Err(ReportError::Registry(RegistryError::RunOver)) => exit = Exit::Cancelled,
                 Err(error) => {

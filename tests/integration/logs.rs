@@ -14,8 +14,7 @@ use butler_runner::cancel::Stop;
 use butler_runner::event::LogLine;
 use butler_runner::process::{Command, Environment, Grace, supervise};
 use butler_runner::report::{
-    Batch, Delivery, LogSink, Pace, Receiver, RunLog, UploadEnd, UploadReport, channel, show,
-    upload,
+    Batch, Delivery, LogSink, Receiver, RunLog, UploadEnd, UploadReport, channel, show, upload,
 };
 use butler_runner::secret::Redactor;
 use secrecy::SecretString;
@@ -124,8 +123,7 @@ fn start_upload(
     interval: Duration,
 ) -> tokio::task::JoinHandle<UploadReport> {
     let sink = Post { client: butler_runner::http::client(None).unwrap(), url: server.url.clone() };
-    let pace = Pace { interval, deadline_after_close: NEVER };
-    tokio::spawn(async move { upload(receiver, &sink, pace).await })
+    tokio::spawn(async move { upload(receiver, &sink, interval, || NEVER).await })
 }
 
 fn run_log(memory: usize, overflow: &Path) -> (RunLog, Receiver) {

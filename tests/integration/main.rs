@@ -7,6 +7,7 @@ mod binary;
 mod execute;
 mod logs;
 mod settings;
+mod stop;
 mod support;
 mod tool;
 mod variables;

@@ -4,6 +4,7 @@ pub(crate) mod empty_root;
 pub(crate) mod environment;
 pub(crate) mod postgres;
 pub(crate) mod release_site;
+pub(crate) mod stand_in;
 pub(crate) mod terraform;
 pub(crate) mod world;
 

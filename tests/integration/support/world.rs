@@ -75,6 +75,11 @@ impl World {
         world
     }
 
+    /// Has every such request answered with `status` instead of by the registry.
+    pub(crate) fn fault(&self, method: &'static str, endpoint: &'static str, status: u16) {
+        self.faults.lock().unwrap().push(Fault { method, endpoint, status, times: usize::MAX });
+    }
+
     /// A path in the world's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)

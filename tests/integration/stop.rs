@@ -1,0 +1,133 @@
+//! How a run is stopped: by signals, by the registry, gently and by force.
+
+use std::process::Output;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::support::stand_in::{AtPlan, StandIn};
+use crate::support::world::{MODULE, RUN_ID, World};
+
+/// Starts the world's run, waits until it plans, does `act` to it, and waits for its end.
+async fn interrupted(world: &World, tool: &StandIn, act: impl FnOnce(Pid)) -> Output {
+    world.add_run(world.config("plan"));
+    let child = world.execute().spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    tool.planning().await;
+    act(pid);
+    child.wait_with_output().await.unwrap()
+}
+
+fn last_status(world: &World) -> Value {
+    world.received().statuses.last().cloned().unwrap()
+}
+
+#[tokio::test]
+async fn a_signal_stops_the_tool_once_and_is_reported_as_cancelled() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let mut world = World::new(&[("main.tf", MODULE)]).await;
+        let tool = StandIn::install(&mut world, AtPlan::Wait);
+        let output = interrupted(&world, &tool, |pid| kill(pid, signal).unwrap()).await;
+        let end = world.end(&output);
+        assert_eq!(end.code, Some(128 + signal as i32), "{}", end.stderr);
+        assert_eq!(tool.record("signals"), "TERM\n", "exactly one signal");
+        let names = world.received().request_names();
+        assert_eq!(names, ["GET status", "GET config", "POST status", "POST logs", "POST status"]);
+        let status = last_status(&world);
+        assert_eq!(status["status"], "cancelled");
+        let reason = status["error"]["message"].as_str().unwrap().to_owned();
+        assert!(reason.contains(signal.as_str()), "{reason}");
+        let log = world.received().log_text();
+        assert!(log.contains("stopping"), "what the tool said at the end is not lost: {log}");
+        assert!(log.contains(&reason), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_by_the_registry_stops_the_tool_and_sends_nothing_more() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.variables.push(("BUTLER_CANCEL_INTERVAL".into(), "50ms".into()));
+    let tool = StandIn::install(&mut world, AtPlan::Wait);
+    let output =
+        interrupted(&world, &tool, |_| world.registry.set_status(RUN_ID, "cancelled")).await;
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(3), "{}", end.stderr);
+    assert_eq!(tool.record("signals"), "TERM\n");
+    let names = world.received().request_names();
+    let posts: Vec<_> = names.iter().filter(|name| name.starts_with("POST")).collect();
+    assert_eq!(posts, ["POST status"], "`running`, and nothing after the cancel");
+}
+
+#[tokio::test]
+async fn a_conflict_on_a_callback_is_a_cancel() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.variables.push(("BUTLER_LOG_INTERVAL".into(), "50ms".into()));
+    world.variables.push(("BUTLER_CANCEL_INTERVAL".into(), "1h".into()));
+    // Every log batch is answered with 409, as after a cancel.
+    world.fault("POST", "logs", 409);
+    let tool = StandIn::install(&mut world, AtPlan::Wait);
+    let output = interrupted(&world, &tool, |_| ()).await;
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(3), "{}", end.stderr);
+    assert_eq!(tool.record("signals"), "TERM\n");
+    let received = world.received();
+    assert_eq!(received.statuses.len(), 1, "only `running`: {:?}", received.statuses);
+}
+
+#[tokio::test]
+async fn a_tool_that_does_not_stop_is_killed_with_its_children_when_the_grace_is_over() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.variables.push(("BUTLER_GRACE_PERIOD".into(), "200ms".into()));
+    let tool = StandIn::install(&mut world, AtPlan::Ignore);
+    let output = interrupted(&world, &tool, |pid| kill(pid, Signal::SIGTERM).unwrap()).await;
+    // Also asserts that no process of the run is left.
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+    assert_eq!(tool.record("signals"), "TERM\n");
+    let status = last_status(&world);
+    assert_eq!(status["status"], "cancelled");
+    assert!(status["error"]["advice"].as_str().unwrap().contains("lock"), "{status}");
+}
+
+#[tokio::test]
+async fn a_second_signal_shortens_the_grace() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.variables.push(("BUTLER_GRACE_PERIOD".into(), "1h".into()));
+    let tool = StandIn::install(&mut world, AtPlan::Ignore);
+    let output = interrupted(&world, &tool, |pid| {
+        kill(pid, Signal::SIGTERM).unwrap();
+        // Signals of different kinds do not merge.
+        kill(pid, Signal::SIGINT).unwrap();
+    })
+    .await;
+    let end = world.end(&output);
+    assert!(matches!(end.code, Some(143 | 130)), "{}", end.stderr);
+    assert!(end.stderr.contains("second signal"), "{}", end.stderr);
+    assert_eq!(tool.record("signals"), "TERM\n", "the second is not passed on");
+}
+
+#[tokio::test]
+async fn the_tool_sees_neither_the_token_nor_the_runners_settings() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.variables.push(("AWS_REGION".into(), "eu-central-1".into()));
+    let tool = StandIn::install(&mut world, AtPlan::Wait);
+    let output = interrupted(&world, &tool, |pid| kill(pid, Signal::SIGTERM).unwrap()).await;
+    let end = world.end(&output);
+    let environment = tool.record("environment");
+    assert!(!environment.contains("BUTLER_"), "{environment}");
+    assert!(!environment.contains(crate::support::world::TOKEN), "{environment}");
+    assert!(
+        environment.contains("AWS_REGION=eu-central-1"),
+        "the rest is inherited: {environment}"
+    );
+    for setting in ["TF_INPUT=0", "TF_IN_AUTOMATION=1"] {
+        assert!(environment.lines().any(|line| line == setting), "{setting}: {environment}");
+    }
+    assert!(!end.stderr.contains(crate::support::world::TOKEN));
+    assert!(
+        tool.record("arguments").contains("plan -input=false -no-color"),
+        "{}",
+        tool.record("arguments")
+    );
+}

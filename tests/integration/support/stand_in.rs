@@ -1,0 +1,70 @@
+//! A stand-in for Terraform where timing and signals must be exact: a shell script that writes
+//! down what it was started with and which signals it got.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::world::World;
+
+/// What the stand-in does at `plan`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AtPlan {
+    /// Waits, and ends with 1 at the first SIGTERM, as Terraform does.
+    Wait,
+    /// Waits, with a child of its own, and ignores SIGTERM.
+    Ignore,
+}
+
+/// The stand-in's records.
+pub(crate) struct StandIn {
+    record: PathBuf,
+}
+
+impl StandIn {
+    /// Puts the stand-in in front of the world's PATH.
+    pub(crate) fn install(world: &mut World, at_plan: AtPlan) -> Self {
+        let (directory, record) = (world.path("bin"), world.path("record"));
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::create_dir(&record).unwrap();
+        let trap = match at_plan {
+            AtPlan::Wait => "trap 'echo TERM >> \"$record/signals\"; echo stopping; exit 1' TERM",
+            AtPlan::Ignore => "trap 'echo TERM >> \"$record/signals\"' TERM; sleep 1000 &",
+        };
+        let script = format!(
+            r#"#!/bin/sh
+record='{record}'
+case "$1" in
+version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
+plan)
+  env > "$record/environment"
+  echo "$@" > "$record/arguments"
+  {trap}
+  echo 'planning'
+  : > "$record/planning"
+  while :; do sleep 0.05; done ;;
+esac
+"#,
+            record = record.display()
+        );
+        let file = directory.join("terraform");
+        std::fs::write(&file, script).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut path = directory.into_os_string();
+        path.push(":/usr/local/bin:/usr/bin:/bin");
+        world.variables.push(("PATH".into(), path));
+        Self { record }
+    }
+
+    /// Waits until `plan` runs.
+    pub(crate) async fn planning(&self) {
+        let planning = self.record.join("planning");
+        while !planning.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+
+    /// What was written down under `name`; nothing where nothing was.
+    pub(crate) fn record(&self, name: &str) -> String {
+        std::fs::read_to_string(self.record.join(name)).unwrap_or_default()
+    }
+}
