@@ -5,8 +5,8 @@ use std::path::Path;
 
 use semver::Version;
 
+use crate::spec::Product;
 use crate::spec::{Operation, ToolRequest};
-use crate::tool::Product;
 
 /// What a plan is made for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::spec::ParseRequestError;
 use crate::spec::{
     Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, RunSpec, SecretReference,
     Source, ToolRequest, UnknownOperation, Variable,
 };
-use crate::tool::ParseRequestError;
 
 /// Why a configuration does not make a run.
 #[derive(Debug, thiserror::Error)]

@@ -17,9 +17,9 @@ use super::archive;
 use super::digest::Sha256Sum;
 use super::error::ToolError;
 use super::platform::Platform;
-use super::product::Product;
 use super::record::{self, Identity, Record};
 use super::release::VerifiedArchive;
+use crate::spec::Product;
 use crate::spec::ToolRequest;
 
 /// The record's name, in the directory of its version.

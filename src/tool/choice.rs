@@ -11,8 +11,8 @@ use super::constraint::{Constraint, ConstraintError};
 use super::error::ToolError;
 use super::path::SearchPath;
 use super::platform::Platform;
-use super::product::Product;
 use super::{ToolOptions, VersionWish, index};
+use crate::spec::Product;
 use crate::spec::ToolRequest;
 
 /// Decides on the exact version: the run's, else the version file's, else one that satisfies

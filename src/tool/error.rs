@@ -9,9 +9,9 @@ use super::constraint::ConstraintError;
 use super::digest::Sha256Sum;
 use super::download::DownloadError;
 use super::platform::UnknownPlatform;
-use super::product::Product;
 use super::verify::VerifyError;
 use crate::error::Advice;
+use crate::spec::Product;
 use crate::spec::ToolRequest;
 
 /// Why a tool cannot be made ready.

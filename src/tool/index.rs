@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use super::ToolOptions;
 use super::download;
 use super::error::ToolError;
-use super::product::Product;
+use crate::spec::Product;
 
 /// The larger list, Terraform's, has about 7 MB and grows.
 const LARGEST: u64 = 64 * 1024 * 1024;

@@ -37,7 +37,6 @@ pub use digest::{NoSha256Sum, Sha256Sum};
 pub use download::DownloadError;
 pub use error::ToolError;
 pub use platform::UnknownPlatform;
-pub use product::{ParseRequestError, Product};
 pub use ready::ready;
 pub use verify::VerifyError;
 

@@ -14,10 +14,10 @@ use nix::unistd::{AccessFlags, access};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use super::product::Product;
 use super::record::{self, Identity};
 use crate::cancel::Stop;
 use crate::process::{self, Command, Discard, Environment, Grace, Output, ProcessError, supervise};
+use crate::spec::Product;
 
 /// How long an executable may think about its version; Terraform needs about 0.1 s.
 const LONGEST_ANSWER: Duration = Duration::from_secs(20);

@@ -3,18 +3,13 @@
 //! An entry says what the product is called, who signs it, and where its vendor publishes what.
 //! A mirror takes the place of the vendor's site and keeps the path of the official URL.
 
-use std::fmt;
-
-use semver::Version;
 use url::Url;
 
 use super::platform::Platform;
-use crate::spec::ToolRequest;
+use crate::spec::{Product, ToolRequest};
 
 /// What distinguishes one product from another.
 struct Entry {
-    name: &'static str,
-    executable: &'static str,
     signer: Signer,
     /// Where releases are: scheme, host and the directory of one version.
     releases: &'static str,
@@ -37,8 +32,6 @@ pub(super) struct Signer {
 /// holds both generations of self-signatures: with the old ones alone new releases do not verify,
 /// with the new ones alone old releases do not.
 static TERRAFORM: Entry = Entry {
-    name: "terraform",
-    executable: "terraform",
     signer: Signer {
         fingerprint: "C874011F0AB405110D02105534365D9472D7468F",
         certificate: include_bytes!("keys/hashicorp-72D7468F.asc"),
@@ -51,8 +44,6 @@ static TERRAFORM: Entry = Entry {
 
 /// `.gpgsig` is the `OpenPGP` signature; `.sig` beside it belongs to cosign.
 static OPENTOFU: Entry = Entry {
-    name: "opentofu",
-    executable: "tofu",
     signer: Signer {
         fingerprint: "E3E6E43D84CB852EADB0051D0C0AF313E5FD9F80",
         certificate: include_bytes!("keys/opentofu-E5FD9F80.asc"),
@@ -62,36 +53,12 @@ static OPENTOFU: Entry = Entry {
     index: "https://get.opentofu.org/tofu/api.json",
 };
 
-/// A tool that carries out runs.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Product {
-    /// `HashiCorp` Terraform.
-    Terraform,
-    /// `OpenTofu`.
-    OpenTofu,
-}
-
 impl Product {
-    /// All products.
-    pub const ALL: [Self; 2] = [Self::Terraform, Self::OpenTofu];
-
     const fn entry(self) -> &'static Entry {
         match self {
             Self::Terraform => &TERRAFORM,
             Self::OpenTofu => &OPENTOFU,
         }
-    }
-
-    /// The product's name in versions, cache directories and messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.entry().name
-    }
-
-    /// The name of its executable.
-    #[must_use]
-    pub const fn executable(self) -> &'static str {
-        self.entry().executable
     }
 
     /// Who signs its releases.
@@ -125,8 +92,8 @@ impl Release {
         let version = request.version.to_string();
         let directory = entry.releases.replace("{version}", &version);
         let url = |name: &str| located(&format!("{directory}{name}"), mirror);
-        let archive_name = format!("{}_{version}_{platform}.zip", entry.executable);
-        let checksums = format!("{}_{version}_SHA256SUMS", entry.executable);
+        let archive_name = format!("{}_{version}_{platform}.zip", request.product.executable());
+        let checksums = format!("{}_{version}_SHA256SUMS", request.product.executable());
         Self {
             archive: url(&archive_name),
             archive_name,
@@ -151,64 +118,9 @@ fn located(official: &str, mirror: Option<&Url>) -> Url {
     }
 }
 
-impl fmt::Display for Product {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-/// A version that cannot be read.
-#[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{text}` is no version such as `1.9.0` or `opentofu-1.8.3`")]
-pub struct ParseRequestError {
-    /// What was given.
-    pub text: String,
-}
-
-impl std::str::FromStr for ToolRequest {
-    type Err = ParseRequestError;
-
-    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3` or `tofu-1.8.3`.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let trimmed = text.trim();
-        let prefixes = [
-            ("terraform-", Product::Terraform),
-            ("opentofu-", Product::OpenTofu),
-            ("tofu-", Product::OpenTofu),
-        ];
-        let (product, version) = prefixes
-            .into_iter()
-            .find_map(|(prefix, product)| Some((product, trimmed.strip_prefix(prefix)?)))
-            .unwrap_or((Product::Terraform, trimmed));
-        let version = Version::parse(version.strip_prefix('v').unwrap_or(version))
-            .map_err(|_| ParseRequestError { text: text.to_owned() })?;
-        Ok(Self { product, version })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn version_may_carry_the_product() {
-        for (text, product, version) in [
-            ("1.9.0", Product::Terraform, "1.9.0"),
-            ("v1.9.0", Product::Terraform, "1.9.0"),
-            ("opentofu-1.8.3", Product::OpenTofu, "1.8.3"),
-            ("1.15.0-rc1", Product::Terraform, "1.15.0-rc1"),
-        ] {
-            let request: ToolRequest = text.parse().unwrap();
-            assert_eq!((request.product, request.version.to_string().as_str()), (product, version));
-        }
-    }
-
-    #[test]
-    fn what_is_no_version_is_named() {
-        for text in ["", "latest", "1.9", "opentofu-", "../1.9.0", "1.9.0/.."] {
-            assert!(text.parse::<ToolRequest>().is_err(), "{text}");
-        }
-    }
 
     fn urls(request: &str, mirror: Option<&str>) -> Vec<String> {
         let mirror = mirror.map(|mirror| mirror.parse().unwrap());

@@ -25,7 +25,7 @@ use openpgp::policy::StandardPolicy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use openpgp::{Cert, KeyHandle};
 
-use super::product::Product;
+use crate::spec::Product;
 
 /// What begins each certificate of an armored file.
 const ARMOR: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";

@@ -1,0 +1,112 @@
+//! Which tool carries out a run, in which version.
+
+use std::fmt;
+
+use semver::Version;
+
+/// A tool that carries out runs.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Product {
+    /// `HashiCorp` Terraform.
+    Terraform,
+    /// `OpenTofu`.
+    OpenTofu,
+}
+
+impl Product {
+    /// All products.
+    pub const ALL: [Self; 2] = [Self::Terraform, Self::OpenTofu];
+
+    /// The product's name in versions, cache directories and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Terraform => "terraform",
+            Self::OpenTofu => "opentofu",
+        }
+    }
+
+    /// The name of its executable.
+    #[must_use]
+    pub const fn executable(self) -> &'static str {
+        match self {
+            Self::Terraform => "terraform",
+            Self::OpenTofu => "tofu",
+        }
+    }
+}
+
+/// An exact version of a product.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ToolRequest {
+    /// Terraform or `OpenTofu`.
+    pub product: Product,
+    /// The exact version.
+    pub version: Version,
+}
+
+impl std::fmt::Display for ToolRequest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} {}", self.product, self.version)
+    }
+}
+
+impl fmt::Display for Product {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A version that cannot be read.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{text}` is no version such as `1.9.0` or `opentofu-1.8.3`")]
+pub struct ParseRequestError {
+    /// What was given.
+    pub text: String,
+}
+
+impl std::str::FromStr for ToolRequest {
+    type Err = ParseRequestError;
+
+    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3` or `tofu-1.8.3`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let trimmed = text.trim();
+        let prefixes = [
+            ("terraform-", Product::Terraform),
+            ("opentofu-", Product::OpenTofu),
+            ("tofu-", Product::OpenTofu),
+        ];
+        let (product, version) = prefixes
+            .into_iter()
+            .find_map(|(prefix, product)| Some((product, trimmed.strip_prefix(prefix)?)))
+            .unwrap_or((Product::Terraform, trimmed));
+        let version = Version::parse(version.strip_prefix('v').unwrap_or(version))
+            .map_err(|_| ParseRequestError { text: text.to_owned() })?;
+        Ok(Self { product, version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_may_carry_the_product() {
+        for (text, product, version) in [
+            ("1.9.0", Product::Terraform, "1.9.0"),
+            ("v1.9.0", Product::Terraform, "1.9.0"),
+            ("opentofu-1.8.3", Product::OpenTofu, "1.8.3"),
+            ("1.15.0-rc1", Product::Terraform, "1.15.0-rc1"),
+        ] {
+            let request: ToolRequest = text.parse().unwrap();
+            assert_eq!((request.product, request.version.to_string().as_str()), (product, version));
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_named() {
+        for text in ["", "latest", "1.9", "opentofu-", "../1.9.0", "1.9.0/.."] {
+            assert!(text.parse::<ToolRequest>().is_err(), "{text}");
+        }
+    }
+}
