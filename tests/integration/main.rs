@@ -1,3 +1,4 @@
 //! Integration tests: real Terraform, real git servers, real PostgreSQL, real signals.
 
+mod source;
 mod support;
