@@ -4,19 +4,20 @@
 //! of its process when it starts.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::complain;
 use crate::run::Exit;
+use crate::workspace::source;
 
 #[derive(Subcommand)]
 pub(super) enum Internal {
     /// Fetch a module's source as the task on standard input says.
-    #[command(name = "internal-fetch", hide = true)]
+    #[command(name = source::FETCH_COMMAND, hide = true)]
     Fetch,
     /// Answer git's question for credentials out of a file of the run's.
-    #[command(name = "internal-git-credential", hide = true)]
+    #[command(name = source::CREDENTIAL_COMMAND, hide = true)]
     GitCredential {
         /// The file with the credentials.
         file: PathBuf,
@@ -27,18 +28,15 @@ pub(super) enum Internal {
 
 impl Internal {
     pub(super) fn run(self) -> u8 {
-        match self {
+        let done = match self {
             Self::Fetch => {
-                complain("fetching is not there yet", None);
-                Exit::Failed.code()
+                source::run_child(std::io::stdin(), std::io::stdout(), std::io::stderr())
             }
             Self::GitCredential { file, operation } => {
-                complain(
-                    &format!("no answer to `{operation}` from `{}` yet", file.display()),
-                    None,
-                );
-                Exit::Failed.code()
+                let arguments = [file.into_os_string(), operation.into()];
+                source::answer_git(arguments.into_iter(), std::io::stdin(), std::io::stdout())
             }
-        }
+        };
+        if done == ExitCode::SUCCESS { Exit::Success.code() } else { Exit::Failed.code() }
     }
 }

@@ -151,6 +151,10 @@ fn git_environment(environment: &Environment, ca_bundle: Option<PathBuf>) -> Git
         ssh_agent: environment.value(variable::SSH_AUTH_SOCK.name).map(OsStr::to_owned),
         home: environment.value(variable::HOME.name).map(PathBuf::from),
         ca_bundle,
+        variables: variable::NETWORK
+            .into_iter()
+            .filter_map(|name| Some((name.into(), environment.value(name)?.to_owned())))
+            .collect(),
         executable: environment.executable().to_owned(),
     }
 }

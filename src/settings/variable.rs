@@ -17,6 +17,21 @@ pub const VARIABLES: &[&Variable] = &[
     &NO_COLOR,
 ];
 
+/// What the fetch of the source inherits beside: proxies and certificates, as every HTTP client
+/// reads them.
+pub const NETWORK: [&str; 10] = [
+    "HTTPS_PROXY",
+    "https_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+
 /// `BUTLER_GIT_TOKEN`.
 pub const GIT_TOKEN: Variable =
     Variable { name: "BUTLER_GIT_TOKEN", help: "A token for the git host, before all others" };

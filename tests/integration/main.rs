@@ -7,6 +7,7 @@ mod binary;
 mod execute;
 mod logs;
 mod settings;
+mod source;
 mod stop;
 mod support;
 mod tool;

@@ -2,24 +2,45 @@
 //!
 //! libgit2 blocks in connect and receive, so a clone can only be ended by ending its process. The
 //! child gets its task, credentials included, over a pipe: never in argv or in its environment.
+//! Credentials go to their own server only, and never into the clone or into a message.
+//!
+//! [`fetch`] is the parent's side and [`run_child`] the child's; [`share_credentials`] lets the
+//! `git` that Terraform starts log in the same way, through [`answer_git`].
+
+mod child;
+mod failure;
+mod fetch;
+mod login;
+mod share;
+mod task;
+mod url;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-use crate::cancel::Stop;
-use crate::process::{Environment, Sink};
-use crate::secret::PrivateDirectory;
-use crate::spec::GitSource;
+pub use child::run_child;
+pub use failure::{FetchError, SourceError};
+pub use fetch::fetch;
+pub use share::{answer_git, share_credentials};
+
+use crate::process::Environment;
+
+/// The first argument that makes this executable the child that fetches.
+pub const FETCH_COMMAND: &str = "internal-fetch";
+
+/// The first argument that makes this executable a credential helper for git.
+pub const CREDENTIAL_COMMAND: &str = "internal-git-credential";
 
 /// What the runner's environment offers for git.
 #[derive(Debug, Default)]
 pub struct GitEnvironment {
-    /// `BUTLER_GIT_TOKEN`, `GITHUB_TOKEN`, `CI_JOB_TOKEN`: those that are set, in this order, by name.
+    /// `BUTLER_GIT_TOKEN`, `GITHUB_TOKEN`, `CI_JOB_TOKEN`: those that are set, in this order, by
+    /// name. The first one is used.
     pub tokens: Vec<(&'static str, SecretString)>,
-    /// `BUTLER_GIT_HOST`: the only host that a token from the environment may be sent to; by
-    /// default the host of the repository.
+    /// `BUTLER_GIT_HOST`, a host with or without a port: the only one that a token from the
+    /// environment may be sent to; by default the host of the repository.
     pub token_host: Option<String>,
     /// `SSH_AUTH_SOCK`.
     pub ssh_agent: Option<OsString>,
@@ -27,6 +48,9 @@ pub struct GitEnvironment {
     pub home: Option<PathBuf>,
     /// Additional certificates (`--ca-bundle`).
     pub ca_bundle: Option<PathBuf>,
+    /// Those variables of the environment that libgit2 minds and that are set: `HTTPS_PROXY`,
+    /// `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` in both cases, `SSL_CERT_FILE`, `SSL_CERT_DIR`.
+    pub variables: Environment,
     /// This executable, which serves as the child.
     pub executable: PathBuf,
 }
@@ -42,45 +66,4 @@ pub struct Checkout {
     pub commit: String,
     /// The names of those environment tokens that were used, so that Terraform does not inherit them.
     pub used_tokens: Vec<&'static str>,
-}
-
-/// Why a module's source cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum SourceError {}
-
-impl crate::error::Advice for SourceError {}
-
-/// Fetches `source` into `destination`, which must not exist yet. Progress goes to `sink`.
-///
-/// # Errors
-/// When the repository cannot be fetched, the reference does not exist, or the working directory
-/// is not inside the clone. A stop ends the fetch within a second.
-pub async fn fetch(
-    _source: &GitSource,
-    _environment: &GitEnvironment,
-    destination: &Path,
-    _sink: &impl Sink,
-    _stop: &Stop,
-) -> Result<Checkout, SourceError> {
-    std::future::ready(Ok(Checkout {
-        root: destination.to_owned(),
-        directory: destination.to_owned(),
-        commit: String::new(),
-        used_tokens: Vec::new(),
-    }))
-    .await
-}
-
-/// Lets `git`, when Terraform starts it for private modules, use the same credentials, without
-/// touching the user's git configuration: files in `private`, variables in `child`.
-///
-/// # Errors
-/// When a file cannot be written.
-pub fn share_credentials(
-    _source: &GitSource,
-    _environment: &GitEnvironment,
-    _private: &PrivateDirectory,
-    _child: &mut Environment,
-) -> Result<(), SourceError> {
-    Ok(())
 }

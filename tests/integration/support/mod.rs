@@ -1,9 +1,12 @@
 //! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
 
+pub(crate) mod authority;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
+pub(crate) mod git_server;
 pub(crate) mod postgres;
 pub(crate) mod release_site;
+pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
 pub(crate) mod terraform;
 pub(crate) mod world;

@@ -1,0 +1,192 @@
+//! Answers libgit2's questions while it connects: for credentials, and about host keys.
+//!
+//! libgit2 asks again after every refusal, without end; each way to log in is tried once. What was
+//! asked and offered is kept, because libgit2's own error does not tell it.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use git2::{CertificateCheckStatus, Cred, CredentialType, RemoteCallbacks};
+
+use super::super::login::{Login, LoginSecret, login_for};
+use super::super::task::Task;
+use super::super::url::{RepositoryUrl, Scheme};
+
+/// Private keys that are tried, the strongest first: servers hang up after a few refusals.
+const KEY_FILES: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
+
+/// What is known of the connections that were tried.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    /// Whether the server asked for credentials.
+    pub(super) asked: bool,
+    /// What was offered to it, by name.
+    pub(super) offered: Vec<String>,
+    /// The host key that it presented.
+    pub(super) fingerprint: Option<String>,
+    /// The environment's tokens that were sent to any server.
+    pub(super) used_tokens: Vec<String>,
+}
+
+/// Logs in everywhere in one fetch.
+pub(super) struct Authenticator<'task> {
+    task: &'task Task,
+    attempts: RefCell<Attempts>,
+}
+
+impl<'task> Authenticator<'task> {
+    pub(super) const fn new(task: &'task Task) -> Self {
+        Self {
+            task,
+            attempts: RefCell::new(Attempts {
+                asked: false,
+                offered: Vec::new(),
+                fingerprint: None,
+                used_tokens: Vec::new(),
+            }),
+        }
+    }
+
+    /// What is known of the last connection.
+    pub(super) fn attempts(&self) -> std::cell::Ref<'_, Attempts> {
+        self.attempts.borrow()
+    }
+
+    /// Callbacks for one connection to `url`.
+    pub(super) fn callbacks<'call>(
+        &'call self,
+        url: &'call RepositoryUrl,
+    ) -> RemoteCallbacks<'call> {
+        {
+            let mut attempts = self.attempts.borrow_mut();
+            attempts.asked = false;
+            attempts.offered.clear();
+            attempts.fingerprint = None;
+        }
+        let mut ways = match url.scheme {
+            Scheme::Ssh => self.ssh_ways(url),
+            _ => Vec::new(),
+        };
+        ways.reverse();
+        let mut http_offered = false;
+        let mut callbacks = RemoteCallbacks::new();
+        callbacks.credentials(move |asked_by, user, allowed| {
+            if allowed == CredentialType::USERNAME {
+                return Cred::username(&self.ssh_user(url));
+            }
+            self.attempts.borrow_mut().asked = true;
+            if url.scheme == Scheme::Ssh {
+                let user = user.map_or_else(|| self.ssh_user(url), str::to_owned);
+                while let Some(way) = ways.pop() {
+                    if allowed.intersects(way.kind()) {
+                        self.attempts.borrow_mut().offered.push(way.name());
+                        return way.credentials(&user);
+                    }
+                }
+                return Err(refusal());
+            }
+            if http_offered {
+                return Err(refusal());
+            }
+            http_offered = true;
+            self.http_credentials(asked_by)
+        });
+        callbacks.certificate_check(|certificate, _| {
+            if let Some(key) = certificate.as_hostkey() {
+                let kind = key.hostkey_type().map_or("unknown", |kind| kind.short_name());
+                let fingerprint = key.hash_sha256().map_or_else(
+                    || "no fingerprint".to_owned(),
+                    |hash| format!("{kind} SHA256:{}", STANDARD_NO_PAD.encode(hash)),
+                );
+                self.attempts.borrow_mut().fingerprint = Some(fingerprint);
+            }
+            // libgit2's own judgement stands: the certificate store, or `known_hosts` in HOME.
+            Ok(CertificateCheckStatus::CertificatePassthrough)
+        });
+        callbacks
+    }
+
+    /// `asked_by` is where the connection really leads, after redirects.
+    fn http_credentials(&self, asked_by: &str) -> Result<Cred, git2::Error> {
+        let login = RepositoryUrl::parse(asked_by)
+            .ok()
+            .and_then(|(url, _)| login_for(&self.task.logins, &url))
+            .and_then(|login| Some((login, login.basic()?)));
+        let Some((login, (username, password))) = login else { return Err(refusal()) };
+        let mut attempts = self.attempts.borrow_mut();
+        attempts.offered.push(login.name());
+        if let Some(variable) = &login.variable
+            && !attempts.used_tokens.contains(variable)
+        {
+            attempts.used_tokens.push(variable.clone());
+        }
+        Cred::userpass_plaintext(username, password)
+    }
+
+    fn ssh_user(&self, url: &RepositoryUrl) -> String {
+        url.user.clone().unwrap_or_else(|| self.task.ssh_user.clone())
+    }
+
+    /// What can be tried, in order. Where the run brought a login for this server, nothing else.
+    fn ssh_ways(&self, url: &RepositoryUrl) -> Vec<SshWay<'task>> {
+        if let Some(login) = login_for(&self.task.logins, url) {
+            return vec![SshWay::Login(login)];
+        }
+        let agent = self.task.has_agent.then_some(SshWay::Agent);
+        let directory = self.task.home.as_ref().map(|home| home.join(".ssh"));
+        let files = KEY_FILES.iter().filter_map(|name| Some(directory.as_ref()?.join(name)));
+        agent.into_iter().chain(files.filter(|file| file.is_file()).map(SshWay::File)).collect()
+    }
+}
+
+/// One way to log in over ssh.
+enum SshWay<'task> {
+    Login(&'task Login),
+    Agent,
+    File(PathBuf),
+}
+
+impl SshWay<'_> {
+    fn kind(&self) -> CredentialType {
+        match self {
+            Self::Login(Login { secret: LoginSecret::Key { .. }, .. }) => {
+                CredentialType::SSH_MEMORY
+            }
+            Self::Login(_) => CredentialType::USER_PASS_PLAINTEXT,
+            Self::Agent | Self::File(_) => CredentialType::SSH_KEY,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Login(login) => login.name(),
+            Self::Agent => "the ssh agent's keys".to_owned(),
+            Self::File(file) => format!("`{}`", file.display()),
+        }
+    }
+
+    fn credentials(&self, user: &str) -> Result<Cred, git2::Error> {
+        match self {
+            Self::Login(Login { secret: LoginSecret::Key { private_key, passphrase }, .. }) => {
+                let passphrase = passphrase.as_ref().map(|phrase| phrase.as_str());
+                Cred::ssh_key_from_memory(user, None, private_key, passphrase)
+            }
+            Self::Login(login) => match login.basic() {
+                Some((_, password)) => Cred::userpass_plaintext(user, password),
+                None => Err(refusal()),
+            },
+            Self::Agent => Cred::ssh_key_from_agent(user),
+            Self::File(file) => Cred::ssh_key(user, None, file, None),
+        }
+    }
+}
+
+fn refusal() -> git2::Error {
+    git2::Error::new(
+        git2::ErrorCode::Auth,
+        git2::ErrorClass::Callback,
+        "there are no more credentials to offer",
+    )
+}

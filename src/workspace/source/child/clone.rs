@@ -1,0 +1,66 @@
+//! One clone from beginning to end: transfer, checkout, submodules, a look at the result.
+
+use git2::build::CheckoutBuilder;
+use git2::{Oid, Repository, RepositoryInitOptions};
+
+use super::super::failure::FetchError;
+use super::super::task::{Fetched, Task};
+use super::super::url::RepositoryUrl;
+use super::transfer::Transfer;
+use super::{Progress, inspect, submodules};
+
+/// How much of a commit's subject is shown, in characters.
+const SUBJECT: usize = 72;
+
+/// Carries out `task`.
+///
+/// # Errors
+/// When any part of it fails; what is there by then stays.
+pub(super) fn clone(task: &Task, progress: &Progress) -> Result<Fetched, FetchError> {
+    inspect::check_relative(&task.working_directory)?;
+    let (url, _) = RepositoryUrl::parse(&task.url)?;
+    // The user's templates would bring hooks and settings that this clone has no use for.
+    let mut options = RepositoryInitOptions::new();
+    options.external_template(false).no_reinit(true).mkpath(true);
+    let repository = Repository::init_opts(&task.destination, &options)
+        .map_err(|error| FetchError::git("create the clone", &error))?;
+    // What a module finds out about its own repository, and what submodules are relative to.
+    repository
+        .remote("origin", url.as_str())
+        .map_err(|error| FetchError::git("configure the clone", &error))?;
+
+    let transfer = Transfer::new(task, progress);
+    let commit = transfer.get(&repository, &url, &task.reference)?;
+    check_out(&repository, commit)?;
+    progress.say(&format!("Checked out {commit} (\"{}\")", subject(&repository, commit)));
+    submodules::update(&repository, &url, &transfer, progress)?;
+
+    let (root, directory) = inspect::working_directory(&task.destination, &task.working_directory)?;
+    inspect::refuse_lfs_pointers(&directory)?;
+    let used_tokens = transfer.authenticator.attempts().used_tokens.clone();
+    Ok(Fetched { root, directory, commit: commit.to_string(), used_tokens })
+}
+
+/// Puts the files of `commit` into the working tree and HEAD on the commit itself.
+pub(super) fn check_out(repository: &Repository, commit: Oid) -> Result<(), FetchError> {
+    let failed = |error| FetchError::git("check out the commit", &error);
+    let object = repository.find_object(commit, None).map_err(failed)?;
+    repository.checkout_tree(&object, Some(CheckoutBuilder::new().force())).map_err(failed)?;
+    repository.set_head_detached(commit).map_err(failed)
+}
+
+fn subject(repository: &Repository, commit: Oid) -> String {
+    let commit = repository.find_commit(commit);
+    let summary =
+        commit.as_ref().ok().and_then(|commit| commit.summary_bytes()).unwrap_or_default();
+    let summary = String::from_utf8_lossy(summary);
+    let mut short: String = summary
+        .chars()
+        .take(SUBJECT)
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .collect();
+    if summary.chars().count() > SUBJECT {
+        short.push('…');
+    }
+    short
+}

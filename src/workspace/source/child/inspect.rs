@@ -1,0 +1,172 @@
+//! Looks at what was fetched: the module's directory must be inside the clone, and its files must
+//! be there and not just Git LFS pointers.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use super::super::failure::FetchError;
+
+/// How every pointer begins, by the specification of Git LFS.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1";
+
+/// No pointer is longer, by the same specification.
+const LONGEST_POINTER: u64 = 1024;
+
+/// How many files an error names.
+const NAMED_FILES: usize = 3;
+
+/// Refuses a working directory that is not below the root by its name alone.
+///
+/// # Errors
+/// When it is absolute or contains `..`.
+pub(super) fn check_relative(directory: &str) -> Result<(), FetchError> {
+    let path = Path::new(directory);
+    if directory.contains('\0') {
+        return Err(unusable(directory, "it contains a NUL character"));
+    }
+    if path.is_absolute() {
+        return Err(unusable(directory, "it is absolute"));
+    }
+    if path.components().any(|component| component == Component::ParentDir) {
+        return Err(unusable(directory, "it contains `..`"));
+    }
+    if path.components().any(|component| component.as_os_str().eq_ignore_ascii_case(".git")) {
+        return Err(unusable(directory, "it leads into the repository's own data"));
+    }
+    Ok(())
+}
+
+/// The clone's root and the module's directory in it, both without symbolic links.
+///
+/// # Errors
+/// When the directory does not exist, is none, or is elsewhere.
+pub(super) fn working_directory(
+    root: &Path,
+    directory: &str,
+) -> Result<(PathBuf, PathBuf), FetchError> {
+    let resolve = |path: &Path| {
+        path.canonicalize().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                unusable(directory, "the repository has no such directory")
+            }
+            _ => unusable(directory, &error.to_string()),
+        })
+    };
+    let root = resolve(root)?;
+    let path = resolve(&root.join(directory))?;
+    if !path.starts_with(&root) {
+        return Err(unusable(directory, "a symbolic link leads out of the repository"));
+    }
+    if path.starts_with(root.join(".git")) {
+        return Err(unusable(directory, "it leads into the repository's own data"));
+    }
+    if !path.is_dir() {
+        return Err(unusable(directory, "it is not a directory"));
+    }
+    Ok((root, path))
+}
+
+fn unusable(directory: &str, reason: &str) -> FetchError {
+    FetchError::WorkingDirectory {
+        directory: directory.escape_debug().to_string(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// Refuses a module that has Git LFS pointers in place of its files: Terraform would read them as
+/// configuration, or deploy them as if they were the archive or image that they stand for.
+///
+/// # Errors
+/// When there is any, or a directory cannot be read.
+pub(super) fn refuse_lfs_pointers(directory: &Path) -> Result<(), FetchError> {
+    let mut pointers = Vec::new();
+    find_pointers(directory, &mut pointers).map_err(|error| FetchError::Git {
+        act: "look for Git LFS pointers".to_owned(),
+        reason: error.to_string(),
+    })?;
+    if pointers.is_empty() {
+        return Ok(());
+    }
+    // What Terraform itself reads is named first.
+    pointers.sort_by_cached_key(|file| (!is_configuration(file), file.clone()));
+    let count = pointers.len();
+    let files = pointers
+        .iter()
+        .take(NAMED_FILES)
+        .map(|file| file.strip_prefix(directory).unwrap_or(file).display().to_string())
+        .collect();
+    Err(FetchError::LfsPointers { files, count })
+}
+
+fn is_configuration(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    [".tf", ".tofu", ".tfvars", ".json", ".hcl"].iter().any(|ending| name.ends_with(ending))
+}
+
+fn find_pointers(directory: &Path, pointers: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() && entry.file_name() != ".git" {
+            find_pointers(&entry.path(), pointers)?;
+        } else if kind.is_file() && entry.metadata()?.len() <= LONGEST_POINTER {
+            let mut beginning = Vec::with_capacity(LFS_POINTER.len());
+            File::open(entry.path())?.take(LFS_POINTER.len() as u64).read_to_end(&mut beginning)?;
+            if beginning == LFS_POINTER {
+                pointers.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_working_directory_stays_inside_the_clone() {
+        let base = tempfile::tempdir().unwrap();
+        let root = base.path().join("clone");
+        std::fs::create_dir_all(root.join("modules/network")).unwrap();
+        std::fs::create_dir_all(root.join(".git/hooks")).unwrap();
+        std::fs::create_dir(base.path().join("clone-of-another")).unwrap();
+        std::fs::write(root.join("main.tf"), "").unwrap();
+        std::os::unix::fs::symlink("modules", root.join("inside")).unwrap();
+        std::os::unix::fs::symlink("../clone-of-another", root.join("outside")).unwrap();
+        std::os::unix::fs::symlink(".git", root.join("data")).unwrap();
+        for good in ["", ".", "modules/network", "./modules/network/", "inside/network"] {
+            check_relative(good).unwrap();
+            let (clone, directory) = working_directory(&root, good).unwrap();
+            assert!(directory.starts_with(clone), "{good}");
+        }
+        for bad in ["/etc", "..", "modules/../../x", "a/..", ".git/hooks", "modules\0"] {
+            assert!(check_relative(bad).is_err(), "{bad}");
+        }
+        for bad in ["missing", "outside", "main.tf", "data/hooks"] {
+            let error = working_directory(&root, bad).unwrap_err();
+            assert!(error.to_string().contains(bad), "{error}");
+        }
+    }
+
+    #[test]
+    fn lfs_pointers_are_counted_and_configuration_is_named_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
+        refuse_lfs_pointers(directory.path()).unwrap();
+        std::fs::write(directory.path().join("README.md"), format!("see: {pointer}")).unwrap();
+        std::fs::write(directory.path().join("big"), format!("{pointer}{}", "x".repeat(2000)))
+            .unwrap();
+        refuse_lfs_pointers(directory.path()).unwrap();
+        std::fs::create_dir(directory.path().join("sub")).unwrap();
+        for name in ["a.zip", "b.zip", "sub/c.zip", "z.tf"] {
+            std::fs::write(directory.path().join(name), pointer).unwrap();
+        }
+        let error = refuse_lfs_pointers(directory.path()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "4 files are only Git LFS pointers in the module: `z.tf`, `a.zip`, `b.zip`, …"
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! Fetches submodules, and theirs: each from its own server, with the credentials of that server.
+//!
+//! `.gitmodules` is written by whoever wrote the module, so it is not trusted: only remote URLs
+//! (and files where the module is in a file), and only paths that are directories of the clone.
+
+use std::path::{Component, Path};
+
+use git2::{Repository, Submodule, SubmoduleUpdate};
+
+use super::super::failure::FetchError;
+use super::super::url::{RepositoryUrl, Scheme};
+use super::Progress;
+use super::clone::check_out;
+use super::transfer::Transfer;
+
+/// More is a mistake or an attack.
+const DEEPEST: usize = 10;
+
+/// Fetches and checks out all submodules of `repository`, which came from `url`.
+///
+/// # Errors
+/// When one of them is not allowed or cannot be fetched.
+pub(super) fn update(
+    repository: &Repository,
+    url: &RepositoryUrl,
+    transfer: &Transfer<'_>,
+    progress: &Progress,
+) -> Result<(), FetchError> {
+    Submodules { files_allowed: url.scheme == Scheme::File, transfer, progress }
+        .update(repository, 1)
+}
+
+struct Submodules<'a> {
+    files_allowed: bool,
+    transfer: &'a Transfer<'a>,
+    progress: &'a Progress,
+}
+
+impl Submodules<'_> {
+    fn update(&self, repository: &Repository, depth: usize) -> Result<(), FetchError> {
+        let submodules =
+            repository.submodules().map_err(|error| FetchError::git("read .gitmodules", &error))?;
+        for mut submodule in submodules {
+            let path = submodule.path().display().to_string();
+            if depth > DEEPEST {
+                return Err(FetchError::ForbiddenSubmodule {
+                    path,
+                    reason: format!("it is nested more than {DEEPEST} levels deep"),
+                });
+            }
+            self.update_one(repository, &mut submodule, depth).map_err(|error| match error {
+                FetchError::ForbiddenSubmodule { .. } => error,
+                source => FetchError::Submodule { path, source: Box::new(source) },
+            })?;
+        }
+        Ok(())
+    }
+
+    fn update_one(
+        &self,
+        repository: &Repository,
+        submodule: &mut Submodule<'_>,
+        depth: usize,
+    ) -> Result<(), FetchError> {
+        let path = submodule.path().to_owned();
+        // An entry of .gitmodules without a commit in the tree is a left-over; git ignores it too.
+        let Some(commit) = submodule.index_id() else { return Ok(()) };
+        if submodule.update_strategy() == SubmoduleUpdate::None {
+            self.progress
+                .say(&format!("The submodule `{}` says `update = none`: left out", path.display()));
+            return Ok(());
+        }
+        let forbidden = |reason: &str| FetchError::ForbiddenSubmodule {
+            path: path.display().to_string(),
+            reason: reason.to_owned(),
+        };
+        if submodule.opt_url_bytes().is_none() {
+            return Err(forbidden(".gitmodules does not say where it is"));
+        }
+        inside(repository, &path).map_err(forbidden)?;
+        let failed = |error| FetchError::git("set up the submodule", &error);
+        // This resolves a relative URL against that of `origin`.
+        submodule.init(true).map_err(failed)?;
+        let name = submodule.name().map_err(|_| forbidden("its name is not valid UTF-8"))?;
+        let setting = format!("submodule.{name}.url");
+        let mut config = repository.config().map_err(failed)?;
+        let (url, _) = RepositoryUrl::parse(&config.get_string(&setting).map_err(failed)?)?;
+        if url.scheme == Scheme::File && !self.files_allowed {
+            return Err(forbidden(
+                "a file URL is only allowed where the module is in a file URL too",
+            ));
+        }
+        config.set_str(&setting, url.as_str()).map_err(failed)?;
+
+        self.progress.say(&format!("Fetching the submodule `{}` from {url}", path.display()));
+        let clone = submodule.repo_init(true).map_err(failed)?;
+        clone.remote_set_url("origin", url.as_str()).map_err(failed)?;
+        let commit = self.transfer.get(&clone, &url, &commit.to_string())?;
+        check_out(&clone, commit)?;
+        self.update(&clone, depth + 1)
+    }
+}
+
+/// Refuses a path that leads out of the working tree or through a symbolic link.
+fn inside(repository: &Repository, path: &Path) -> Result<(), &'static str> {
+    let mut place = repository.workdir().ok_or("the clone has no working tree")?.to_owned();
+    for component in path.components() {
+        let Component::Normal(name) = component else { return Err("its path leaves the clone") };
+        if name.eq_ignore_ascii_case(".git") {
+            return Err("its path leads into a .git directory");
+        }
+        place.push(name);
+        match std::fs::symlink_metadata(&place) {
+            Ok(found) if !found.is_dir() => {
+                return Err("its path leads through a file or a symbolic link");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

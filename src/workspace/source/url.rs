@@ -1,0 +1,265 @@
+//! The address of a repository, taken apart before anything is done with it.
+//!
+//! A URL may carry credentials. They are split off here, once, so that what the rest of the code
+//! holds, shows and writes to disk ([`RepositoryUrl::as_str`]) never has any.
+
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::failure::FetchError;
+
+/// How a repository is reached.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Scheme {
+    Https,
+    Http,
+    Ssh,
+    File,
+}
+
+impl Scheme {
+    /// The name in a URL.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+            Self::Ssh => "ssh",
+            Self::File => "file",
+        }
+    }
+
+    /// The port where a URL names none; 0 for files.
+    pub(super) const fn default_port(self) -> u16 {
+        match self {
+            Self::Https => 443,
+            Self::Http => 80,
+            Self::Ssh => 22,
+            Self::File => 0,
+        }
+    }
+
+    /// Whether it is HTTP, with or without TLS.
+    pub(super) const fn is_http(self) -> bool {
+        matches!(self, Self::Https | Self::Http)
+    }
+}
+
+/// A repository's address, without credentials.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct RepositoryUrl {
+    text: String,
+    /// How it is reached.
+    pub(super) scheme: Scheme,
+    /// The host in lower case, without brackets; empty for files.
+    pub(super) host: String,
+    /// The port, explicit or by default.
+    pub(super) port: u16,
+    /// The user name for ssh, if the URL has one.
+    pub(super) user: Option<String>,
+}
+
+/// User name and password of a URL.
+pub(super) struct UserInfo {
+    pub(super) username: String,
+    pub(super) password: Option<Zeroizing<String>>,
+}
+
+impl RepositoryUrl {
+    /// Takes `text` apart into the address and the credentials that it carries.
+    ///
+    /// # Errors
+    /// When it is neither a URL of a supported scheme nor `user@host:path`.
+    pub(super) fn parse(text: &str) -> Result<(Self, Option<UserInfo>), FetchError> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Self::parse_scp_like(text);
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (userinfo, host) = match authority.rsplit_once('@') {
+            Some((userinfo, host)) => (Some(userinfo), host),
+            None => (None, authority),
+        };
+        let (path, query) = path.split_at(path.find(['?', '#']).unwrap_or(path.len()));
+        let bare = format!("{scheme}://{host}{path}");
+        let refuse = |reason: &str| FetchError::unusable_url(&bare, reason);
+        let known = match scheme.to_ascii_lowercase().as_str() {
+            "https" => Scheme::Https,
+            "http" => Scheme::Http,
+            "ssh" => Scheme::Ssh,
+            "file" => Scheme::File,
+            _ => return Err(refuse("only https, http, ssh and file URLs are supported")),
+        };
+        if !query.is_empty() {
+            return Err(refuse("it has a query or a fragment"));
+        }
+        if bare.chars().any(|character| character.is_control() || character == ' ') {
+            return Err(refuse("it contains a space or a control character"));
+        }
+        let parsed = url::Url::parse(&bare).map_err(|error| refuse(&error.to_string()))?;
+        let written = host.rsplit_once(':').map_or(host, |(name, port)| {
+            if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
+        });
+        let host = parsed.host_str().unwrap_or_default();
+        // libgit2 reads URLs in its own way; there must be one reading only of where this leads.
+        if known != Scheme::File && !host.eq_ignore_ascii_case(written) {
+            return Err(refuse("its host is not a plain host name or address"));
+        }
+        let host = host.trim_matches(['[', ']']);
+        if known == Scheme::File && !matches!(host, "" | "localhost") {
+            return Err(refuse("a file URL cannot name a host"));
+        }
+        if known != Scheme::File && (host.is_empty() || host.starts_with('-')) {
+            return Err(refuse("it names no host"));
+        }
+        let userinfo = userinfo
+            .map(user_info)
+            .transpose()
+            .map_err(|()| refuse("its user name or password is not percent-encoded UTF-8"))?;
+        let user =
+            userinfo.as_ref().filter(|_| known == Scheme::Ssh).map(|user| user.username.clone());
+        let text = match (&user, bare.split_once("://")) {
+            (Some(user), Some((scheme, rest))) => format!("{scheme}://{user}@{rest}"),
+            _ => bare.clone(),
+        };
+        let address = Self {
+            text,
+            scheme: known,
+            host: host.to_ascii_lowercase(),
+            port: parsed.port().unwrap_or(known.default_port()),
+            user,
+        };
+        Ok((address, userinfo))
+    }
+
+    /// `user@host:path`, as git and libgit2 understand it.
+    fn parse_scp_like(text: &str) -> Result<(Self, Option<UserInfo>), FetchError> {
+        let refuse = |reason: &str| {
+            // Whatever stands before an `@` could be a password.
+            let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
+            FetchError::unusable_url(shown, reason)
+        };
+        let (login, path) = text
+            .split_once(':')
+            .filter(|(login, path)| {
+                !login.contains('/') && !path.is_empty() && !path.starts_with('-')
+            })
+            .ok_or_else(|| refuse("it is neither a URL nor of the form user@host:path"))?;
+        let (user, host) = login
+            .rsplit_once('@')
+            .ok_or_else(|| refuse("it is neither a URL nor of the form user@host:path"))?;
+        let plain = |part: &str| {
+            !part.is_empty()
+                && !part.starts_with('-')
+                && part
+                    .chars()
+                    .all(|character| character.is_ascii_alphanumeric() || "._-".contains(character))
+        };
+        if !plain(host) || !plain(user) || path.chars().any(char::is_control) {
+            return Err(refuse("it is neither a URL nor of the form user@host:path"));
+        }
+        let address = Self {
+            text: text.to_owned(),
+            scheme: Scheme::Ssh,
+            host: host.to_ascii_lowercase(),
+            port: Scheme::Ssh.default_port(),
+            user: Some(user.to_owned()),
+        };
+        Ok((address, None))
+    }
+
+    /// The address as libgit2 takes it and everybody may see it.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// `host`, or `host:port` where the port is not the scheme's own.
+    pub(super) fn authority(&self) -> String {
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        if self.port == self.scheme.default_port() { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// What stands for the server in messages.
+    pub(super) fn server(&self) -> String {
+        if self.scheme == Scheme::File { self.text.clone() } else { self.authority() }
+    }
+}
+
+impl std::fmt::Display for RepositoryUrl {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+fn user_info(text: &str) -> Result<UserInfo, ()> {
+    let decode = |part: &str| {
+        percent_decode_str(part).decode_utf8().map(std::borrow::Cow::into_owned).map_err(|_| ())
+    };
+    let (username, password) = match text.split_once(':') {
+        Some((username, password)) => (username, Some(Zeroizing::new(decode(password)?))),
+        None => (text, None),
+    };
+    let username = decode(username)?;
+    if username.chars().any(char::is_control) {
+        return Err(());
+    }
+    Ok(UserInfo { username, password })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_split_off_the_address() {
+        let (url, user) =
+            RepositoryUrl::parse("https://me:p%40ss@Git.Example.com:8443/team/repo.git").unwrap();
+        assert_eq!(url.as_str(), "https://Git.Example.com:8443/team/repo.git");
+        assert_eq!((url.host.as_str(), url.port), ("git.example.com", 8443));
+        assert_eq!(url.authority(), "git.example.com:8443");
+        let user = user.unwrap();
+        assert_eq!(user.username, "me");
+        assert_eq!(user.password.unwrap().as_str(), "p@ss");
+        let (url, _) = RepositoryUrl::parse("ssh://deploy:secret@host:2222/repo").unwrap();
+        assert_eq!(url.as_str(), "ssh://deploy@host:2222/repo");
+    }
+
+    #[test]
+    fn an_address_with_brackets_keeps_them() {
+        let (url, _) = RepositoryUrl::parse("https://[::1]:8443/repo").unwrap();
+        assert_eq!((url.host.as_str(), url.authority().as_str()), ("::1", "[::1]:8443"));
+        assert_eq!(RepositoryUrl::parse("https://[::1]/repo").unwrap().0.port, 443);
+    }
+
+    #[test]
+    fn scp_like_addresses_are_ssh() {
+        let (url, _) = RepositoryUrl::parse("git@github.com:team/repo.git").unwrap();
+        assert_eq!((url.scheme, url.host.as_str(), url.port), (Scheme::Ssh, "github.com", 22));
+        assert_eq!(url.user.as_deref(), Some("git"));
+    }
+
+    #[test]
+    fn other_addresses_are_refused_without_showing_a_password() {
+        for text in [
+            "",
+            "/srv/repo",
+            "ext::sh -c touch",
+            "git://host/repo",
+            "ftp://me:hunter22@host/repo",
+            "https://me:hunter22@host/repo?token=hunter22",
+            "file://elsewhere/repo",
+            "me:hunter22@host/repo",
+            "-oProxyCommand=x:repo",
+            "ssh://-oProxyCommand=x/repo",
+            "https:///repo",
+            "https://git.example.com\\.evil.org/repo",
+            "https://exa%6dple.com/repo",
+            "https://127.1/repo",
+        ] {
+            let error = RepositoryUrl::parse(text).map(|(url, _)| url).unwrap_err();
+            assert!(matches!(error, FetchError::UnusableUrl { .. }), "{text}");
+            assert!(!error.to_string().contains("hunter22"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A certificate authority of a test's own, for servers on 127.0.0.1 and localhost.
+
+use std::path::{Path, PathBuf};
+
+use openssl::asn1::Asn1Time;
+use openssl::bn::{BigNum, MsbOption};
+use openssl::hash::MessageDigest;
+use openssl::pkey::{PKey, Private};
+use openssl::rsa::Rsa;
+use openssl::ssl::{SslAcceptor, SslMethod};
+use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectAlternativeName};
+use openssl::x509::{X509, X509Builder, X509NameBuilder};
+
+/// The authority's certificate in a file, and what a server needs to show one that it signed.
+pub(crate) struct Authority {
+    directory: tempfile::TempDir,
+    acceptor: SslAcceptor,
+}
+
+impl Authority {
+    pub(crate) fn create() -> Self {
+        let (key, certificate) = authority();
+        let (server_key, server_certificate) = server(&key, &certificate);
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("ca.pem"), certificate.to_pem().unwrap()).unwrap();
+        let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
+        acceptor.set_private_key(&server_key).unwrap();
+        acceptor.set_certificate(&server_certificate).unwrap();
+        Self { directory, acceptor: acceptor.build() }
+    }
+
+    /// The authority's certificate, as `--ca-bundle` takes it.
+    pub(crate) fn bundle(&self) -> PathBuf {
+        Path::join(self.directory.path(), "ca.pem")
+    }
+
+    pub(crate) fn acceptor(&self) -> SslAcceptor {
+        self.acceptor.clone()
+    }
+}
+
+fn builder(name: &str, issuer: Option<&X509>, key: &PKey<Private>) -> X509Builder {
+    let mut subject = X509NameBuilder::new().unwrap();
+    subject.append_entry_by_text("CN", name).unwrap();
+    let subject = subject.build();
+    let mut serial = BigNum::new().unwrap();
+    serial.rand(120, MsbOption::MAYBE_ZERO, false).unwrap();
+    let mut builder = X509::builder().unwrap();
+    builder.set_version(2).unwrap();
+    builder.set_serial_number(&serial.to_asn1_integer().unwrap()).unwrap();
+    builder.set_subject_name(&subject).unwrap();
+    builder.set_issuer_name(issuer.map_or(&subject, |issuer| issuer.subject_name())).unwrap();
+    builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
+    builder.set_not_after(&Asn1Time::days_from_now(2).unwrap()).unwrap();
+    builder.set_pubkey(key).unwrap();
+    builder
+}
+
+fn authority() -> (PKey<Private>, X509) {
+    let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+    let mut builder = builder("test authority", None, &key);
+    builder.append_extension(BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
+    let usage = KeyUsage::new().critical().key_cert_sign().crl_sign().build().unwrap();
+    builder.append_extension(usage).unwrap();
+    builder.sign(&key, MessageDigest::sha256()).unwrap();
+    (key, builder.build())
+}
+
+fn server(authority_key: &PKey<Private>, authority: &X509) -> (PKey<Private>, X509) {
+    let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+    let mut builder = builder("localhost", Some(authority), &key);
+    let names = SubjectAlternativeName::new()
+        .dns("localhost")
+        .ip("127.0.0.1")
+        .build(&builder.x509v3_context(Some(authority), None))
+        .unwrap();
+    builder.append_extension(names).unwrap();
+    builder.sign(authority_key, MessageDigest::sha256()).unwrap();
+    (key, builder.build())
+}
