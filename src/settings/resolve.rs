@@ -361,6 +361,19 @@ mod tests {
     }
 
     #[test]
+    fn token_that_the_run_does_not_use_is_taken_out_too() {
+        let flag = Arguments::default().with(&TOKEN, "brce_other");
+        let local = Arguments::default()
+            .with(&LOCAL, "true")
+            .with(&MODULE_DIR, "/")
+            .with(&OPERATION, "plan");
+        for arguments in [flag, local] {
+            let settings = resolve(&arguments, &REGISTRY).unwrap();
+            assert!(!settings.environment.contains_key(OsStr::new("BUTLER_TOKEN")));
+        }
+    }
+
+    #[test]
     fn git_tokens_come_in_their_order_and_empty_ones_do_not_count() {
         let extra = [("CI_JOB_TOKEN", "c"), ("GITHUB_TOKEN", ""), ("BUTLER_GIT_TOKEN", "a\n")];
         let extra = [&REGISTRY[..], &extra, &[("BUTLER_GIT_HOST", "git.example.com")]].concat();
