@@ -27,5 +27,5 @@ ENV HOME=/home/runner \
     BUTLER_DEFAULT_TOOL_VERSION=${TERRAFORM_VERSION}
 USER 65532:65532
 WORKDIR /workspace
-ENTRYPOINT ["butler-runner"]
-CMD ["--help"]
+# No entry point: pipelines start a shell in the image, and Kubernetes names the command.
+CMD ["butler-runner", "--help"]

@@ -1,4 +1,4 @@
-//! Where tools are kept when nobody says so.
+//! Where a run happens and where tools are kept when nobody says so.
 //!
 //! A home directory that cannot be written is common in containers; the stand-in for it lies where
 //! everybody can write, so it counts only when nobody else can have put anything into it.
@@ -9,11 +9,24 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{AccessFlags, Uid, access};
 
-use super::setting::CACHE_DIR;
+use super::setting::{CACHE_DIR, WORK_DIR};
 use super::{Environment, SettingsError, variable};
 
 /// The cache directory's name in the home directory.
 const NAME: &str = ".butler-runner";
+
+/// The directory for temporary files. It is made where even that is missing, as in an empty root.
+///
+/// # Errors
+/// When it is missing and cannot be made.
+pub(super) fn temporary(environment: &Environment) -> Result<PathBuf, SettingsError> {
+    let path = environment.temporary().to_owned();
+    // As everybody expects it of a directory for temporary files, less what the umask takes.
+    match std::fs::DirBuilder::new().recursive(true).mode(0o1777).create(&path) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(SettingsError::Path { setting: &WORK_DIR, path, source }),
+    }
+}
 
 /// `~/.butler-runner`, or a directory of this user's below the one for temporary files.
 ///
@@ -29,7 +42,7 @@ pub(super) fn default_cache(environment: &Environment) -> Result<PathBuf, Settin
             return Ok(cache);
         }
     }
-    let path = environment.temporary().join(format!("butler-runner-{}", Uid::effective()));
+    let path = temporary(environment)?.join(format!("butler-runner-{}", Uid::effective()));
     own_directory(&path).map_err(|source| SettingsError::Path {
         setting: &CACHE_DIR,
         path: path.clone(),
@@ -97,6 +110,17 @@ mod tests {
             assert_eq!(cache, temporary.path().join(name));
             assert_eq!(cache.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         }
+    }
+
+    #[test]
+    fn missing_directory_for_temporary_files_is_made() {
+        let root = tempfile::tempdir().unwrap();
+        let missing = root.path().join("a/tmp");
+        assert!(default_cache(&environment(None, &missing)).unwrap().starts_with(&missing));
+        let file = root.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = default_cache(&environment(None, &file)).unwrap_err();
+        assert!(error.to_string().contains("--work-dir, BUTLER_WORK_DIR"), "{error}");
     }
 
     #[test]

@@ -37,8 +37,9 @@ const GRACE_UNDER_GITHUB: Duration = Duration::from_secs(5);
 impl Settings {
     /// Decides all settings.
     ///
-    /// Reads the token's file, looks at the files and directories that are named, and creates the
-    /// stand-in for a home directory that cannot be written.
+    /// Reads the token's file, looks at the files and directories that are named, and creates what
+    /// the defaults need: a directory for temporary files where there is none, and the stand-in
+    /// for a home directory that cannot be written.
     ///
     /// # Errors
     /// When a setting is missing, cannot be, or does not fit to the others.
@@ -52,7 +53,7 @@ impl Settings {
         let tool = ToolSettings::resolve(arguments, environment)?;
         let work_dir = match reader.path(&WORK_DIR)? {
             Some(path) => path,
-            None => absolute(&WORK_DIR, environment.temporary())?,
+            None => absolute(&WORK_DIR, &directories::temporary(environment)?)?,
         };
         Ok(Self {
             work_dir: existing(&WORK_DIR, work_dir, Path::is_dir)?,
@@ -104,9 +105,21 @@ impl ToolSettings {
             cache_dir,
             mirror: reader.parsed(&MIRROR, parse::web_url)?,
             signing_keys,
-            ca_bundle: reader.existing(&CA_BUNDLE, Path::is_file)?,
+            ca_bundle: ca_bundle(&reader)?,
         })
     }
+}
+
+/// The bundle, if it can be used: whether it can is known only when a client was made with it.
+fn ca_bundle(reader: &Reader<'_>) -> Result<Option<PathBuf>, SettingsError> {
+    let bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
+    if bundle.is_some() {
+        crate::http::client(bundle.as_deref()).map_err(|error| SettingsError::Impossible {
+            setting: &CA_BUNDLE,
+            problem: crate::error::chain(&error),
+        })?;
+    }
+    Ok(bundle)
 }
 
 impl Logging {
@@ -352,6 +365,19 @@ mod tests {
     }
 
     #[test]
+    fn token_that_the_run_does_not_use_is_taken_out_too() {
+        let flag = Arguments::default().with(&TOKEN, "brce_other");
+        let local = Arguments::default()
+            .with(&LOCAL, "true")
+            .with(&MODULE_DIR, "/")
+            .with(&OPERATION, "plan");
+        for arguments in [flag, local] {
+            let settings = resolve(&arguments, &REGISTRY).unwrap();
+            assert!(!settings.environment.contains_key(OsStr::new("BUTLER_TOKEN")));
+        }
+    }
+
+    #[test]
     fn git_tokens_come_in_their_order_and_empty_ones_do_not_count() {
         let extra = [("CI_JOB_TOKEN", "c"), ("GITHUB_TOKEN", ""), ("BUTLER_GIT_TOKEN", "a\n")];
         let extra = [&REGISTRY[..], &extra, &[("BUTLER_GIT_HOST", "git.example.com")]].concat();
@@ -361,6 +387,15 @@ mod tests {
         assert_eq!(tokens, [("BUTLER_GIT_TOKEN", "a"), ("CI_JOB_TOKEN", "c")]);
         assert_eq!(git.token_host.as_deref(), Some("git.example.com"));
         assert_eq!(git.executable, Path::new("/butler-runner"));
+    }
+
+    #[test]
+    fn bundle_without_a_certificate_is_a_mistake() {
+        let bundle = tempfile::NamedTempFile::new().unwrap();
+        let arguments = Arguments::default().with(&CA_BUNDLE, bundle.path());
+        let message = message(&arguments, &REGISTRY);
+        assert!(message.contains("no PEM certificate"), "{message}");
+        assert!(message.ends_with("(--ca-bundle, BUTLER_CA_BUNDLE)"), "{message}");
     }
 
     #[test]

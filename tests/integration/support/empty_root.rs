@@ -13,7 +13,7 @@ pub(crate) struct EmptyRoot {
 
 impl EmptyRoot {
     /// A root with `binary` at `/butler-runner`, a CA file and `/etc/resolv.conf`, as the host has
-    /// them, and an empty `/tmp`.
+    /// them; not even `/tmp`.
     pub(crate) fn new(binary: &Path) -> Self {
         let root = Self { root: tempfile::tempdir().unwrap() };
         root.file("butler-runner", &std::fs::read(binary).unwrap());
@@ -22,7 +22,6 @@ impl EmptyRoot {
         for file in ["etc/ssl/certs/ca-certificates.crt", "etc/resolv.conf"] {
             root.file(file, &std::fs::read(Path::new("/").join(file)).unwrap_or_default());
         }
-        std::fs::create_dir(root.path().join("tmp")).unwrap();
         root
     }
 
