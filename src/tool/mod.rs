@@ -1,6 +1,9 @@
 //! Makes Terraform or `OpenTofu` ready: from PATH, from the cache, or downloaded and verified.
 //!
-//! There is no way from an archive to an executable that goes past the signature and the hash.
+//! There is no way from an archive to an executable that goes past the signature and the hash:
+//! `release` makes the only thing that `cache` installs, and `cache` hands out only what still has
+//! the sum that was verified. A release site, a mirror and a cache are trusted with nothing but the
+//! list of versions.
 
 mod archive;
 mod blocking;
@@ -41,7 +44,7 @@ pub use ready::ready;
 pub use verify::VerifyError;
 
 /// Where tools come from and where they are kept.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ToolOptions {
     /// The cache: `<cache>/<product>/<version>/<executable>`.
     pub cache: PathBuf,
@@ -53,6 +56,19 @@ pub struct ToolOptions {
     pub search_path: Option<OsString>,
     /// The HTTP client to download with.
     pub http: reqwest::Client,
+}
+
+/// Without what the mirror's URL may hold of credentials.
+impl std::fmt::Debug for ToolOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ToolOptions")
+            .field("cache", &self.cache)
+            .field("mirror", &self.mirror.as_ref().map(download::shown))
+            .field("signing_keys", &self.signing_keys)
+            .field("search_path", &self.search_path)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where an installed tool was found.

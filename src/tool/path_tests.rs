@@ -83,8 +83,17 @@ async fn what_cannot_be_a_tool_is_passed_over() {
 #[tokio::test]
 async fn relative_entries_are_passed_over() {
     let bench = Bench::new();
-    let search = bench.search(OsStr::new(":.:bin"));
-    assert!(search.candidates(Product::Terraform).is_empty());
+    let script = bench.script("bin/terraform", JSON);
+    let absolute = script.parent().unwrap();
+    // The same directory, seen from where the tests run.
+    let up =
+        std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
+    let relative = up.join(absolute.strip_prefix("/").unwrap());
+    assert!(relative.join("terraform").is_file());
+    for (directory, count) in [(absolute, 1), (relative.as_path(), 0), (Path::new(""), 0)] {
+        let candidates = bench.search(directory.as_os_str()).candidates(Product::Terraform);
+        assert_eq!(candidates.len(), count, "{}", directory.display());
+    }
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ use openpgp::policy::StandardPolicy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use openpgp::{Cert, KeyHandle};
 
+use super::product::Signer;
 use crate::spec::Product;
 
 /// What begins each certificate of an armored file.
@@ -105,9 +106,7 @@ pub(super) struct Trust(Vec<Cert>);
 impl Trust {
     /// The vendor's certificate and those in the user's files.
     pub(super) fn new(product: Product, user_keys: &[PathBuf]) -> Result<Self, VerifyError> {
-        let signer = product.signer();
-        let mut trusted = certificates(signer.certificate);
-        trusted.retain(|certificate| certificate.fingerprint().to_hex() == signer.fingerprint);
+        let mut trusted = pinned(product.signer());
         for path in user_keys {
             trusted.extend(user_certificates(path)?);
         }
@@ -150,6 +149,13 @@ impl Trust {
             })
         })
     }
+}
+
+/// The vendor's certificate, if it is the one with the pinned fingerprint.
+fn pinned(signer: Signer) -> Vec<Cert> {
+    let mut certificates = certificates(signer.certificate);
+    certificates.retain(|certificate| certificate.fingerprint().to_hex() == signer.fingerprint);
+    certificates
 }
 
 fn user_certificates(path: &Path) -> Result<Vec<Cert>, VerifyError> {

@@ -96,6 +96,16 @@ fn only_both_generations_of_the_renewed_key_verify_old_and_new_releases() {
 }
 
 #[test]
+fn certificate_with_another_fingerprint_than_the_pinned_one_is_left_out() {
+    for product in Product::ALL {
+        assert_eq!(pinned(product.signer()).len(), 1, "{product}");
+    }
+    let certificate = Product::OpenTofu.signer().certificate;
+    let mixed = Signer { certificate, ..Product::Terraform.signer() };
+    assert!(pinned(mixed).is_empty());
+}
+
+#[test]
 fn renewed_copy_of_a_known_key_is_joined_with_it() {
     let mut trust = trust_in("hashicorp-72D7468F-before-renewal");
     for certificate in certificates(&data("keys/hashicorp-72D7468F-renewed-only.asc")) {

@@ -11,6 +11,7 @@ use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, ToolError, ToolOptions, VerifyError,
     VersionWish, choose, ready,
 };
+use futures_util::FutureExt;
 
 use crate::support::release_site::{Fault, ReleaseSite, archive, executable, platform, stand_in};
 
@@ -169,7 +170,9 @@ async fn another_version_on_path_is_never_used() {
 async fn concurrent_runs_download_a_version_once() {
     let site = ReleaseSite::start(&[("1.9.8", &b"binary".repeat(100_000))]);
     let home = Home::new(&site);
-    let tools = futures_util::future::join_all((0..8).map(|_| home.ready("1.9.8"))).await;
+    // Boxed as what may go to another thread, so that callers may spawn it.
+    let runs = (0..8).map(|_| home.ready("1.9.8").boxed());
+    let tools = futures_util::future::join_all(runs).await;
     let mut origins: Vec<_> = tools.into_iter().map(|tool| tool.unwrap().origin).collect();
     origins.retain(|origin| *origin == Origin::Downloaded);
     assert_eq!(origins.len(), 1);
@@ -415,6 +418,23 @@ async fn cache_below_a_directory_that_all_can_write_to_is_used() {
     std::fs::set_permissions(&home.options.cache, open).unwrap();
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Cache);
+}
+
+#[tokio::test]
+async fn credentials_of_the_mirror_are_used_but_never_shown() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let mut home = Home::new(&site);
+    let mut mirror = site.url();
+    mirror.set_username("user").unwrap();
+    mirror.set_password(Some("hunter2")).unwrap();
+    home.options.mirror = Some(mirror);
+    home.ready("1.9.8").await.unwrap();
+    let record = std::fs::read_to_string(home.kept("1.9.8").join("install.json")).unwrap();
+    let error = home.ready("9.9.9").await.unwrap_err();
+    let shown =
+        format!("{record}{error:?}{}{:?}", butler_runner::error::chain(&error), home.options);
+    assert!(shown.contains("127.0.0.1") && !shown.contains("hunter2"), "{shown}");
+    assert!(site.authorized());
 }
 
 #[tokio::test]

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use sequoia_openpgp as openpgp;
@@ -57,6 +58,7 @@ struct Shared {
     foreign: BTreeMap<String, Bytes>,
     faults: Mutex<BTreeMap<String, Fault>>,
     requests: watch::Sender<Vec<String>>,
+    authorized: AtomicBool,
 }
 
 impl ReleaseSite {
@@ -111,6 +113,7 @@ impl ReleaseSite {
             foreign,
             faults: Mutex::default(),
             requests: watch::Sender::default(),
+            authorized: AtomicBool::new(false),
         });
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -145,6 +148,11 @@ impl ReleaseSite {
     /// The paths that were asked for, in order.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.shared.requests.borrow().clone()
+    }
+
+    /// Whether a request came with credentials.
+    pub(crate) fn authorized(&self) -> bool {
+        self.shared.authorized.load(Ordering::Relaxed)
     }
 
     /// Waits until a file whose path ends with `name` has been asked for.
@@ -214,7 +222,8 @@ fn serve(listener: std::net::TcpListener, router: Router, stopped: oneshot::Rece
     });
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
+async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri) -> Response {
+    shared.authorized.fetch_or(headers.contains_key(header::AUTHORIZATION), Ordering::Relaxed);
     let path = uri.path();
     shared.requests.send_modify(|requests| requests.push(path.to_owned()));
     let Some(file) = shared.files.get(path) else {
