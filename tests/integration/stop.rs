@@ -64,10 +64,9 @@ async fn a_conflict_on_a_callback_is_a_cancel() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_LOG_INTERVAL".into(), "50ms".into()));
     world.variables.push(("BUTLER_CANCEL_INTERVAL".into(), "1h".into()));
-    // Every log batch is answered with 409, as after a cancel.
-    world.fault("POST", "logs", 409);
     let tool = StandIn::install(&mut world, AtPlan::Wait);
-    let output = interrupted(&world, &tool, |_| ()).await;
+    // From now on every log batch is answered with 409, as after a cancel.
+    let output = interrupted(&world, &tool, |_| world.fault("POST", "logs", 409)).await;
     let end = world.end(&output);
     assert_eq!(end.code, Some(3), "{}", end.stderr);
     assert_eq!(tool.record("signals"), "TERM\n");

@@ -41,7 +41,7 @@ plan)
   {trap}
   echo 'planning'
   : > "$record/planning"
-  while :; do sleep 0.05; done ;;
+  while :; do echo waiting; sleep 0.05; done ;;
 esac
 "#,
             record = record.display()
@@ -58,9 +58,13 @@ esac
     /// Waits until `plan` runs.
     pub(crate) async fn planning(&self) {
         let planning = self.record.join("planning");
-        while !planning.exists() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        let appeared = async {
+            while !planning.exists() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        let bound = std::time::Duration::from_secs(60);
+        tokio::time::timeout(bound, appeared).await.expect("the stand-in was never asked to plan");
     }
 
     /// What was written down under `name`; nothing where nothing was.
