@@ -8,6 +8,7 @@
 //! `git` that Terraform starts log in the same way, through [`answer_git`].
 
 mod child;
+mod credential_helper;
 mod failure;
 mod fetch;
 mod login;
@@ -21,9 +22,10 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 pub use child::run_child;
+pub use credential_helper::answer_git;
 pub use failure::{FetchError, SourceError};
 pub use fetch::fetch;
-pub use share::{answer_git, share_credentials};
+pub use share::share_credentials;
 
 use crate::process::Environment;
 

@@ -10,7 +10,7 @@ use git2::{Repository, Submodule, SubmoduleUpdate};
 use super::super::failure::FetchError;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::Progress;
-use super::clone::check_out;
+use super::check_out::check_out;
 use super::transfer::Transfer;
 
 /// More is a mistake or an attack.
