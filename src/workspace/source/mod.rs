@@ -50,8 +50,8 @@ pub struct GitEnvironment {
     pub home: Option<PathBuf>,
     /// Additional certificates (`--ca-bundle`).
     pub ca_bundle: Option<PathBuf>,
-    /// Those variables of the environment that libgit2 minds and that are set: `HTTPS_PROXY`,
-    /// `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` in both cases, `SSL_CERT_FILE`, `SSL_CERT_DIR`.
+    /// Those variables of the environment that libgit2 minds and that are set: `HTTPS_PROXY` and
+    /// `NO_PROXY` in both cases, `SSL_CERT_FILE`, `SSL_CERT_DIR`. It uses no proxy for plain HTTP.
     pub variables: Environment,
     /// This executable, which serves as the child.
     pub executable: PathBuf,

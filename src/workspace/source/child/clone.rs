@@ -16,6 +16,12 @@ use super::{Progress, inspect, submodules};
 pub(super) fn clone(task: &Task, progress: &Progress) -> Result<Fetched, FetchError> {
     inspect::check_relative(&task.working_directory)?;
     let (url, _) = RepositoryUrl::parse(&task.url)?;
+    if task.destination.symlink_metadata().is_ok() {
+        return Err(FetchError::Git {
+            act: "create the clone".to_owned(),
+            reason: format!("`{}` exists already", task.destination.display()),
+        });
+    }
     // The user's templates would bring hooks and settings that this clone has no use for.
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).no_reinit(true).mkpath(true);

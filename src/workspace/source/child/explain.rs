@@ -47,7 +47,8 @@ pub(super) struct Circumstances<'a> {
 /// What `error` means in these circumstances.
 pub(super) fn explain(circumstances: &Circumstances<'_>, error: &git2::Error) -> FetchError {
     let Circumstances { url, host_known, attempts, step } = *circumstances;
-    let reason = without_userinfo(error.message());
+    // A server may have put anything into it.
+    let reason = without_userinfo(error.message()).replace(char::is_control, " ");
     let text = reason.to_ascii_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let server = url.server();
