@@ -1,18 +1,30 @@
-//! Fetching a module's source from real git servers.
+//! Fetching a module's source from real git servers: here is what these tests share.
+
+mod credentials;
+mod references;
+mod result;
+mod servers;
+mod sharing;
+mod ssh;
+mod submodules;
 
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 use std::sync::Mutex;
 
-use butler_runner::cancel::{Stop, StopReason};
-use butler_runner::error::{Advice, chain};
+use butler_runner::cancel::Stop;
+use butler_runner::error::chain;
 use butler_runner::event::Stream;
-use butler_runner::process::Sink;
+use butler_runner::process::{Environment, Sink};
+use butler_runner::secret::PrivateDirectory;
 use butler_runner::spec::{GitCredentials, GitSource};
-use butler_runner::workspace::source::{Checkout, FetchError, GitEnvironment, SourceError, fetch};
+use butler_runner::workspace::source::{
+    Checkout, FetchError, GitEnvironment, SourceError, fetch, share_credentials,
+};
 
-use crate::support::authority::Authority;
-use crate::support::git_server::{Behaviour, GitServer, Repository, git};
-use crate::support::ssh_server::SshServer;
+use crate::support::git_server::{Repository, git};
+
+const TOKEN: &str = "hunter22-very-secret";
 
 const MAIN: (&str, &str) = ("main.tf", "output \"a\" { value = 1 }\n");
 
@@ -66,6 +78,63 @@ impl Case {
         self
     }
 
+    fn password(mut self, username: &str, password: &str) -> Self {
+        self.source.credentials =
+            GitCredentials::Password { username: username.to_owned(), password: password.into() };
+        self
+    }
+
+    fn github_app(mut self) -> Self {
+        self.source.credentials = GitCredentials::GithubApp;
+        self
+    }
+
+    fn ssh_key(mut self, key: String, known_hosts: Option<String>) -> Self {
+        self.source.credentials = GitCredentials::SshKey {
+            username: None,
+            private_key: key.into(),
+            passphrase: None,
+            known_hosts,
+        };
+        self
+    }
+
+    fn environment_token(mut self, host: Option<&str>) -> Self {
+        self.environment.tokens = vec![("GITHUB_TOKEN", TOKEN.into())];
+        self.environment.token_host = host.map(str::to_owned);
+        self
+    }
+
+    fn in_home(self, name: &str, content: &str) -> Self {
+        let file = self.environment.home.as_ref().unwrap().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, content).unwrap();
+        self
+    }
+
+    /// Runs a program as Terraform would be run, with the credentials lent to git.
+    fn lent(&self, directory: &Path, program: &str, arguments: &[&str]) -> Output {
+        let private = PrivateDirectory::create(self.directory.path(), "private-").unwrap();
+        let mut child = Environment::default();
+        share_credentials(&self.source, &self.environment, &private, &mut child).unwrap();
+        for (name, value) in child.iter() {
+            assert!(!value.to_string_lossy().contains(TOKEN), "{}", name.display());
+        }
+        Command::new(program)
+            .args(arguments)
+            .current_dir(directory)
+            .env("HOME", self.environment.home.as_ref().unwrap())
+            .env_remove("GIT_SSL_CAINFO")
+            .env_remove("TF_CLI_CONFIG_FILE")
+            .envs(child.iter())
+            .output()
+            .unwrap()
+    }
+
+    fn ls_remote(&self, url: &str) -> Output {
+        self.lent(self.directory.path(), "git", &["ls-remote", url, "main"])
+    }
+
     fn clone(&self) -> PathBuf {
         self.directory.path().join("clone")
     }
@@ -105,117 +174,4 @@ fn with_history() -> Repository {
     repository.git(&["branch", "feature/x"]);
     repository.commit("Third: \"quoted\"", &[("modules/a/main.tf", "")]);
     repository
-}
-
-#[tokio::test]
-async fn a_branch_and_a_tag_are_fetched_with_one_commit() {
-    let repository = with_history();
-    let server = GitServer::start();
-    for (reference, commit) in [
-        ("main", repository.head()),
-        ("refs/heads/main", repository.head()),
-        ("v1.0.0", repository.git(&["rev-parse", "v1.0.0^{commit}"])),
-        ("feature/x", repository.git(&["rev-parse", "feature/x"])),
-    ] {
-        let case = Case::new(&server.url(&repository), reference);
-        let checkout = case.succeed().await;
-        assert_eq!(checkout.commit, commit);
-        assert_eq!(git(&case.clone(), &["rev-parse", "HEAD"]), commit);
-        assert_eq!(case.commits(), 1, "{reference}");
-        assert_eq!(git(&case.clone(), &["status", "--porcelain"]), "");
-        assert!(checkout.directory.join("main.tf").is_file());
-        assert!(
-            case.said(&format!("at {reference}")) && case.said(&format!("Checked out {commit}"))
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_commit_is_fetched_alone_where_the_server_allows_it_and_with_history_otherwise() {
-    let repository = with_history();
-    let commit = repository.git(&["rev-parse", "HEAD~2"]);
-    let server = GitServer::start();
-    let case = Case::new(&server.url(&repository), &commit);
-    assert_eq!(case.succeed().await.commit, commit);
-    assert_eq!(case.commits(), 3);
-    assert!(case.said("fetching the whole history"));
-
-    repository.allow_any_commit();
-    let case = Case::new(&server.url(&repository), &commit);
-    assert_eq!(case.succeed().await.commit, commit);
-    assert_eq!(case.commits(), 1);
-    assert!(!case.said("whole history"));
-}
-
-#[tokio::test]
-async fn an_abbreviated_commit_id_is_found() {
-    let repository = with_history();
-    let server = GitServer::start();
-    let old = repository.git(&["rev-parse", "HEAD~2"]);
-    for (reference, commit, commits) in
-        [(&repository.head()[..7], repository.head(), 1), (&old[..9], old.clone(), 3)]
-    {
-        let case = Case::new(&server.url(&repository), reference);
-        assert_eq!(case.succeed().await.commit, commit);
-        assert_eq!(case.commits(), commits);
-    }
-    let case = Case::new(&server.url(&repository), "0000000");
-    assert!(matches!(case.fail().await, FetchError::ReferenceNotFound { .. }));
-}
-
-#[tokio::test]
-async fn a_directory_is_fetched_by_its_file_url() {
-    let repository = with_history();
-    for reference in ["main", "v1.0.0", &repository.git(&["rev-parse", "HEAD~2"])] {
-        let case = Case::new(&repository.url(), reference);
-        case.succeed().await;
-    }
-}
-
-#[tokio::test]
-async fn a_missing_reference_is_named_with_similar_ones() {
-    let repository = with_history();
-    let server = GitServer::start();
-    let error = Case::new(&server.url(&repository), "v1.0").fail().await;
-    assert_eq!(error.to_string(), "there is no branch, tag or commit `v1.0` (similar: `v1.0.0`)");
-    let missing = "0123456789012345678901234567890123456789";
-    for allowed in [false, true] {
-        if allowed {
-            repository.allow_any_commit();
-        }
-        let error = Case::new(&server.url(&repository), missing).fail().await;
-        assert!(error.to_string().contains(missing), "{error}");
-        assert!(matches!(error, FetchError::ReferenceNotFound { .. }), "{error:?}");
-    }
-    let error = Case::new(&server.url(&repository), "").fail().await;
-    assert!(matches!(error, FetchError::UnusableReference { .. }));
-}
-
-#[tokio::test]
-async fn tls_is_checked_against_the_bundle() {
-    let repository = with_history();
-    let authority = Authority::create();
-    let server = GitServer::with_tls(Behaviour::default(), &authority);
-    let mut case = Case::new(&server.url(&repository), "main");
-    let error = case.fail().await;
-    assert!(matches!(error, FetchError::Certificate { .. }), "{error:?}");
-    assert!(error.advice().unwrap().contains("--ca-bundle"));
-    case = Case::new(&server.url(&repository), "main");
-    case.environment.ca_bundle = Some(authority.bundle());
-    case.succeed().await;
-}
-
-#[tokio::test]
-async fn ssh_uses_the_given_key_and_known_hosts() {
-    let repository = with_history();
-    let server = SshServer::start();
-    let mut case = Case::new(&server.url(&repository), "main");
-    case.source.credentials = GitCredentials::SshKey {
-        username: None,
-        private_key: server.private_key().into(),
-        passphrase: None,
-        known_hosts: Some(server.known_hosts()),
-    };
-    case.succeed().await;
-    assert_eq!(case.commits(), 1);
 }

@@ -154,8 +154,8 @@ fn child_environment(environment: &GitEnvironment, home: &Path) -> Environment {
     child
 }
 
-/// Room is reserved beforehand: a vector that grows leaves copies of the secrets behind.
-fn encode(task: &Task) -> serde_json::Result<Zeroizing<Vec<u8>>> {
+/// `value` as JSON. Room is reserved beforehand: a vector that grows leaves copies of the secrets behind.
+pub(super) fn encode(value: &impl serde::Serialize) -> serde_json::Result<Zeroizing<Vec<u8>>> {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -167,9 +167,9 @@ fn encode(task: &Task) -> serde_json::Result<Zeroizing<Vec<u8>>> {
         }
     }
     let mut size = Count(0);
-    serde_json::to_writer(&mut size, task)?;
+    serde_json::to_writer(&mut size, value)?;
     let mut json = Zeroizing::new(Vec::with_capacity(size.0));
-    serde_json::to_writer(&mut *json, task)?;
+    serde_json::to_writer(&mut *json, value)?;
     Ok(json)
 }
 

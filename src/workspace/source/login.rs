@@ -177,16 +177,13 @@ pub(super) fn logins(
     let own = |secret| Login { audience: Audience::of(repository), secret, variable: None };
     let mut logins = Vec::new();
     match &source.credentials {
-        GitCredentials::None => {}
         GitCredentials::Token { username, token } => logins.push(own(LoginSecret::Token {
             username: username.clone().or_else(|| url_user.filter(|_| repository.scheme.is_http())),
             token: secret(token),
         })),
         GitCredentials::Password { username, password } => {
-            logins.push(own(LoginSecret::Password {
-                username: username.clone(),
-                password: secret(password),
-            }))
+            let password = secret(password);
+            logins.push(own(LoginSecret::Password { username: username.clone(), password }));
         }
         GitCredentials::SshKey { private_key, passphrase, .. } => {
             logins.push(own(LoginSecret::Key {
@@ -197,7 +194,7 @@ pub(super) fn logins(
         GitCredentials::GithubApp if environment.tokens.is_empty() => {
             return Err(FetchError::AppTokenMissing);
         }
-        GitCredentials::GithubApp => {}
+        GitCredentials::GithubApp | GitCredentials::None => {}
     }
     let mut bare_user = None;
     match userinfo {

@@ -8,6 +8,7 @@
 //! `git` that Terraform starts log in the same way, through [`answer_git`].
 
 mod child;
+mod credential_helper;
 mod failure;
 mod fetch;
 mod login;
@@ -21,9 +22,10 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 pub use child::run_child;
+pub use credential_helper::answer_git;
 pub use failure::{FetchError, SourceError};
 pub use fetch::fetch;
-pub use share::{answer_git, share_credentials};
+pub use share::share_credentials;
 
 use crate::process::Environment;
 
@@ -48,8 +50,8 @@ pub struct GitEnvironment {
     pub home: Option<PathBuf>,
     /// Additional certificates (`--ca-bundle`).
     pub ca_bundle: Option<PathBuf>,
-    /// Those variables of the environment that libgit2 minds and that are set: `HTTPS_PROXY`,
-    /// `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` in both cases, `SSL_CERT_FILE`, `SSL_CERT_DIR`.
+    /// Those variables of the environment that libgit2 minds and that are set: `HTTPS_PROXY` and
+    /// `NO_PROXY` in both cases, `SSL_CERT_FILE`, `SSL_CERT_DIR`. It uses no proxy for plain HTTP.
     pub variables: Environment,
     /// This executable, which serves as the child.
     pub executable: PathBuf,

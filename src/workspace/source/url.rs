@@ -175,9 +175,12 @@ impl RepositoryUrl {
 
     /// `host`, or `host:port` where the port is not the scheme's own.
     pub(super) fn authority(&self) -> String {
-        let host =
-            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
-        if self.port == self.scheme.default_port() { host } else { format!("{host}:{}", self.port) }
+        authority(self.scheme, &self.host, self.port)
+    }
+
+    /// The URL of a server as a whole, without a path.
+    pub(super) fn server_url(scheme: Scheme, host: &str, port: u16) -> String {
+        format!("{}://{}", scheme.name(), authority(scheme, host, port))
     }
 
     /// What stands for the server in messages.
@@ -190,6 +193,11 @@ impl std::fmt::Display for RepositoryUrl {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.text)
     }
+}
+
+fn authority(scheme: Scheme, host: &str, port: u16) -> String {
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    if port == scheme.default_port() { host } else { format!("{host}:{port}") }
 }
 
 fn user_info(text: &str) -> Result<UserInfo, ()> {

@@ -58,7 +58,11 @@ fn builder(name: &str, issuer: Option<&X509>, key: &PKey<Private>) -> X509Builde
 
 fn authority() -> (PKey<Private>, X509) {
     let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
-    let mut builder = builder("test authority", None, &key);
+    // OpenSSL finds an issuer by its name, so each authority needs one of its own.
+    let mut number = BigNum::new().unwrap();
+    number.rand(64, MsbOption::MAYBE_ZERO, false).unwrap();
+    let name = format!("test authority {}", number.to_hex_str().unwrap());
+    let mut builder = builder(&name, None, &key);
     builder.append_extension(BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
     let usage = KeyUsage::new().critical().key_cert_sign().crl_sign().build().unwrap();
     builder.append_extension(usage).unwrap();

@@ -72,7 +72,8 @@ impl Repository {
     pub(crate) fn add_submodule(&self, path: &str, url: &str, commit: &str) {
         let modules = self.path().join(".gitmodules");
         let mut text = std::fs::read_to_string(&modules).unwrap_or_default();
-        text.push_str(&format!("[submodule \"{path}\"]\n\tpath = {path}\n\turl = {url}\n"));
+        let entry = format!("[submodule \"{path}\"]\n\tpath = {path}\n\turl = {url}\n");
+        text.push_str(&entry);
         std::fs::write(&modules, text).unwrap();
         let entry = format!("160000,{commit},{path}");
         self.git(&["update-index", "--add", "--cacheinfo", &entry]);
@@ -216,11 +217,6 @@ impl GitServer {
             name
         });
         format!("{}://{host}:{}/{name}", self.scheme, self.address.port())
-    }
-
-    /// `127.0.0.1:port`.
-    pub(crate) fn authority(&self) -> String {
-        self.address.to_string()
     }
 
     /// `scheme://127.0.0.1:port`.

@@ -63,7 +63,7 @@ esac
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         };
-        let bound = std::time::Duration::from_secs(60);
+        let bound = std::time::Duration::from_mins(1);
         tokio::time::timeout(bound, appeared).await.expect("the stand-in was never asked to plan");
     }
 

@@ -20,8 +20,6 @@ const KEY_FILES: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
 /// What is known of the connections that were tried.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// Whether the server asked for credentials.
-    pub(super) asked: bool,
     /// What was offered to it, by name.
     pub(super) offered: Vec<String>,
     /// The host key that it presented.
@@ -41,7 +39,6 @@ impl<'task> Authenticator<'task> {
         Self {
             task,
             attempts: RefCell::new(Attempts {
-                asked: false,
                 offered: Vec::new(),
                 fingerprint: None,
                 used_tokens: Vec::new(),
@@ -49,7 +46,14 @@ impl<'task> Authenticator<'task> {
         }
     }
 
-    /// What is known of the last connection.
+    /// Forgets what is known of the server before.
+    pub(super) fn begin(&self) {
+        let mut attempts = self.attempts.borrow_mut();
+        attempts.offered.clear();
+        attempts.fingerprint = None;
+    }
+
+    /// What is known of the last server.
     pub(super) fn attempts(&self) -> std::cell::Ref<'_, Attempts> {
         self.attempts.borrow()
     }
@@ -59,12 +63,6 @@ impl<'task> Authenticator<'task> {
         &'call self,
         url: &'call RepositoryUrl,
     ) -> RemoteCallbacks<'call> {
-        {
-            let mut attempts = self.attempts.borrow_mut();
-            attempts.asked = false;
-            attempts.offered.clear();
-            attempts.fingerprint = None;
-        }
         let mut ways = match url.scheme {
             Scheme::Ssh => self.ssh_ways(url),
             _ => Vec::new(),
@@ -76,7 +74,6 @@ impl<'task> Authenticator<'task> {
             if allowed == CredentialType::USERNAME {
                 return Cred::username(&self.ssh_user(url));
             }
-            self.attempts.borrow_mut().asked = true;
             if url.scheme == Scheme::Ssh {
                 let user = user.map_or_else(|| self.ssh_user(url), str::to_owned);
                 while let Some(way) = ways.pop() {

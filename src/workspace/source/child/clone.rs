@@ -1,16 +1,13 @@
 //! One clone from beginning to end: transfer, checkout, submodules, a look at the result.
 
-use git2::build::CheckoutBuilder;
-use git2::{Oid, Repository, RepositoryInitOptions};
+use git2::{Repository, RepositoryInitOptions};
 
 use super::super::failure::FetchError;
 use super::super::task::{Fetched, Task};
 use super::super::url::RepositoryUrl;
+use super::check_out::{check_out, subject};
 use super::transfer::Transfer;
 use super::{Progress, inspect, submodules};
-
-/// How much of a commit's subject is shown, in characters.
-const SUBJECT: usize = 72;
 
 /// Carries out `task`.
 ///
@@ -19,6 +16,12 @@ const SUBJECT: usize = 72;
 pub(super) fn clone(task: &Task, progress: &Progress) -> Result<Fetched, FetchError> {
     inspect::check_relative(&task.working_directory)?;
     let (url, _) = RepositoryUrl::parse(&task.url)?;
+    if task.destination.symlink_metadata().is_ok() {
+        return Err(FetchError::Git {
+            act: "create the clone".to_owned(),
+            reason: format!("`{}` exists already", task.destination.display()),
+        });
+    }
     // The user's templates would bring hooks and settings that this clone has no use for.
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).no_reinit(true).mkpath(true);
@@ -39,28 +42,4 @@ pub(super) fn clone(task: &Task, progress: &Progress) -> Result<Fetched, FetchEr
     inspect::refuse_lfs_pointers(&directory)?;
     let used_tokens = transfer.authenticator.attempts().used_tokens.clone();
     Ok(Fetched { root, directory, commit: commit.to_string(), used_tokens })
-}
-
-/// Puts the files of `commit` into the working tree and HEAD on the commit itself.
-pub(super) fn check_out(repository: &Repository, commit: Oid) -> Result<(), FetchError> {
-    let failed = |error| FetchError::git("check out the commit", &error);
-    let object = repository.find_object(commit, None).map_err(failed)?;
-    repository.checkout_tree(&object, Some(CheckoutBuilder::new().force())).map_err(failed)?;
-    repository.set_head_detached(commit).map_err(failed)
-}
-
-fn subject(repository: &Repository, commit: Oid) -> String {
-    let commit = repository.find_commit(commit);
-    let summary =
-        commit.as_ref().ok().and_then(|commit| commit.summary_bytes()).unwrap_or_default();
-    let summary = String::from_utf8_lossy(summary);
-    let mut short: String = summary
-        .chars()
-        .take(SUBJECT)
-        .map(|character| if character.is_control() { ' ' } else { character })
-        .collect();
-    if summary.chars().count() > SUBJECT {
-        short.push('…');
-    }
-    short
 }

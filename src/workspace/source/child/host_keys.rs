@@ -40,10 +40,10 @@ pub(super) fn prepare(task: &Task, url: &RepositoryUrl) -> Result<bool, FetchErr
         keys = trusted(&text, &url.host, url.port);
     }
     let name = lookup_name(&url.host, url.port);
-    let lines: String = keys.iter().map(|key| format!("{name} {key}\n")).collect();
+    let lines: Vec<String> = keys.iter().map(|key| format!("{name} {key}\n")).collect();
     let directory = task.scratch_home.join(".ssh");
     std::fs::create_dir_all(&directory)
-        .and_then(|()| std::fs::write(directory.join("known_hosts"), lines))
+        .and_then(|()| std::fs::write(directory.join("known_hosts"), lines.concat()))
         .map_err(|error| FetchError::Git {
             act: format!("write known_hosts in `{}`", directory.display()),
             reason: error.to_string(),

@@ -94,7 +94,13 @@ pub(super) fn refuse_lfs_pointers(directory: &Path) -> Result<(), FetchError> {
     let files = pointers
         .iter()
         .take(NAMED_FILES)
-        .map(|file| file.strip_prefix(directory).unwrap_or(file).display().to_string())
+        .map(|file| {
+            file.strip_prefix(directory)
+                .unwrap_or(file)
+                .to_string_lossy()
+                .escape_debug()
+                .to_string()
+        })
         .collect();
     Err(FetchError::LfsPointers { files, count })
 }

@@ -4,7 +4,9 @@
 //! not outlive its parent, and it leaves nothing outside the clone and its scratch directory.
 
 mod authenticate;
+mod check_out;
 mod clone;
+mod explain;
 mod host_keys;
 mod inspect;
 mod reference;
@@ -27,7 +29,7 @@ const PARENT_CHECK: Duration = Duration::from_millis(250);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Git servers send something every 5 s once they work, but may count objects for a while first.
-const SERVER_TIMEOUT: Duration = Duration::from_secs(120);
+const SERVER_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Where the child says what it is doing.
 struct Progress(std::cell::RefCell<Box<dyn Write>>);

@@ -1,7 +1,7 @@
 //! What a reference means, given what the server has on offer.
 //!
-//! The order is git's own (gitrevisions): a full name `refs/…`, then a tag, then a branch. Only
-//! what is none of these and looks like a commit id is one.
+//! The order is git's own (gitrevisions): a full commit id, a full name `refs/…`, then a tag, then a
+//! branch. What is none of these and looks like an abbreviated commit id is one.
 
 use git2::Oid;
 
@@ -19,6 +19,8 @@ const SIMILAR: usize = 5;
 pub(super) enum Meaning {
     /// A reference of the server's, by its full name.
     Reference { name: String, hides: Option<String> },
+    /// The object at the tip of this reference of the server's.
+    Tip { name: String, id: Oid },
     /// A commit that no reference of the server's points at.
     Commit(Oid),
     /// The beginning of a commit id that no reference of the server's points at.
@@ -32,6 +34,11 @@ pub(super) enum Meaning {
 /// Finds out what `reference` means where the server advertises `heads`.
 pub(super) fn meaning(reference: &str, heads: &[(String, Oid)]) -> Meaning {
     let exists = |name: &str| heads.iter().any(|(head, _)| head == name);
+    let hexadecimal = reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // A branch with such a name must not take the place of a commit that somebody pinned.
+    if hexadecimal && reference.len() == FULL_ID {
+        return by_id(reference, heads);
+    }
     if reference.starts_with("refs/") {
         return if exists(reference) {
             Meaning::Reference { name: reference.to_owned(), hides: None }
@@ -46,21 +53,27 @@ pub(super) fn meaning(reference: &str, heads: &[(String, Oid)]) -> Meaning {
         (false, true) => return Meaning::Reference { name: branch, hides: None },
         (false, false) => {}
     }
-    let hexadecimal = reference.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !hexadecimal || !(SHORTEST_ID..=FULL_ID).contains(&reference.len()) {
-        return Meaning::Unknown { similar: similar(reference, heads) };
+    if hexadecimal && (SHORTEST_ID..FULL_ID).contains(&reference.len()) {
+        by_id(reference, heads)
+    } else {
+        Meaning::Unknown { similar: similar(reference, heads) }
     }
+}
+
+/// A reference that points at the commit can be fetched from any server.
+fn by_id(reference: &str, heads: &[(String, Oid)]) -> Meaning {
     let prefix = reference.to_ascii_lowercase();
     let mut tips: Vec<&(String, Oid)> =
         heads.iter().filter(|(_, id)| id.to_string().starts_with(&prefix)).collect();
+    // Branches and tags first: they have a name in the clone too.
     tips.sort_by_key(|(name, _)| {
         (!name.starts_with("refs/heads/"), !name.starts_with("refs/tags/"))
     });
     match tips.first() {
         Some((_, id)) if tips.iter().any(|(_, other)| other != id) => Meaning::Ambiguous,
         // `^{}` marks the commit below an annotated tag.
-        Some((name, _)) if name != "HEAD" => {
-            Meaning::Reference { name: name.trim_end_matches("^{}").to_owned(), hides: None }
+        Some((name, id)) if name != "HEAD" => {
+            Meaning::Tip { name: name.trim_end_matches("^{}").to_owned(), id: *id }
         }
         _ => match (prefix.len(), Oid::from_str(&prefix)) {
             (FULL_ID, Ok(id)) => Meaning::Commit(id),
@@ -153,13 +166,20 @@ mod tests {
 
     #[test]
     fn commit_ids_at_the_tip_of_a_reference_are_that_reference() {
-        assert_eq!(meaning(&"1".repeat(40), &heads()), reference("refs/heads/main"));
-        assert_eq!(meaning("6666666", &heads()), reference("refs/tags/v1.2.0"));
+        let tip = |name: &str, digit| Meaning::Tip { name: name.to_owned(), id: id(digit) };
+        assert_eq!(meaning(&"1".repeat(40), &heads()), tip("refs/heads/main", '1'));
+        assert_eq!(meaning("6666666", &heads()), tip("refs/tags/v1.2.0", '6'));
+        let mut trap = heads();
+        trap.push((format!("refs/heads/{}", "c".repeat(40)), id('d')));
+        assert_eq!(meaning(&"c".repeat(40), &trap), Meaning::Commit(id('c')));
         assert_eq!(meaning("abcdef0", &heads()), Meaning::Abbreviation("abcdef0".to_owned()));
         assert_eq!(meaning("ABCDEF0", &heads()), Meaning::Abbreviation("abcdef0".to_owned()));
         assert_eq!(meaning(&"a".repeat(40), &heads()), Meaning::Commit(id('a')));
         let mut twins = heads();
-        twins.push(("refs/heads/twin".to_owned(), Oid::from_str(&"1".repeat(39)).unwrap()));
+        twins.push((
+            "refs/heads/twin".to_owned(),
+            Oid::from_str(&format!("{}2", "1".repeat(39))).unwrap(),
+        ));
         assert_eq!(meaning("1111111", &twins), Meaning::Ambiguous);
     }
 

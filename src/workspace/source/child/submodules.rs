@@ -10,7 +10,7 @@ use git2::{Repository, Submodule, SubmoduleUpdate};
 use super::super::failure::FetchError;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::Progress;
-use super::clone::check_out;
+use super::check_out::check_out;
 use super::transfer::Transfer;
 
 /// More is a mistake or an attack.
@@ -41,7 +41,7 @@ impl Submodules<'_> {
         let submodules =
             repository.submodules().map_err(|error| FetchError::git("read .gitmodules", &error))?;
         for mut submodule in submodules {
-            let path = submodule.path().display().to_string();
+            let path = printable(submodule.path());
             if depth > DEEPEST {
                 return Err(FetchError::ForbiddenSubmodule {
                     path,
@@ -66,12 +66,14 @@ impl Submodules<'_> {
         // An entry of .gitmodules without a commit in the tree is a left-over; git ignores it too.
         let Some(commit) = submodule.index_id() else { return Ok(()) };
         if submodule.update_strategy() == SubmoduleUpdate::None {
-            self.progress
-                .say(&format!("The submodule `{}` says `update = none`: left out", path.display()));
+            self.progress.say(&format!(
+                "The submodule `{}` says `update = none`: left out",
+                printable(&path)
+            ));
             return Ok(());
         }
         let forbidden = |reason: &str| FetchError::ForbiddenSubmodule {
-            path: path.display().to_string(),
+            path: printable(&path),
             reason: reason.to_owned(),
         };
         if submodule.opt_url_bytes().is_none() {
@@ -92,13 +94,18 @@ impl Submodules<'_> {
         }
         config.set_str(&setting, url.as_str()).map_err(failed)?;
 
-        self.progress.say(&format!("Fetching the submodule `{}` from {url}", path.display()));
+        self.progress.say(&format!("Fetching the submodule `{}` from {url}", printable(&path)));
         let clone = submodule.repo_init(true).map_err(failed)?;
         clone.remote_set_url("origin", url.as_str()).map_err(failed)?;
         let commit = self.transfer.get(&clone, &url, &commit.to_string())?;
         check_out(&clone, commit)?;
         self.update(&clone, depth + 1)
     }
+}
+
+/// A path may contain anything, a line break for example.
+fn printable(path: &Path) -> String {
+    path.to_string_lossy().escape_debug().to_string()
 }
 
 /// Refuses a path that leads out of the working tree or through a symbolic link.

@@ -1,0 +1,148 @@
+//! Says what an error of libgit2's means: it has few codes and many texts.
+
+use git2::{ErrorClass, ErrorCode};
+
+use super::super::failure::FetchError;
+use super::super::url::{RepositoryUrl, Scheme};
+use super::authenticate::Attempts;
+
+/// How libgit2 and libssh2 complain of a private key.
+const KEY_COMPLAINTS: [&str; 6] = [
+    "unable to extract public key",
+    "unable to parse private key",
+    "unable to initialize private key",
+    "invalid key",
+    "wrong passphrase",
+    "callback returned error",
+];
+
+/// How servers and libgit2 say that there is no such repository.
+const NO_REPOSITORY: [&str; 6] = [
+    "status code: 404",
+    "status code: 410",
+    "not found",
+    "does not appear to be a git repository",
+    "could not find repository",
+    "failed to resolve path",
+];
+
+/// How far a conversation with a server has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Step {
+    /// Connecting, logging in, reading the references.
+    Connect,
+    /// Fetching objects.
+    Transfer,
+}
+
+/// What is known when an error comes up.
+pub(super) struct Circumstances<'a> {
+    pub(super) url: &'a RepositoryUrl,
+    /// Whether any key of this ssh host is known.
+    pub(super) host_known: bool,
+    pub(super) attempts: &'a Attempts,
+    pub(super) step: Step,
+}
+
+/// What `error` means in these circumstances.
+pub(super) fn explain(circumstances: &Circumstances<'_>, error: &git2::Error) -> FetchError {
+    let Circumstances { url, host_known, attempts, step } = *circumstances;
+    // A server may have put anything into it.
+    let reason = without_userinfo(error.message()).replace(char::is_control, " ");
+    let text = reason.to_ascii_lowercase();
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    let server = url.server();
+    if url.scheme == Scheme::Ssh && says(&["hostkey"]) {
+        let fingerprint = attempts.fingerprint.clone().unwrap_or_else(|| "none".to_owned());
+        return if host_known {
+            FetchError::HostKeyMismatch { server, fingerprint }
+        } else {
+            FetchError::HostKeyUnknown { server, fingerprint }
+        };
+    }
+    if error.code() == ErrorCode::Certificate || says(&["certificate"]) {
+        return FetchError::Certificate { server, reason };
+    }
+    if says(&["timed out", "timeout"]) {
+        return FetchError::Timeout { server, reason };
+    }
+    if says(&["cannot redirect", "unexpected redirect", "too many redirects"]) {
+        return FetchError::Redirected { server, reason };
+    }
+    if says(&KEY_COMPLAINTS) {
+        return FetchError::UnusableKey { reason };
+    }
+    if error.code() == ErrorCode::Auth || says(&["status code: 401", "status code: 403"]) {
+        return match attempts.offered.as_slice() {
+            [] => FetchError::CredentialsMissing { server, scheme: url.scheme.name().to_owned() },
+            offered => FetchError::CredentialsRefused { server, offered: offered.join(", ") },
+        };
+    }
+    if step == Step::Transfer {
+        // A transfer that breaks off may be the server's way of refusing what was asked for.
+        return FetchError::Git { act: "fetch from the repository".to_owned(), reason };
+    }
+    if error.code() == ErrorCode::NotFound || says(&NO_REPOSITORY) {
+        return FetchError::RepositoryNotFound { url: url.to_string(), reason };
+    }
+    match error.class() {
+        ErrorClass::Net | ErrorClass::Os | ErrorClass::Ssh | ErrorClass::Ssl => {
+            FetchError::Connect { server, reason }
+        }
+        _ => FetchError::Git { act: "read the repository's references".to_owned(), reason },
+    }
+}
+
+/// `message` without the credentials of any URL in it: the user's `insteadOf` may have put some in.
+fn without_userinfo(message: &str) -> String {
+    let mut clean = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(start) = rest.find("://") {
+        let (before, after) = rest.split_at(start + 3);
+        clean.push_str(before);
+        let end = after
+            .find(|character: char| character == '/' || character.is_whitespace())
+            .unwrap_or(after.len());
+        rest = match after[..end].rfind('@') {
+            Some(at) => &after[at + 1..],
+            None => after,
+        };
+    }
+    clean + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_cut_out_of_messages() {
+        assert_eq!(
+            without_userinfo("cannot `https://a:b@host/x` or 'http://c@h': mail me@host"),
+            "cannot `https://host/x` or 'http://h': mail me@host"
+        );
+    }
+
+    #[test]
+    fn a_silent_server_and_a_forbidden_repository_have_names_of_their_own() {
+        let (url, _) = RepositoryUrl::parse("https://git.example.com/a").unwrap();
+        let meaning = |message: &str, attempts: &Attempts| {
+            let error = git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, message);
+            let step = Step::Connect;
+            explain(&Circumstances { url: &url, host_known: true, attempts, step }, &error)
+        };
+        let nothing = Attempts::default();
+        let token = Attempts { offered: vec!["the given token".to_owned()], ..Attempts::default() };
+        assert!(matches!(
+            meaning("could not read from socket: timed out", &nothing),
+            FetchError::Timeout { .. }
+        ));
+        let forbidden = "unexpected http status code: 403";
+        assert!(matches!(meaning(forbidden, &nothing), FetchError::CredentialsMissing { .. }));
+        assert!(matches!(meaning(forbidden, &token), FetchError::CredentialsRefused { .. }));
+        assert!(matches!(
+            meaning("failed to resolve address for git.example.com", &nothing),
+            FetchError::Connect { .. }
+        ));
+    }
+}

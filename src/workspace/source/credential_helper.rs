@@ -1,0 +1,123 @@
+//! Answers git when it asks for a login (gitcredentials(7)), in a process that git starts.
+//!
+//! It answers `get` only, and only for servers that a login of its file is meant for. What git
+//! wants to have stored or erased is none of its business.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+use zeroize::Zeroizing;
+
+use super::login::{Login, LoginSecret, login_for};
+use super::url::{RepositoryUrl, Scheme};
+
+/// Git's question is a few short lines.
+const LONGEST_QUESTION: u64 = 64 * 1024;
+
+/// Carries out `internal-git-credential FILE get|store|erase`: reads git's question from `input`
+/// and writes the answer, if there is one, to `output`.
+pub fn answer_git(
+    mut arguments: impl Iterator<Item = OsString>,
+    input: impl Read,
+    mut output: impl Write,
+) -> ExitCode {
+    let (Some(file), Some(operation)) = (arguments.next(), arguments.next()) else {
+        return ExitCode::FAILURE;
+    };
+    if operation != "get" {
+        return ExitCode::SUCCESS;
+    }
+    let mut question = String::new();
+    let read = input.take(LONGEST_QUESTION).read_to_string(&mut question);
+    let logins: Option<Vec<Login>> = std::fs::read(file)
+        .map(Zeroizing::new)
+        .ok()
+        .and_then(|json| serde_json::from_slice(&json).ok());
+    let (Ok(_), Some(logins)) = (read, logins) else { return ExitCode::FAILURE };
+    let Some(answer) = answer(&question, &logins) else { return ExitCode::SUCCESS };
+    match output.write_all(answer.as_bytes()).and_then(|()| output.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn answer(question: &str, logins: &[Login]) -> Option<Zeroizing<String>> {
+    let value = |name: &str| {
+        question
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .filter_map(|line| line.split_once('='))
+            .find_map(|(key, value)| (key == name).then_some(value))
+    };
+    let address = format!("{}://{}/", value("protocol")?, value("host")?);
+    let (url, _) = RepositoryUrl::parse(&address).ok()?;
+    if !matches!(url.scheme, Scheme::Https | Scheme::Http) {
+        return None;
+    }
+    let login = login_for(logins, &url)?;
+    let (username, password) = login.basic()?;
+    // A module's URL may name a user; beside a token any will do, unless the run named one.
+    let username = match (value("username"), &login.secret) {
+        (Some(asked), LoginSecret::Token { username: None, .. }) => asked,
+        (Some(asked), _) if asked != username => return None,
+        _ => username,
+    };
+    if [username, password].iter().any(|text| text.contains(['\n', '\r', '\0'])) {
+        return None;
+    }
+    Some(Zeroizing::new(format!("username={username}\npassword={password}\n")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::login::{Audience, AudiencePort};
+    use super::*;
+
+    fn login(username: Option<&str>) -> Vec<Login> {
+        vec![Login {
+            audience: Audience {
+                host: "git.example.com".to_owned(),
+                port: AudiencePort::OfScheme(Scheme::Https, 443),
+                in_clear: false,
+            },
+            secret: LoginSecret::Token {
+                username: username.map(str::to_owned),
+                token: "hunter22".to_owned().into(),
+            },
+            variable: None,
+        }]
+    }
+
+    fn asked(question: &str, username: Option<&str>) -> Option<String> {
+        answer(question, &login(username)).map(|answer| answer.to_string())
+    }
+
+    #[test]
+    fn git_gets_an_answer_for_the_right_server_only() {
+        let right = "protocol=https\nhost=git.example.com\n";
+        let answer = "username=x-access-token\npassword=hunter22\n".to_owned();
+        assert_eq!(asked(right, None), Some(answer.clone()));
+        assert_eq!(asked("protocol=https\nhost=git.example.com:443\n", None), Some(answer));
+        for wrong in [
+            "protocol=http\nhost=git.example.com\n",
+            "protocol=https\nhost=git.example.com:8443\n",
+            "protocol=https\nhost=git.example.com.evil.org\n",
+            "protocol=https\nhost=evil.org/git.example.com\n",
+            "protocol=https\nhost=me@evil.org\n",
+            "protocol=https\n\nhost=git.example.com\n",
+            "",
+        ] {
+            assert_eq!(asked(wrong, None), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_user_name_in_the_question_counts() {
+        let question = "protocol=https\nhost=git.example.com\nusername=oauth2\n";
+        let answer = "username=oauth2\npassword=hunter22\n".to_owned();
+        assert_eq!(asked(question, None), Some(answer.clone()));
+        assert_eq!(asked(question, Some("oauth2")), Some(answer));
+        assert_eq!(asked(question, Some("deploy")), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! Servers that are trusted, missing, silent or behind a proxy.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use butler_runner::cancel::StopReason;
+use butler_runner::error::Advice;
+use butler_runner::workspace::source::{FetchError, SourceError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{Case, with_history};
+use crate::support::authority::Authority;
+use crate::support::git_server::{Behaviour, GitServer};
+
+#[tokio::test]
+async fn tls_is_checked_against_the_bundle() {
+    let repository = with_history();
+    let authority = Authority::create();
+    let server = GitServer::with_tls(Behaviour::default(), &authority);
+    let mut case = Case::new(&server.url(&repository), "main");
+    let error = case.fail().await;
+    assert!(matches!(error, FetchError::Certificate { .. }), "{error:?}");
+    assert!(error.advice().unwrap().contains("--ca-bundle"));
+    // The bundle adds to the system's certificates and does not take their place.
+    let system = Authority::create();
+    let second = GitServer::with_tls(Behaviour::default(), &system);
+    for server in [server, second] {
+        case = Case::new(&server.url(&repository), "main");
+        case.environment.ca_bundle = Some(authority.bundle());
+        case.environment.variables.set("SSL_CERT_FILE", system.bundle());
+        case.succeed().await;
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_used() {
+    let repository = with_history();
+    let authority = Authority::create();
+    let server = GitServer::with_tls(Behaviour::default(), &authority);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut case = Case::new(&server.url_on("localhost", &repository), "main");
+    case.environment.ca_bundle = Some(authority.bundle());
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    case.environment.variables.set("HTTPS_PROXY", &proxy);
+    let targets = Mutex::new(Vec::new());
+    tokio::select! {
+        checkout = case.succeed() => drop(checkout),
+        () = proxy_for(&listener, &targets) => unreachable!("a proxy has no end"),
+    }
+    let wanted = server.url_on("localhost", &repository);
+    let asked = targets.into_inner().unwrap();
+    assert!(asked.iter().any(|target| wanted.contains(target)), "{asked:?}");
+
+    case = Case::new(&server.url(&repository), "main");
+    case.environment.ca_bundle = Some(authority.bundle());
+    case.environment.variables.set("HTTPS_PROXY", proxy);
+    case.environment.variables.set("NO_PROXY", "127.0.0.1");
+    case.succeed().await;
+}
+
+/// Serves `CONNECT`, one connection after the other, and notes where they lead.
+async fn proxy_for(listener: &tokio::net::TcpListener, targets: &Mutex<Vec<String>>) {
+    loop {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            request.push(client.read_u8().await.unwrap());
+        }
+        let request = String::from_utf8(request).unwrap();
+        let target = request.strip_prefix("CONNECT ").unwrap().split(' ').next().unwrap();
+        targets.lock().unwrap().push(target.to_owned());
+        let mut upstream = tokio::net::TcpStream::connect(target).await.unwrap();
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut upstream).await;
+    }
+}
+
+#[tokio::test]
+async fn a_repository_or_server_that_does_not_exist_is_named() {
+    let server = GitServer::start();
+    let error = Case::new(&format!("{}/none.git", server.origin()), "main").fail().await;
+    assert!(matches!(error, FetchError::RepositoryNotFound { .. }), "{error:?}");
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = Case::new(&format!("http://{closed}/none.git"), "main").fail().await;
+    assert!(matches!(error, FetchError::Connect { .. }), "{error:?}");
+    let error = Case::new("file:///no/such/directory", "main").fail().await;
+    assert!(matches!(error, FetchError::RepositoryNotFound { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_fetch_from_a_server_that_says_nothing() {
+    for scheme in ["http", "https", "ssh"] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("{scheme}://{}/repository.git", listener.local_addr().unwrap());
+        let case = Case::new(&url, "main").in_home(".ssh/known_hosts", "");
+        let stop = case.stop.clone();
+        let server = std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
+            // The end of the connection is the end of the child.
+            let mut received = Vec::new();
+            let _ = connection.read_to_end(&mut received);
+        });
+        let error = case.run().await.unwrap_err();
+        assert!(matches!(error, SourceError::Stopped { .. }), "{error:?}");
+        server.join().unwrap();
+        let left: Vec<_> = std::fs::read_dir(case.directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .filter(|name| name != "home" && name != "clone")
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_orphaned_fetch_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let task = serde_json::json!({
+        "url": format!("http://{}/repository.git", listener.local_addr().unwrap()),
+        "reference": "main",
+        "working_directory": "",
+        "destination": directory.path().join("clone"),
+        "logins": [],
+        "ssh_user": "git",
+        "scratch_home": directory.path(),
+        "has_agent": false,
+        // A process that is certainly not the parent.
+        "parent": 0,
+    });
+    let mut child = Command::new(env!("CARGO_BIN_EXE_butler-runner"))
+        .arg("internal-fetch")
+        .env_clear()
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(task.to_string().as_bytes()).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+}
