@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::retry::{Patience, retry};
+use super::retry::{Limits, Patience, retry};
 use super::wire::{ConfigError, parse_config};
 use super::{Address, AddressError, Callback, Callbacks};
 use crate::spec::RunSpec;
@@ -67,12 +67,12 @@ pub enum RegistryError {
         source: reqwest::Error,
     },
     /// The answer took too long.
-    #[error("the registry did not answer within {seconds} s when asked to {what}")]
+    #[error("the registry did not answer within {limit:?} when asked to {what}")]
     Timeout {
         /// What was tried.
         what: String,
         /// The time limit of one attempt.
-        seconds: u64,
+        limit: Duration,
     },
     /// The registry has ended the run (409).
     #[error("the registry has ended the run")]
@@ -155,13 +155,19 @@ pub struct Client {
     http: reqwest::Client,
     address: Address,
     token: SecretString,
+    limits: Limits,
 }
 
 impl Client {
     /// A client for the run at `address` that shows `token`.
     #[must_use]
-    pub const fn new(http: reqwest::Client, address: Address, token: SecretString) -> Self {
-        Self { http, address, token }
+    pub const fn new(
+        http: reqwest::Client,
+        address: Address,
+        token: SecretString,
+        limits: Limits,
+    ) -> Self {
+        Self { http, address, token, limits }
     }
 
     /// The run's status.
@@ -175,7 +181,7 @@ impl Client {
         }
         let what = "read the run's status";
         let url = self.address.of_run("status")?;
-        retry(patience, what, || async {
+        retry(self.limits, patience, what, || async {
             let body = self.get(url.clone(), what).await?;
             let answer: Answer = serde_json::from_slice(&body)
                 .map_err(|_| RegistryError::Answer { what: what.to_owned() })?;
@@ -191,7 +197,7 @@ impl Client {
     pub async fn config(&self) -> Result<Config, RegistryError> {
         let what = "read the run's configuration";
         let url = self.address.of_run("config")?;
-        let parsed = retry(Patience::LONG, what, || async {
+        let parsed = retry(self.limits, Patience::Long, what, || async {
             Ok(parse_config(&self.get(url.clone(), what).await?)?)
         })
         .await?;
@@ -269,7 +275,7 @@ impl Client {
     {
         let what = format!("take the {}", callback.name());
         let url = callbacks.url(callback);
-        retry(patience, &what, || {
+        retry(self.limits, patience, &what, || {
             let body = body();
             async {
                 let response = self

@@ -10,5 +10,5 @@ mod wire;
 
 pub use address::{Address, AddressError, Callback, Callbacks};
 pub use client::{Client, Config, RegistryError, RunStatus};
-pub use retry::Patience;
+pub use retry::{Limits, Patience};
 pub use wire::{ConfigError, Parsed, parse_config};

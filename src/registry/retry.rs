@@ -7,37 +7,58 @@ use tokio::time::Instant;
 
 use super::RegistryError;
 
-/// How long a request is worth trying.
+/// How long what the run can go on without is tried.
+const SHORT: Duration = Duration::from_mins(1);
+
+/// How long what must be said before a platform that has sent a signal kills is tried.
+const STOPPED: Duration = Duration::from_secs(5);
+
+/// How much of the registry's time a request is worth.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Patience {
-    /// From the first attempt to the end of the last.
-    pub overall: Duration,
-    /// For one attempt.
-    pub attempt: Duration,
+pub enum Patience {
+    /// For what loses the run when it is lost: the configuration and the final status.
+    Long,
+    /// For what the run can go on without.
+    Short,
+    /// For the final status when a signal has ended the run.
+    Stopped,
+    /// For what is asked again soon anyway: one attempt.
+    Once,
 }
 
-/// How long one attempt may take: longer than any healthy registry needs, short enough to try again.
-const ATTEMPT: Duration = Duration::from_secs(30);
+/// The time limits of requests.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// For one attempt (`--request-timeout`).
+    pub attempt: Duration,
+    /// From the first attempt to the last, with [`Patience::Long`] (`--registry-timeout`).
+    pub long: Duration,
+}
 
-impl Patience {
-    /// For what loses the run when it is lost: the configuration and the final status.
-    pub const LONG: Self = Self { overall: Duration::from_mins(5), attempt: ATTEMPT };
-    /// For what the run can go on without.
-    pub const SHORT: Self = Self { overall: Duration::from_mins(1), attempt: ATTEMPT };
-    /// For what must be said before a platform that has sent a signal kills.
-    pub const STOPPED: Self =
-        Self { overall: Duration::from_secs(5), attempt: Duration::from_secs(5) };
-    /// For what is asked again soon anyway.
-    pub const ONCE: Self = Self { overall: Duration::ZERO, attempt: ATTEMPT };
+impl Limits {
+    fn overall(self, patience: Patience) -> Duration {
+        match patience {
+            Patience::Long => self.long,
+            Patience::Short => self.long.min(SHORT),
+            Patience::Stopped => self.long.min(STOPPED),
+            Patience::Once => Duration::ZERO,
+        }
+    }
 }
 
 /// Calls `attempt` until it succeeds, fails for good, or `patience` is over; the last error counts.
 pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
+    limits: Limits,
     patience: Patience,
     what: &str,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, RegistryError> {
-    let deadline = Instant::now() + patience.overall;
+    let overall = limits.overall(patience);
+    let deadline = Instant::now() + overall;
+    let limit = match patience {
+        Patience::Stopped => limits.attempt.min(overall),
+        Patience::Long | Patience::Short | Patience::Once => limits.attempt,
+    };
     let mut delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))
         .with_max_delay(Duration::from_secs(15))
@@ -45,15 +66,12 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
         .without_max_times()
         .build();
     loop {
-        let error = match tokio::time::timeout(patience.attempt, attempt()).await {
+        let error = match tokio::time::timeout(limit, attempt()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
-            Err(_) => RegistryError::Timeout {
-                what: what.to_owned(),
-                seconds: patience.attempt.as_secs(),
-            },
+            Err(_) => RegistryError::Timeout { what: what.to_owned(), limit },
         };
-        let delay = delays.next().unwrap_or(ATTEMPT).max(error.retry_after().unwrap_or_default());
+        let delay = delays.next().unwrap_or(limit).max(error.retry_after().unwrap_or_default());
         if !error.is_transient() || Instant::now() + delay > deadline {
             return Err(error);
         }

@@ -79,7 +79,7 @@ impl RegistryReports {
 
 impl LogSink for RegistryReports {
     async fn send(&self, batch: &Batch) -> Delivery {
-        match self.post(Callback::Logs, batch.body(), Patience::ONCE).await {
+        match self.post(Callback::Logs, batch.body(), Patience::Once).await {
             Ok(()) => Delivery::Delivered,
             Err(RegistryError::RunOver) => Delivery::RunOver,
             Err(RegistryError::Refused { status, .. }) if status.as_u16() == 413 => {
@@ -104,7 +104,7 @@ pub(super) struct Reports {
 impl Reports {
     /// Says that the run has begun.
     pub(super) async fn running(&self) -> Result<(), ReportError> {
-        self.status(&StatusReport::running(), Patience::SHORT).await
+        self.status(&StatusReport::running(), Patience::Short).await
     }
 
     /// Says how the run ended. Nothing may be reported after this.
@@ -130,7 +130,7 @@ impl Reports {
         let body = serde_json::from_str(json)
             .and_then(|plan_json| serde_json::to_vec(&Plan { plan_json, plan_text: text }))
             .expect("JSON that was written by a JSON writer can be read");
-        Ok(registry.post(Callback::Plan, body.into(), Patience::SHORT).await?)
+        Ok(registry.post(Callback::Plan, body.into(), Patience::Short).await?)
     }
 
     /// Reports the outputs, a JSON object, in full.
@@ -138,7 +138,7 @@ impl Reports {
         self.write("outputs.json", json)?;
         let Some(registry) = &self.registry else { return Ok(()) };
         let body = [br#"{"outputs":"#.as_slice(), json.trim_ascii(), b"}"].concat();
-        Ok(registry.post(Callback::Outputs, body.into(), Patience::SHORT).await?)
+        Ok(registry.post(Callback::Outputs, body.into(), Patience::Short).await?)
     }
 
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {

@@ -11,7 +11,7 @@ use super::{Run, Terminal, watch};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
-use crate::registry::{Address, Client, Patience, RegistryError, RunStatus, parse_config};
+use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus, parse_config};
 use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 
@@ -33,7 +33,9 @@ pub(super) async fn start(
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
             reports.redactor.register([token]);
-            let client = Arc::new(Client::new(http.clone(), address, token.clone()));
+            let limits =
+                Limits { attempt: settings.request_timeout, long: settings.registry_timeout };
+            let client = Arc::new(Client::new(http.clone(), address, token.clone(), limits));
             from_registry(settings, http, stop, client, reports, terminal).await
         }
         RunSource::File { config } => {
@@ -64,7 +66,7 @@ async fn from_registry(
     terminal: Terminal,
 ) -> Exit {
     let status = tokio::select! {
-        status = client.status(Patience::LONG) => status,
+        status = client.status(Patience::Long) => status,
         // Whose run it is and how it stands is not known yet, so nothing may be reported.
         StopReason::Signal(signal) = signal(stop) => return Exit::Signal(signal),
     };

@@ -176,8 +176,8 @@ impl Teardown<'_> {
         }
         if !over {
             let patience = match stop.reason() {
-                Some(StopReason::Signal(_)) => Patience::STOPPED,
-                _ => Patience::LONG,
+                Some(StopReason::Signal(_)) => Patience::Stopped,
+                _ => Patience::Long,
             };
             match reports.finish(&outcome.report(settings.plan_status), patience).await {
                 Ok(()) => {}

@@ -46,7 +46,7 @@ pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration)
     Watch(tokio::spawn(async move {
         loop {
             tokio::time::sleep(interval).await;
-            match client.status(Patience::ONCE).await {
+            match client.status(Patience::Once).await {
                 Ok(RunStatus::Over(status)) => {
                     stop.request(StopReason::RunOver { status });
                     return;

@@ -56,6 +56,10 @@ pub struct Settings {
     pub log_interval: Duration,
     /// How often the registry is asked whether the run still goes on.
     pub cancel_interval: Duration,
+    /// How long one attempt of a request may take.
+    pub request_timeout: Duration,
+    /// How long the configuration and the final status are tried again.
+    pub registry_timeout: Duration,
     /// From SIGTERM to SIGKILL for the tool.
     pub grace_period: Duration,
     /// What a plan that found changes is reported as.

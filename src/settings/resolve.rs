@@ -10,8 +10,8 @@ use secrecy::{ExposeSecret, SecretString};
 use super::reader::{Reader, absolute, existing};
 use super::setting::{
     CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, DEFAULT_TOOL_VERSION, GRACE_PERIOD, LOG, LOG_FORMAT,
-    LOG_INTERVAL, MIRROR, PLAN_STATUS, REPORT_DIR, SECRETS_DIR, SENSITIVE_VALUES, SIGNING_KEY,
-    TOKEN, WORK_DIR,
+    LOG_INTERVAL, MIRROR, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT_DIR, REQUEST_TIMEOUT, SECRETS_DIR,
+    SENSITIVE_VALUES, SIGNING_KEY, TOKEN, WORK_DIR,
 };
 use super::{
     Arguments, Environment, Logging, RunSource, Settings, SettingsError, ToolSettings, directories,
@@ -24,6 +24,12 @@ const LOG_EVERY: Duration = Duration::from_secs(2);
 
 /// How often the registry is asked whether the run was cancelled (ADR-001, pre-flight check).
 const ASK_EVERY: Duration = Duration::from_secs(30);
+
+/// Longer than any healthy registry needs for an answer, short enough to try again.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+
+/// A registry that is being deployed anew is back within minutes.
+const REGISTRY_LIMIT: Duration = Duration::from_mins(5);
 
 /// How long Terraform gets to end where nobody presses.
 const GRACE: Duration = Duration::from_mins(1);
@@ -61,6 +67,12 @@ impl Settings {
             report_dir: reader.path(&REPORT_DIR)?,
             log_interval: reader.parsed(&LOG_INTERVAL, parse::interval)?.unwrap_or(LOG_EVERY),
             cancel_interval: reader.parsed(&CANCEL_INTERVAL, parse::interval)?.unwrap_or(ASK_EVERY),
+            request_timeout: reader
+                .parsed(&REQUEST_TIMEOUT, parse::interval)?
+                .unwrap_or(REQUEST_LIMIT),
+            registry_timeout: reader
+                .parsed(&REGISTRY_TIMEOUT, parse::duration)?
+                .unwrap_or(REGISTRY_LIMIT),
             grace_period: reader
                 .parsed(&GRACE_PERIOD, parse::duration)?
                 .unwrap_or_else(|| default_grace(environment)),

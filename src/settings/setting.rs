@@ -8,6 +8,8 @@ pub const SETTINGS: &[&Setting] = &[
     &RUN_ID,
     &TOKEN,
     &TOKEN_FILE,
+    &REQUEST_TIMEOUT,
+    &REGISTRY_TIMEOUT,
     &LOCAL,
     &MODULE_DIR,
     &OPERATION,
@@ -184,6 +186,28 @@ pub const LOG_INTERVAL: Setting = Setting {
     help: "How often log lines are sent to the registry",
     example: "2s",
     section: Section::Run,
+};
+/// `--request-timeout`.
+pub const REQUEST_TIMEOUT: Setting = Setting {
+    noun: "request timeout",
+    flags: &["--request-timeout"],
+    variables: &["BUTLER_REQUEST_TIMEOUT"],
+    kind: Kind::Value("DURATION"),
+    default: "30s",
+    help: "How long one attempt of a request to the registry may take",
+    example: "30s",
+    section: Section::Registry,
+};
+/// `--registry-timeout`.
+pub const REGISTRY_TIMEOUT: Setting = Setting {
+    noun: "registry timeout",
+    flags: &["--registry-timeout"],
+    variables: &["BUTLER_REGISTRY_TIMEOUT"],
+    kind: Kind::Value("DURATION"),
+    default: "5m",
+    help: "How long the configuration and the final status are tried again while the registry is away",
+    example: "5m",
+    section: Section::Registry,
 };
 /// `--cancel-interval`.
 pub const CANCEL_INTERVAL: Setting = Setting {

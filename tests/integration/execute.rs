@@ -238,6 +238,48 @@ async fn a_run_that_is_over_or_reported_is_left_alone() {
 }
 
 #[tokio::test]
+async fn an_unreachable_registry_exits_with_4() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.variables.push(("BUTLER_REGISTRY_TIMEOUT".into(), "1s".into()));
+    // Nobody listens there.
+    let output =
+        world.execute().env("BUTLER_ENDPOINT", "http://127.0.0.1:1/api").output().await.unwrap();
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    assert!(end.stderr.contains("BUTLER_ENDPOINT"), "what to do is said: {}", end.stderr);
+}
+
+#[tokio::test]
+async fn a_registry_that_comes_back_in_time_loses_nothing() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    for endpoint in ["status", "config"] {
+        world.faults.lock().unwrap().push(Fault { method: "GET", endpoint, status: 503, times: 2 });
+    }
+    for endpoint in ["status", "logs", "plan"] {
+        world.faults.lock().unwrap().push(Fault {
+            method: "POST",
+            endpoint,
+            status: 500,
+            times: 1,
+        });
+    }
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    // The registry itself saw the run as if nothing had been.
+    assert_eq!(world.received().request_names(), sequence(&["POST plan"]));
+}
+
+#[tokio::test]
+async fn a_restarted_job_goes_on() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    world.add_run(world.config("plan"));
+    world.registry.set_status(RUN_ID, "running");
+    let output = world.execute().output().await.unwrap();
+    assert_eq!(world.end(&output).code, Some(0));
+    assert_eq!(statuses(&world), ["running", "succeeded"]);
+}
+
+#[tokio::test]
 async fn an_undelivered_final_status_exits_with_4() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     // 400 is not tried again; the first POST status, `running`, passes.
