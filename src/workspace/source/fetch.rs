@@ -1,5 +1,6 @@
 //! The parent's side of a fetch: hands the task over, waits, and makes sense of the answer.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ pub async fn fetch(
     let beside = destination.parent().unwrap_or(Path::new("."));
     let scratch = tempfile::Builder::new()
         .prefix(".git-home-")
+        .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(beside)
         .map_err(|source| file("create a directory in", beside, source))?;
     let task = Task {

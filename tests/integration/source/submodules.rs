@@ -32,15 +32,18 @@ async fn submodules_are_fetched_without_taking_credentials_to_another_host() {
     assert!(!other.requests().is_empty());
     assert!(other.requests().iter().all(|request| request.authorization.is_none()));
 
-    // Another host that asks for a login does not get one either.
+    // Another host that asks for a login does not get one either: neither one on another port nor
+    // the same server under another name.
     let asking = GitServer::with_login("x-access-token", TOKEN);
-    let outer = Repository::create(&[MAIN]);
-    outer.add_submodule("inner", &asking.url_on("localhost", &inner), &inner.head());
-    let case = Case::new(&own.url(&outer), "main").token(TOKEN);
-    let error = case.fail().await;
-    let FetchError::Submodule { path, source } = error else { panic!("{error:?}") };
-    assert_eq!(path, "inner");
-    assert!(matches!(*source, FetchError::CredentialsMissing { .. }), "{source:?}");
+    for url in [asking.url(&inner), own.url_on("localhost", &inner)] {
+        let outer = Repository::create(&[MAIN]);
+        outer.add_submodule("inner", &url, &inner.head());
+        let case = Case::new(&own.url(&outer), "main").token(TOKEN);
+        let error = case.fail().await;
+        let FetchError::Submodule { path, source } = error else { panic!("{error:?}") };
+        assert_eq!(path, "inner");
+        assert!(matches!(*source, FetchError::CredentialsMissing { .. }), "{source:?}");
+    }
     assert!(asking.requests().iter().all(|request| request.authorization.is_none()));
 }
 
