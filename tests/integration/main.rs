@@ -5,6 +5,7 @@
 mod backend;
 mod binary;
 mod execute;
+mod layout;
 mod logs;
 mod settings;
 mod source;
