@@ -218,33 +218,29 @@ impl<S: Sink> Engine<'_, S> {
         self.succeed("apply", &command).await.map(drop)
     }
 
-    /// What an apply that failed or was stopped has really done, from the state.
+    /// What an apply that failed or was stopped has really done, from the state. Deaf to the stop:
+    /// drop the future instead.
     ///
     /// # Errors
     /// When the state cannot be read.
     pub async fn applied(&self, plan: &Planned) -> Result<Applied, EngineError> {
         let state = self.private.join("state.json");
-        // The run may have been stopped; what the state says must be known all the same.
-        let (undisturbed, command) =
-            (Stop::new(), self.command(arguments::show(None), Output::File(state.clone())));
-        let exit = supervise(&command, self.log, &undisturbed, self.grace)
-            .await
-            .map_err(|source| EngineError::Process { command: "show", source })?;
-        self.check("show", &exit, None)?;
+        self.undisturbed("show", &self.command(arguments::show(None), Output::File(state.clone())))
+            .await?;
         read_json(&state, "show", |state| {
             let plan = File::open(&plan.json).map_err(serde_json::Error::io)?;
             Applied::compare(BufReader::new(plan), state)
         })
     }
 
-    /// `output -json`: a JSON object in memory that is zeroed when it is dropped.
+    /// `output -json`: a JSON object in memory that is zeroed when it is dropped. Deaf to the stop:
+    /// drop the future instead.
     ///
     /// # Errors
-    /// When it fails or is stopped, or says no JSON object.
+    /// When it fails, or says no JSON object.
     pub async fn outputs(&self) -> Result<Zeroizing<Vec<u8>>, EngineError> {
-        let exit = self
-            .succeed("output", &self.command(arguments::output(), Output::Memory(LARGEST_ANSWER)))
-            .await?;
+        let command = self.command(arguments::output(), Output::Memory(LARGEST_ANSWER));
+        let exit = self.undisturbed("output", &command).await?;
         serde_json::from_slice::<std::collections::BTreeMap<String, &serde_json::value::RawValue>>(
             &exit.output,
         )
@@ -311,6 +307,19 @@ impl<S: Sink> Engine<'_, S> {
     async fn succeed(&self, name: &'static str, command: &Command) -> Result<Exit, EngineError> {
         let (exit, headline) = self.run(name, command).await?;
         self.check(name, &exit, headline)?;
+        Ok(exit)
+    }
+
+    /// Runs a command that has to end with 0, whether or not the run was stopped.
+    async fn undisturbed(
+        &self,
+        name: &'static str,
+        command: &Command,
+    ) -> Result<Exit, EngineError> {
+        let exit = supervise(command, self.log, &Stop::new(), self.grace)
+            .await
+            .map_err(|source| EngineError::Process { command: name, source })?;
+        self.check(name, &exit, None)?;
         Ok(exit)
     }
 

@@ -120,7 +120,17 @@ async fn refresh(
 }
 
 async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
-    let outputs = engine.outputs().await.map_err(|error| engine_failure(Phase::Apply, &error))?;
+    // The apply is done and counts, so a stop that came in its last moment does not matter; only
+    // whoever sent it does not wait for long.
+    let impatient = async {
+        let reason = engine.stop.requested().await;
+        tokio::time::sleep(AFTER_FAILURE).await;
+        reason
+    };
+    let outputs = tokio::select! {
+        outputs = engine.outputs() => outputs.map_err(|error| engine_failure(Phase::Apply, &error))?,
+        reason = impatient => return Err(Failure::stopped(Phase::Apply, &reason)),
+    };
     findings.outputs = Some(outputs);
     Ok(())
 }

@@ -13,7 +13,8 @@ const LAYERS: [&[&str]; 5] = [
 ];
 
 /// What a layer's modules may import of their own layer: composition is made of parts.
-const SIDEWAYS: [(&str, &str); 0] = [];
+const SIDEWAYS: [(&str, &str); 3] =
+    [("run", "settings"), ("run", "devregistry"), ("secret", "error")];
 
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
