@@ -85,6 +85,15 @@ impl Stop {
         self.wait(|state| state.reason.clone()).await
     }
 
+    /// Waits until a signal has come, whatever the first reason was: somebody will kill soon.
+    pub async fn signalled(&self) {
+        self.wait(|state| {
+            let first = matches!(state.reason, Some(StopReason::Signal(_)));
+            (first || state.urgent).then_some(())
+        })
+        .await;
+    }
+
     /// Waits until somebody insists: a second signal after the first.
     pub async fn urgent(&self) {
         self.wait(|state| state.urgent.then_some(())).await;
@@ -117,6 +126,7 @@ mod tests {
         assert_eq!(stop.requested().await, StopReason::Signal(Signal::SIGTERM));
         assert!(!stop.state.borrow().urgent);
         assert!(stop.run_is_over());
+        stop.signalled().await;
         stop.request(StopReason::Signal(Signal::SIGINT));
         stop.urgent().await;
         assert_eq!(stop.reason(), Some(StopReason::Signal(Signal::SIGTERM)));

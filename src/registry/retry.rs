@@ -10,9 +10,6 @@ use super::RegistryError;
 /// How long what the run can go on without is tried.
 const SHORT: Duration = Duration::from_mins(1);
 
-/// How long what must be said before a platform that has sent a signal kills is tried.
-const STOPPED: Duration = Duration::from_secs(5);
-
 /// How much of the registry's time a request is worth.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Patience {
@@ -20,8 +17,6 @@ pub enum Patience {
     Long,
     /// For what the run can go on without.
     Short,
-    /// For the final status when a signal has ended the run.
-    Stopped,
     /// For what is asked again soon anyway: one attempt.
     Once,
 }
@@ -40,7 +35,6 @@ impl Limits {
         match patience {
             Patience::Long => self.long,
             Patience::Short => self.long.min(SHORT),
-            Patience::Stopped => self.long.min(STOPPED),
             Patience::Once => Duration::ZERO,
         }
     }
@@ -53,12 +47,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
     what: &str,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, RegistryError> {
-    let overall = limits.overall(patience);
-    let deadline = Instant::now() + overall;
-    let limit = match patience {
-        Patience::Stopped => limits.attempt.min(overall),
-        Patience::Long | Patience::Short | Patience::Once => limits.attempt,
-    };
+    let deadline = Instant::now() + limits.overall(patience);
     let mut delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))
         .with_max_delay(Duration::from_secs(15))
@@ -66,12 +55,13 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
         .without_max_times()
         .build();
     loop {
-        let error = match tokio::time::timeout(limit, attempt()).await {
+        let error = match tokio::time::timeout(limits.attempt, attempt()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
-            Err(_) => RegistryError::Timeout { what: what.to_owned(), limit },
+            Err(_) => RegistryError::Timeout { what: what.to_owned(), limit: limits.attempt },
         };
-        let delay = delays.next().unwrap_or(limit).max(error.retry_after().unwrap_or_default());
+        let delay =
+            delays.next().unwrap_or(limits.attempt).max(error.retry_after().unwrap_or_default());
         if !error.is_transient() || Instant::now() + delay > deadline {
             return Err(error);
         }

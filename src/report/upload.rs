@@ -75,8 +75,8 @@ pub struct UploadReport {
 /// Sends what `receiver` gets, until the log is closed and delivered, or the deadline is over.
 ///
 /// Lines are collected for `interval`, give or take a tenth, so that runners that were started
-/// together do not send together. From the end of the log on it may take `deadline_after_close`,
-/// which is asked then: by that time it is known whether somebody is waiting to kill the runner.
+/// together do not send together. From the end of the log on `overdue` is waited for: when it
+/// completes, what was not delivered stays so.
 ///
 /// When the registry takes no more lines, later ones are dropped, and this still waits for the log
 /// to be closed, so that its report is about the whole of it.
@@ -84,12 +84,12 @@ pub async fn upload(
     receiver: Receiver,
     sink: &(impl LogSink + Sync),
     interval: Duration,
-    deadline_after_close: impl FnOnce() -> Duration,
+    overdue: impl Future<Output = ()>,
 ) -> UploadReport {
     let closed = receiver.closed();
-    let overdue = async {
+    let overdue = async move {
         closed.await;
-        tokio::time::sleep(deadline_after_close()).await;
+        overdue.await;
     };
     let mut uploader = Uploader {
         receiver,
@@ -304,7 +304,10 @@ mod tests {
         let registry = registry.clone();
         (
             sender,
-            tokio::spawn(async move { upload(receiver, &registry, INTERVAL, || DEADLINE).await }),
+            tokio::spawn(async move {
+                upload(receiver, &registry, INTERVAL, async { tokio::time::sleep(DEADLINE).await })
+                    .await
+            }),
         )
     }
 

@@ -108,12 +108,8 @@ impl Reports {
     }
 
     /// Says how the run ended. Nothing may be reported after this.
-    pub(super) async fn finish(
-        &self,
-        status: &StatusReport,
-        patience: Patience,
-    ) -> Result<(), ReportError> {
-        self.status(status, patience).await
+    pub(super) async fn finish(&self, status: &StatusReport) -> Result<(), ReportError> {
+        self.status(status, Patience::Long).await
     }
 
     /// Reports a plan whose secrets are masked: its JSON and its text.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
+use zeroize::Zeroizing;
 
 use super::Terminal;
 use super::outcome::{Exit, Failure, Outcome};
@@ -17,7 +18,7 @@ use super::workspace::RunDirectory;
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
-use crate::registry::{Patience, RegistryError};
+use crate::registry::RegistryError;
 use crate::report::{Receiver, RunLog, Sender, UploadEnd, UploadReport, channel, show, upload};
 use crate::secret::redact_json;
 use crate::settings::Settings;
@@ -26,8 +27,12 @@ use crate::spec::RunSpec;
 /// How long the last log lines may take after the end of the run.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
 
-/// The same where a signal has ended the run: the platform that sent it kills soon.
-const LOG_DEADLINE_STOPPED: Duration = Duration::from_secs(4);
+/// How long one step of the teardown may take once a signal has come: the platform that sent it
+/// kills soon.
+const AFTER_SIGNAL: Duration = Duration::from_secs(4);
+
+/// Why something was given up after a signal.
+const TOO_LATE: &str = "the time after a signal was over";
 
 /// How long a terminal or pipe that nobody reads may hold up the end.
 const TERMINAL_DEADLINE: Duration = Duration::from_secs(5);
@@ -91,14 +96,14 @@ impl Logs {
     /// Begins to send lines to the registry. The run must have been reported as running before.
     pub(super) fn start(mut self, settings: &Settings, stop: &Stop) -> Self {
         let (interval, stop) = (settings.log_interval, stop.clone());
-        let deadline = move || match stop.reason() {
-            Some(StopReason::Signal(_)) => LOG_DEADLINE_STOPPED,
-            _ => LOG_DEADLINE,
-        };
         self.uploader = self.upload.take().map(|(registry, receiver)| {
-            tokio::spawn(
-                async move { upload(receiver, registry.as_ref(), interval, deadline).await },
-            )
+            tokio::spawn(async move {
+                // Made when it is first polled, which is at the end of the log.
+                let overdue = async {
+                    hurried(&stop, tokio::time::sleep(LOG_DEADLINE)).await;
+                };
+                upload(receiver, registry.as_ref(), interval, overdue).await
+            })
         });
         self
     }
@@ -125,6 +130,18 @@ impl Logs {
             )),
             Err(error) => Some(format!("the log uploader failed (a bug): {error}")),
         }
+    }
+}
+
+/// Waits for `work`, but not for long once a signal has come.
+async fn hurried<T>(stop: &Stop, work: impl Future<Output = T>) -> Option<T> {
+    let late = async {
+        stop.signalled().await;
+        tokio::time::sleep(AFTER_SIGNAL).await;
+    };
+    tokio::select! {
+        done = work => Some(done),
+        () = late => None,
     }
 }
 
@@ -175,14 +192,17 @@ impl Teardown<'_> {
             exit = Exit::Cancelled;
         }
         if !over {
-            let patience = match stop.reason() {
-                Some(StopReason::Signal(_)) => Patience::Stopped,
-                _ => Patience::Long,
-            };
-            match reports.finish(&outcome.report(settings.plan_status), patience).await {
-                Ok(()) => {}
-                Err(ReportError::Registry(RegistryError::RunOver)) => exit = Exit::Cancelled,
-                Err(error) => {
+            let report = outcome.report(settings.plan_status);
+            match hurried(&stop, reports.finish(&report)).await {
+                Some(Ok(())) => {}
+                Some(Err(ReportError::Registry(RegistryError::RunOver))) => exit = Exit::Cancelled,
+                None => {
+                    tracing::error!(
+                        "the final status was not delivered in the time after a signal"
+                    );
+                    exit = Exit::Registry;
+                }
+                Some(Err(error)) => {
                     tracing::error!(
                         advice = error.advice(),
                         "the final status was not delivered: {}",
@@ -220,19 +240,26 @@ impl Teardown<'_> {
         if self.stop.run_is_over() {
             return;
         }
-        if let Some(plan) = &findings.plan
-            && let Err(text) = self.report_plan(plan).await
-        {
-            tracing::error!("{text}");
-            outcome.remark(&text);
+        if let Some(plan) = &findings.plan {
+            let delivered = hurried(&self.stop, self.report_plan(plan)).await;
+            if let Err(reason) = delivered.unwrap_or_else(|| Err(TOO_LATE.to_owned())) {
+                let text = format!("the plan was not delivered: {reason}");
+                tracing::error!("{text}");
+                outcome.remark(&text);
+            }
         }
-        if let Some(outputs) = &findings.outputs
-            && let Err(error) = self.reports.outputs(outputs).await
-        {
-            // Modules downstream would go on with the outputs of an older run.
-            let failure = Failure { registry: true, ..Failure::new(Phase::Report, &error) };
-            tracing::error!("the outputs were not delivered: {}", failure.reason);
-            outcome.failure.get_or_insert(failure);
+        if let Some(outputs) = &findings.outputs {
+            let delivered = hurried(&self.stop, self.reports.outputs(outputs)).await;
+            let failure = match delivered {
+                Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => None,
+                Some(Err(error)) => Some(Failure::new(Phase::Report, &error)),
+                None => Some(Failure::because(Phase::Report, TOO_LATE)),
+            };
+            if let Some(failure) = failure {
+                tracing::error!("the outputs were not delivered: {}", failure.reason);
+                // Modules downstream would go on with the outputs of an older run.
+                outcome.failure.get_or_insert(Failure { registry: true, ..failure });
+            }
         }
         if let (Some(junit), Some(directory)) = (&findings.junit, &self.reports.directory)
             && let Err(error) = std::fs::copy(junit, directory.join("junit.xml"))
@@ -242,17 +269,14 @@ impl Teardown<'_> {
     }
 
     async fn report_plan(&self, plan: &crate::engine::Planned) -> Result<(), String> {
-        let failed = |error: &dyn std::fmt::Display| format!("the plan was not delivered: {error}");
-        let json = zeroize::Zeroizing::new(
-            fs_err::read_to_string(&plan.json).map_err(|error| failed(&error))?,
-        );
-        let text =
-            zeroize::Zeroizing::new(fs_err::read(&plan.text).map_err(|error| failed(&error))?);
+        let json =
+            Zeroizing::new(fs_err::read_to_string(&plan.json).map_err(|error| chain(&error))?);
+        let text = Zeroizing::new(fs_err::read(&plan.text).map_err(|error| chain(&error))?);
         let redactor = &self.reports.redactor;
         let json = redact_json(redactor, &json);
         match self.reports.plan(json.trim_end(), &redactor.redact(&text)).await {
             Ok(()) | Err(ReportError::Registry(RegistryError::RunOver)) => Ok(()),
-            Err(error) => Err(failed(&chain(&error))),
+            Err(error) => Err(chain(&error)),
         }
     }
 }
