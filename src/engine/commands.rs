@@ -6,26 +6,22 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::arguments::{self, PlanMode};
-use super::diagnostics::{Diagnostic, Validation};
+use super::diagnostics::Validation;
+use super::error::{EngineError, Failed};
 use super::plan::PlanSummary;
 use super::state::Applied;
 use super::test_results::TestCounts;
-use crate::cancel::{Stop, StopReason};
+use super::watching::{Headline, Messages};
+use crate::cancel::Stop;
 use crate::event::Stream;
-use crate::process::{
-    self, Command, Environment, Exit, Grace, Output, ProcessError, Sink, supervise,
-};
+use crate::process::{Command, Environment, Exit, Grace, Output, ProcessError, Sink, supervise};
 use crate::spec::ToolRequest;
 
 /// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
 const LARGEST_ANSWER: usize = 48 * 1024 * 1024;
-
-/// How much of an error's headline goes into the run's reason, in characters.
-const HEADLINE: usize = 300;
 
 /// A tool in a working directory.
 #[derive(Debug)]
@@ -79,96 +75,6 @@ pub struct Tested {
     pub counts: Option<TestCounts>,
     /// The `JUnit` file, where the version writes one.
     pub junit: Option<PathBuf>,
-}
-
-/// How a command failed.
-#[derive(Debug, Eq, PartialEq)]
-pub struct Failed {
-    /// The exit code, if it has one.
-    pub code: Option<i32>,
-    /// The signal that ended it, if one did.
-    pub signal: Option<i32>,
-    /// The first error that it printed.
-    pub headline: Option<String>,
-}
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.code, self.signal) {
-            (Some(code), _) => write!(formatter, "failed with exit code {code}")?,
-            (None, Some(signal)) => write!(formatter, "was killed by signal {signal}")?,
-            (None, None) => write!(formatter, "failed")?,
-        }
-        self.headline.as_ref().map_or(Ok(()), |headline| write!(formatter, ": {headline}"))
-    }
-}
-
-/// Why an operation did not get to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The command could not be run.
-    #[error("cannot run `{command}`")]
-    Process {
-        /// The command, `plan` for example.
-        command: &'static str,
-        /// Why.
-        #[source]
-        source: ProcessError,
-    },
-    /// The command ran and failed.
-    #[error("`{product} {command}` {failed}")]
-    Failed {
-        /// The tool.
-        product: &'static str,
-        /// The command, `plan` for example.
-        command: &'static str,
-        /// How.
-        failed: Failed,
-    },
-    /// The run was stopped.
-    #[error("`{command}` was stopped because {reason}")]
-    Stopped {
-        /// The command that was running.
-        command: &'static str,
-        /// Why it had to stop.
-        reason: StopReason,
-        /// Whether it had to be killed, so that its state lock may be left.
-        killed: bool,
-    },
-    /// A file that the command wrote cannot be read.
-    #[error("cannot read `{}`", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// What the command wrote is not what it promises.
-    #[error("cannot understand what `{command}` wrote")]
-    Answer {
-        /// The command.
-        command: &'static str,
-        /// What is wrong with it.
-        #[source]
-        source: serde_json::Error,
-    },
-}
-
-impl crate::error::Advice for EngineError {
-    fn advice(&self) -> Option<String> {
-        match self {
-            Self::Process { source, .. } => source.advice(),
-            Self::Failed { failed: Failed { signal: Some(9), .. }, .. } => Some(
-                "SIGKILL mostly comes from the OOM killer: give the job more memory".to_owned(),
-            ),
-            Self::Stopped { killed: true, .. } => Some(
-                "the state lock may be left: the next run names it, `force-unlock` removes it"
-                    .to_owned(),
-            ),
-            _ => None,
-        }
-    }
 }
 
 impl<S: Sink> Engine<'_, S> {
@@ -380,68 +286,4 @@ fn read_json<T>(
     let file =
         File::open(path).map_err(|source| EngineError::Read { path: path.to_owned(), source })?;
     read(BufReader::new(file)).map_err(|source| EngineError::Answer { command, source })
-}
-
-/// Passes lines on and keeps the first `Error: ...` of standard error.
-struct Headline<'sink, S> {
-    sink: &'sink S,
-    first: Mutex<Option<String>>,
-}
-
-impl<S: Sink> process::Sink for Headline<'_, S> {
-    fn line(&self, stream: Stream, line: &[u8]) {
-        if stream == Stream::Stderr
-            && let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
-        {
-            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert_with(|| {
-                String::from_utf8_lossy(text).chars().take(HEADLINE).collect()
-            });
-        }
-        self.sink.line(stream, line);
-    }
-
-    fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
-        self.sink.partial(stream, pending)
-    }
-}
-
-/// Passes the messages of `test -json` on as people read them.
-struct Messages<'sink, S> {
-    sink: &'sink S,
-    counts: Mutex<Option<TestCounts>>,
-}
-
-impl<S: Sink> process::Sink for Messages<'_, S> {
-    fn line(&self, stream: Stream, line: &[u8]) {
-        #[derive(Deserialize)]
-        struct Message {
-            #[serde(rename = "@message")]
-            message: String,
-            diagnostic: Option<Diagnostic>,
-        }
-        let Ok(message) = serde_json::from_slice::<Message>(line) else {
-            return self.sink.line(stream, line);
-        };
-        if let Some(counts) = TestCounts::from_json_line(line) {
-            *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
-        }
-        match message.diagnostic {
-            Some(diagnostic) => {
-                for line in diagnostic.lines() {
-                    self.sink.line(Stream::Stderr, line.as_bytes());
-                }
-            }
-            None => {
-                for line in message.message.lines() {
-                    self.sink.line(stream, line.as_bytes());
-                }
-            }
-        }
-    }
-
-    /// A JSON line makes sense only as a whole.
-    fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
-        if pending.first() == Some(&b'{') { 0 } else { self.sink.partial(stream, pending) }
-    }
 }

@@ -7,13 +7,16 @@ mod arguments;
 mod commands;
 mod diagnostics;
 mod environment;
+mod error;
 mod plan;
 mod state;
 mod test_results;
+mod watching;
 
 pub use arguments::{PlanMode, required_version};
-pub use commands::{Engine, EngineError, Failed, Planned, Tested, Validated};
+pub use commands::{Engine, Planned, Tested, Validated};
 pub use environment::prepare as prepare_environment;
+pub use error::{EngineError, Failed};
 pub use plan::{Counts, PlanSummary};
 pub use state::Applied;
 pub use test_results::TestCounts;

@@ -1,23 +1,15 @@
 //! The registry's endpoints for one run, and what their answers mean.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use reqwest::{Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
+use super::answer::{accept, read, unreachable};
 use super::retry::{Limits, Patience, retry};
-use super::wire::{ConfigError, parse_config};
-use super::{Address, AddressError, Callback, Callbacks};
+use super::wire::parse_config;
+use super::{Address, AddressError, Callback, Callbacks, RegistryError};
 use crate::spec::RunSpec;
-
-/// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
-const ERROR_BODY: usize = 16 * 1024;
-
-/// How much of an error's message is shown, in characters.
-const ERROR_MESSAGE: usize = 300;
 
 /// The largest answer that is taken for a configuration or a status.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
@@ -52,101 +44,6 @@ pub struct Config {
     pub callbacks: Callbacks,
     /// What is odd about the configuration but does not stop the run.
     pub warnings: Vec<String>,
-}
-
-/// Why the registry could not be asked or told something.
-#[derive(Debug, thiserror::Error)]
-pub enum RegistryError {
-    /// No answer came.
-    #[error("cannot reach the registry to {what}")]
-    Unreachable {
-        /// What was tried.
-        what: String,
-        /// What the HTTP client said.
-        #[source]
-        source: reqwest::Error,
-    },
-    /// The answer took too long.
-    #[error("the registry did not answer within {limit:?} when asked to {what}")]
-    Timeout {
-        /// What was tried.
-        what: String,
-        /// The time limit of one attempt.
-        limit: Duration,
-    },
-    /// The registry has ended the run (409).
-    #[error("the registry has ended the run")]
-    RunOver,
-    /// The registry said no.
-    #[error("the registry refused to {what}: {status}{message}")]
-    Refused {
-        /// What was tried.
-        what: String,
-        /// The HTTP status.
-        status: StatusCode,
-        /// `: ` and its own words, cut to a readable length; empty when it had none.
-        message: String,
-        /// What `Retry-After` asks for.
-        retry_after: Option<Duration>,
-    },
-    /// The answer is not what the API promises.
-    #[error("the registry's answer cannot be understood when asked to {what}")]
-    Answer {
-        /// What was tried.
-        what: String,
-    },
-    /// The configuration cannot be carried out.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// A URL cannot be formed.
-    #[error(transparent)]
-    Address(#[from] AddressError),
-}
-
-impl RegistryError {
-    /// Whether the same request may succeed a little later.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Answer { .. } => true,
-            Self::Refused { status, .. } => {
-                status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
-            }
-            // A configuration that stops in the middle was cut off on its way.
-            Self::Config(error) => {
-                matches!(error, ConfigError::Syntax { kind: "eof" | "syntax", .. })
-            }
-            Self::RunOver | Self::Address(_) => false,
-        }
-    }
-
-    /// How long the registry asks to be left alone.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused { retry_after, .. } => *retry_after,
-            _ => None,
-        }
-    }
-}
-
-impl crate::error::Advice for RegistryError {
-    fn advice(&self) -> Option<String> {
-        match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } => {
-                Some("check --endpoint (BUTLER_ENDPOINT), the network, the proxy, and --ca-bundle for a private CA".to_owned())
-            }
-            Self::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
-                Some("check --token (BUTLER_TOKEN): it must be the callback token of this very run".to_owned())
-            }
-            Self::Refused { status: StatusCode::NOT_FOUND, .. } => {
-                Some("check --run-id (BUTLER_RUN_ID) and the path of --endpoint (BUTLER_ENDPOINT)".to_owned())
-            }
-            Self::Answer { .. } => Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not its web page".to_owned()),
-            Self::Config(error) => error.advice(),
-            _ => None,
-        }
-    }
 }
 
 /// The registry's API for one run.
@@ -310,95 +207,9 @@ impl Client {
     }
 }
 
-/// The URL is dropped from the error: it is in the message's own words, and shorter.
-fn unreachable(what: &str, source: reqwest::Error) -> RegistryError {
-    RegistryError::Unreachable { what: what.to_owned(), source: source.without_url() }
-}
-
-async fn accept(mut response: Response, what: &str) -> Result<Response, RegistryError> {
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
-    }
-    if status == StatusCode::CONFLICT {
-        return Err(RegistryError::RunOver);
-    }
-    let retry_after = response
-        .headers()
-        .get(reqwest::header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-        .map(Duration::from_secs);
-    let body = read(&mut response, ERROR_BODY).await.ok().flatten().unwrap_or_default();
-    Err(RegistryError::Refused {
-        what: what.to_owned(),
-        status,
-        message: message(&body),
-        retry_after,
-    })
-}
-
-/// Reads a body into memory that is zeroed when it is dropped; none when it is longer than `limit`.
-async fn read(
-    response: &mut Response,
-    limit: usize,
-) -> Result<Option<Zeroizing<Vec<u8>>>, reqwest::Error> {
-    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
-    // Growing would leave copies behind that nobody zeroes.
-    let mut body = Zeroizing::new(Vec::with_capacity(announced.unwrap_or(64 * 1024).min(limit)));
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > limit {
-            return Ok(None);
-        }
-        if body.len() + chunk.len() > body.capacity() {
-            let mut larger = Zeroizing::new(Vec::with_capacity(
-                (body.capacity() * 2).max(body.len() + chunk.len()),
-            ));
-            larger.extend_from_slice(&body);
-            body = larger;
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Some(body))
-}
-
-/// `{"error":{"message","code"}}` in one line; nothing where there is nothing to say.
-fn message(body: &[u8]) -> String {
-    #[derive(Deserialize)]
-    struct Answer {
-        error: Details,
-    }
-    #[derive(Deserialize)]
-    struct Details {
-        message: Option<String>,
-        code: Option<String>,
-    }
-    let text = match serde_json::from_slice::<Answer>(body) {
-        Ok(Answer { error: Details { message, code } }) => {
-            [code, message].into_iter().flatten().collect::<Vec<_>>().join(": ")
-        }
-        Err(_) => String::from_utf8_lossy(body).into_owned(),
-    };
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(ERROR_MESSAGE) {
-        _ if text.is_empty() => String::new(),
-        None => format!(": {text}"),
-        Some((end, _)) => format!(": {} …", &text[..end]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn error_bodies_become_one_short_line() {
-        assert_eq!(
-            message(br#"{"error":{"message":"Run not\nfound","code":"RUN_NOT_FOUND"}}"#),
-            ": RUN_NOT_FOUND: Run not found"
-        );
-        assert_eq!(message(b""), "");
-        assert!(message("ü".repeat(100_000).as_bytes()).len() < 1000);
-    }
 
     #[test]
     fn a_status_says_whether_the_run_is_still_ours() {

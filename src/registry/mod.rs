@@ -4,11 +4,15 @@
 //! makes sense. The token is sent to the registry's own origin only and can be read nowhere.
 
 mod address;
+mod answer;
 mod client;
+mod entries;
+mod error;
 mod retry;
 mod wire;
 
 pub use address::{Address, AddressError, Callback, Callbacks};
-pub use client::{Client, Config, RegistryError, RunStatus};
+pub use client::{Client, Config, RunStatus};
+pub use error::RegistryError;
 pub use retry::{Limits, Patience};
 pub use wire::{ConfigError, Parsed, parse_config};

@@ -3,14 +3,10 @@
 //! Unknown fields are ignored and absent or null ones tolerated: a newer or older registry must
 //! not stop a run that can be understood. Values keep their exact text, numbers included.
 
-use std::fmt;
-use std::marker::PhantomData;
-
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
+use super::entries::{Entries, JsonText};
 use crate::spec::ParseRequestError;
 use crate::spec::{
     Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, RunSpec, SecretReference,
@@ -217,64 +213,6 @@ struct WireCallbacks {
     plan: Option<String>,
     #[serde(rename = "outputsUrl")]
     outputs: Option<String>,
-}
-
-/// A JSON value as the very text in which it was written.
-struct JsonText(SecretString);
-
-impl<'de> Deserialize<'de> for JsonText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw: Box<RawValue> = Deserialize::deserialize(deserializer)?;
-        Ok(Self(SecretString::from(Box::<str>::from(raw))))
-    }
-}
-
-/// A JSON object in the order in which it was written; `null` is an empty one.
-struct Entries<T>(Vec<(String, T)>);
-
-impl<T> Default for Entries<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T> Entries<Option<T>> {
-    fn present(self) -> impl Iterator<Item = (String, T)> {
-        self.0.into_iter().filter_map(|(name, value)| Some((name, value?)))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EntriesVisitor<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for EntriesVisitor<T> {
-            type Value = Entries<T>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(Entries::default())
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries: Vec<(String, T)> = Vec::new();
-                let mut names = std::collections::BTreeSet::new();
-                while let Some((name, value)) = map.next_entry::<String, T>()? {
-                    // Two readers of such an object would see two different runs.
-                    if !names.insert(name.clone()) {
-                        return Err(A::Error::custom("a name is given twice"));
-                    }
-                    entries.push((name, value));
-                }
-                Ok(Entries(entries))
-            }
-        }
-
-        deserializer.deserialize_any(EntriesVisitor(PhantomData))
-    }
 }
 
 impl From<WireVariable> for Variable {

@@ -1,0 +1,106 @@
+//! Reads the registry's answers: what a status means, and as much of a body as is good for anybody.
+
+use std::time::Duration;
+
+use reqwest::{Response, StatusCode};
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use super::RegistryError;
+
+/// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
+const ERROR_BODY: usize = 16 * 1024;
+
+/// How much of an error's message is shown, in characters.
+const ERROR_MESSAGE: usize = 300;
+
+/// The URL is dropped from the error: it is in the message's own words, and shorter.
+pub(super) fn unreachable(what: &str, source: reqwest::Error) -> RegistryError {
+    RegistryError::Unreachable { what: what.to_owned(), source: source.without_url() }
+}
+
+pub(super) async fn accept(mut response: Response, what: &str) -> Result<Response, RegistryError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    if status == StatusCode::CONFLICT {
+        return Err(RegistryError::RunOver);
+    }
+    let retry_after = response
+        .headers()
+        .get(reqwest::header::RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
+        .map(Duration::from_secs);
+    let body = read(&mut response, ERROR_BODY).await.ok().flatten().unwrap_or_default();
+    Err(RegistryError::Refused {
+        what: what.to_owned(),
+        status,
+        message: message(&body),
+        retry_after,
+    })
+}
+
+/// Reads a body into memory that is zeroed when it is dropped; none when it is longer than `limit`.
+pub(super) async fn read(
+    response: &mut Response,
+    limit: usize,
+) -> Result<Option<Zeroizing<Vec<u8>>>, reqwest::Error> {
+    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
+    // Growing would leave copies behind that nobody zeroes.
+    let mut body = Zeroizing::new(Vec::with_capacity(announced.unwrap_or(64 * 1024).min(limit)));
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > limit {
+            return Ok(None);
+        }
+        if body.len() + chunk.len() > body.capacity() {
+            let mut larger = Zeroizing::new(Vec::with_capacity(
+                (body.capacity() * 2).max(body.len() + chunk.len()),
+            ));
+            larger.extend_from_slice(&body);
+            body = larger;
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(Some(body))
+}
+
+/// `{"error":{"message","code"}}` in one line; nothing where there is nothing to say.
+fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Details,
+    }
+    #[derive(Deserialize)]
+    struct Details {
+        message: Option<String>,
+        code: Option<String>,
+    }
+    let text = match serde_json::from_slice::<Answer>(body) {
+        Ok(Answer { error: Details { message, code } }) => {
+            [code, message].into_iter().flatten().collect::<Vec<_>>().join(": ")
+        }
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    };
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(ERROR_MESSAGE) {
+        _ if text.is_empty() => String::new(),
+        None => format!(": {text}"),
+        Some((end, _)) => format!(": {} …", &text[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn error_bodies_become_one_short_line() {
+        assert_eq!(
+            message(br#"{"error":{"message":"Run not\nfound","code":"RUN_NOT_FOUND"}}"#),
+            ": RUN_NOT_FOUND: Run not found"
+        );
+        assert_eq!(message(b""), "");
+        assert!(message("ü".repeat(100_000).as_bytes()).len() < 1000);
+    }
+}

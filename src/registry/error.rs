@@ -1,0 +1,103 @@
+//! What can go wrong between the runner and the registry, and what to do about it.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+
+use super::AddressError;
+use super::wire::ConfigError;
+
+/// Why the registry could not be asked or told something.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// No answer came.
+    #[error("cannot reach the registry to {what}")]
+    Unreachable {
+        /// What was tried.
+        what: String,
+        /// What the HTTP client said.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The answer took too long.
+    #[error("the registry did not answer within {limit:?} when asked to {what}")]
+    Timeout {
+        /// What was tried.
+        what: String,
+        /// The time limit of one attempt.
+        limit: Duration,
+    },
+    /// The registry has ended the run (409).
+    #[error("the registry has ended the run")]
+    RunOver,
+    /// The registry said no.
+    #[error("the registry refused to {what}: {status}{message}")]
+    Refused {
+        /// What was tried.
+        what: String,
+        /// The HTTP status.
+        status: StatusCode,
+        /// `: ` and its own words, cut to a readable length; empty when it had none.
+        message: String,
+        /// What `Retry-After` asks for.
+        retry_after: Option<Duration>,
+    },
+    /// The answer is not what the API promises.
+    #[error("the registry's answer cannot be understood when asked to {what}")]
+    Answer {
+        /// What was tried.
+        what: String,
+    },
+    /// The configuration cannot be carried out.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A URL cannot be formed.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+}
+
+impl RegistryError {
+    /// Whether the same request may succeed a little later.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Answer { .. } => true,
+            Self::Refused { status, .. } => {
+                status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
+            }
+            // A configuration that stops in the middle was cut off on its way.
+            Self::Config(error) => {
+                matches!(error, ConfigError::Syntax { kind: "eof" | "syntax", .. })
+            }
+            Self::RunOver | Self::Address(_) => false,
+        }
+    }
+
+    /// How long the registry asks to be left alone.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+impl crate::error::Advice for RegistryError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } => {
+                Some("check --endpoint (BUTLER_ENDPOINT), the network, the proxy, and --ca-bundle for a private CA".to_owned())
+            }
+            Self::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
+                Some("check --token (BUTLER_TOKEN): it must be the callback token of this very run".to_owned())
+            }
+            Self::Refused { status: StatusCode::NOT_FOUND, .. } => {
+                Some("check --run-id (BUTLER_RUN_ID) and the path of --endpoint (BUTLER_ENDPOINT)".to_owned())
+            }
+            Self::Answer { .. } => Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not its web page".to_owned()),
+            Self::Config(error) => error.advice(),
+            _ => None,
+        }
+    }
+}
