@@ -6,6 +6,7 @@ mod backend;
 mod binary;
 mod execute;
 mod logs;
+mod run_inputs;
 mod run_source;
 mod run_tool;
 mod settings;
