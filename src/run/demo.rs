@@ -13,8 +13,13 @@ use crate::devregistry::{Received, Registry, serve};
 use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Settings, setting};
 
-/// The module: nothing but what is built into Terraform, so that no provider is downloaded.
-const MODULE: &str = r#"variable "environment" {
+/// The module: nothing but what is built into Terraform, so that no provider is downloaded. It says
+/// which versions have that, so that a machine without any gets one.
+const MODULE: &str = r#"terraform {
+  required_version = ">= 1.4"
+}
+
+variable "environment" {
   type = string
 }
 
