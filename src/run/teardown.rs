@@ -234,10 +234,10 @@ impl Teardown<'_> {
             tracing::error!("the outputs were not delivered: {}", failure.reason);
             outcome.failure.get_or_insert(failure);
         }
-        if let (Some(junit), Some(directory)) = (&findings.junit, &self.reports.directory)
-            && let Err(error) = std::fs::copy(junit, directory.join("junit.xml"))
+        if let Some(junit) = &findings.junit
+            && let Err(error) = self.reports.junit(junit)
         {
-            tracing::warn!(%error, "no JUnit file in the report directory");
+            tracing::warn!(error = %chain(&error), "no JUnit file in the report directory");
         }
     }
 
