@@ -7,6 +7,7 @@ mod binary;
 mod execute;
 mod logs;
 mod run_inputs;
+mod run_local;
 mod run_source;
 mod run_tool;
 mod settings;
