@@ -141,7 +141,7 @@ impl Reports {
         Ok(registry.post(Callback::Outputs, body.into(), Patience::SHORT).await?)
     }
 
-    /// Keeps the JUnit file that a test run has left, with its secrets masked: failed checks quote
+    /// Keeps the `JUnit` file that a test run has left, with its secrets masked: failed checks quote
     /// what they were given.
     pub(super) fn junit(&self, file: &Path) -> Result<(), ReportError> {
         if self.directory.is_none() {
