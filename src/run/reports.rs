@@ -137,6 +137,17 @@ impl Reports {
         Ok(registry.post(Callback::Outputs, body.into(), Patience::Short).await?)
     }
 
+    /// Keeps the `JUnit` file that a test run has left, with its secrets masked: failed checks quote
+    /// what they were given.
+    pub(super) fn junit(&self, file: &Path) -> Result<(), ReportError> {
+        if self.directory.is_none() {
+            return Ok(());
+        }
+        let content = std::fs::read(file)
+            .map_err(|source| ReportError::Write { path: file.to_owned(), source })?;
+        self.write("junit.xml", self.redactor.redact(&content).as_bytes())
+    }
+
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
         let body =
             serde_json::to_string(status).expect("a status has no part that JSON cannot say");

@@ -5,6 +5,7 @@ use url::Url;
 
 use crate::secret::Redactor;
 use crate::spec::{Backend, GitCredentials, GitSource, RunSpec, Source};
+use crate::workspace::collection_texts;
 
 /// Backend settings that say where the state is, and that everybody may read in a log. All others
 /// count as secret: an unknown setting that is masked costs less than a key that is not.
@@ -80,7 +81,10 @@ pub(super) fn register_json(redactor: &Redactor, json: &SecretString) {
 
 fn collect(value: serde_json::Value, texts: &mut Vec<SecretString>) {
     match value {
-        serde_json::Value::String(text) => texts.push(SecretString::from(text)),
+        serde_json::Value::String(text) => {
+            collect_inside(&text, texts);
+            texts.push(SecretString::from(text));
+        }
         serde_json::Value::Number(number) => texts.push(SecretString::from(number.to_string())),
         serde_json::Value::Array(values) => {
             for value in values {
@@ -93,6 +97,18 @@ fn collect(value: serde_json::Value, texts: &mut Vec<SecretString>) {
             }
         }
         serde_json::Value::Null | serde_json::Value::Bool(_) => {}
+    }
+}
+
+/// What is in a text that is itself a collection, as JSON or as HCL: the module sees its parts.
+fn collect_inside(text: &str, texts: &mut Vec<SecretString>) {
+    if !text.trim_start().starts_with(['[', '{']) {
+        return;
+    }
+    match serde_json::from_str(text) {
+        Ok(value) => collect(value, texts),
+        Err(_) => texts
+            .extend(collection_texts(text).iter().map(|text| SecretString::from(text.as_str()))),
     }
 }
 
@@ -138,6 +154,21 @@ fn register_login(redactor: &Redactor, text: &SecretString) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_a_collection_are_masked_however_it_is_written() {
+        for json in [
+            r#"{"password": "hunter22", "pin": 123456}"#,
+            r#""{\"password\": \"hunter22\", \"pin\": [123456]}""#,
+            r#""{ password = \"hunter22\", pin = 123456 }""#,
+            r#""[{ password = <<EOT\n  hunter22 \nEOT\n  pin = \"${1}123456\" }]""#,
+        ] {
+            let redactor = Redactor::new();
+            register_json(&redactor, &SecretString::from(json));
+            let shown = redactor.redact(b"password hunter22, pin 123456");
+            assert_eq!(shown, "password ***, pin ***", "{json}");
+        }
+    }
 
     #[test]
     fn backend_logins_are_masked_and_places_are_not() {

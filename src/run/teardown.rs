@@ -261,10 +261,10 @@ impl Teardown<'_> {
                 outcome.failure.get_or_insert(Failure { registry: true, ..failure });
             }
         }
-        if let (Some(junit), Some(directory)) = (&findings.junit, &self.reports.directory)
-            && let Err(error) = std::fs::copy(junit, directory.join("junit.xml"))
+        if let Some(junit) = &findings.junit
+            && let Err(error) = self.reports.junit(junit)
         {
-            tracing::warn!(%error, "no JUnit file in the report directory");
+            tracing::warn!(error = %chain(&error), "no JUnit file in the report directory");
         }
     }
 

@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, UnaryOp};
+use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, ObjectKey, UnaryOp};
+use hcl_edit::repr::Spanned;
 use hcl_edit::visit::{self, Visit};
+use hcl_edit::{Decorated, Formatted, Number};
 use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
@@ -120,6 +122,40 @@ impl Inspection {
             self.shape = Shape::Computed;
         }
     }
+}
+
+/// Every text and number that is written out in `text`, when that is an HCL list, map or object;
+/// nothing for any other text. The names in it are left out.
+#[must_use]
+pub fn collection_texts(text: &str) -> Vec<Zeroizing<String>> {
+    let Ok(Expression::Parenthesis(inner)) = hcl_edit::parser::parse_expr(&parenthesized(text))
+    else {
+        return Vec::new();
+    };
+    let mut texts = Texts::default();
+    if matches!(inner.inner(), Expression::Array(_) | Expression::Object(_)) {
+        texts.visit_expr(inner.inner());
+    }
+    texts.0
+}
+
+#[derive(Default)]
+struct Texts(Vec<Zeroizing<String>>);
+
+impl Visit for Texts {
+    fn visit_string(&mut self, text: &Decorated<String>) {
+        self.0.push(Zeroizing::new(text.as_str().to_owned()));
+    }
+
+    fn visit_number(&mut self, number: &Formatted<Number>) {
+        self.0.push(Zeroizing::new(number.value().to_string()));
+    }
+
+    fn visit_literal(&mut self, text: &Spanned<String>) {
+        self.0.push(Zeroizing::new(text.as_str().to_owned()));
+    }
+
+    fn visit_object_key(&mut self, _: &ObjectKey) {}
 }
 
 /// The text that `json` stands for, when it is a string.

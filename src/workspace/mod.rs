@@ -11,7 +11,7 @@ pub mod source;
 mod variables;
 
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
-pub use hcl::{HclError, JsonError};
+pub use hcl::{HclError, JsonError, collection_texts};
 pub use module::{Module, ModuleError, TypeKind, VariableDeclaration};
 pub use references::{ReferenceError, SecretSources, SensitiveValues};
 pub use variables::{

@@ -2,17 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::world::{Fault, MODULE, RUN_ID, World};
-
-/// The requests of a run that has plan, outputs, both or neither to report.
-fn sequence(reports: &[&str]) -> Vec<String> {
-    let begin = ["GET status", "GET config", "POST status", "POST logs"];
-    begin.iter().chain(reports).chain(&["POST status"]).map(|name| (*name).to_owned()).collect()
-}
-
-fn statuses(world: &World) -> Vec<Value> {
-    world.received().statuses.iter().map(|status| status["status"].clone()).collect()
-}
+use crate::support::world::{Fault, MODULE, RUN_ID, World, merge, sequence};
 
 #[tokio::test]
 async fn plan_reports_json_text_and_counts() {
@@ -143,7 +133,7 @@ async fn unknown_and_empty_operations_fail_cleanly() {
             received.request_names(),
             ["GET status", "GET config", "POST logs", "POST status"]
         );
-        assert_eq!(statuses(&world), ["failed"]);
+        assert_eq!(world.statuses(), ["failed"]);
         let reason = received.statuses[0]["error"]["message"].as_str().unwrap();
         assert!(received.log_text().contains(reason), "the log ends with the reason");
     }
@@ -185,7 +175,7 @@ resource "terraform_data" "second" {
         assert_eq!(end.code, Some(1), "{phase}: {}", end.stderr);
         let received = world.received();
         assert_eq!(received.request_names(), sequence(reports), "{phase}");
-        assert_eq!(statuses(&world), ["running", "failed"], "{phase}");
+        assert_eq!(world.statuses(), ["running", "failed"], "{phase}");
         let last = &received.statuses[1];
         assert_eq!(last["error"]["phase"], phase);
         let reason = last["error"]["message"].as_str().unwrap();
@@ -214,7 +204,7 @@ async fn a_refused_configuration_is_reported_and_exits_with_4() {
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(4), "{}", end.stderr);
     assert_eq!(world.received().request_names(), ["GET status", "POST logs", "POST status"]);
-    assert_eq!(statuses(&world), ["failed"]);
+    assert_eq!(world.statuses(), ["failed"]);
 }
 
 #[tokio::test]
@@ -305,16 +295,5 @@ async fn an_undelivered_final_status_exits_with_4() {
     let (output, ()) = tokio::join!(command.output(), watch);
     let end = world.end(&output.unwrap());
     assert_eq!(end.code, Some(4), "{}", end.stderr);
-    assert_eq!(statuses(&world), ["running"]);
-}
-
-fn merge(target: &mut Value, changes: &Value) {
-    match (target, changes) {
-        (Value::Object(target), Value::Object(changes)) => {
-            for (name, change) in changes {
-                merge(target.entry(name.clone()).or_insert(Value::Null), change);
-            }
-        }
-        (target, change) => *target = change.clone(),
-    }
+    assert_eq!(world.statuses(), ["running"]);
 }

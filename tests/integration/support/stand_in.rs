@@ -13,6 +13,8 @@ pub(crate) enum AtPlan {
     Wait,
     /// Waits, with a child of its own, and ignores SIGTERM.
     Ignore,
+    /// Ends with 1 at once.
+    Fail,
 }
 
 /// The stand-in's records.
@@ -29,6 +31,7 @@ impl StandIn {
         let trap = match at_plan {
             AtPlan::Wait => "trap 'echo TERM >> \"$record/signals\"; echo stopping; exit 1' TERM",
             AtPlan::Ignore => "trap 'echo TERM >> \"$record/signals\"' TERM; sleep 1000 &",
+            AtPlan::Fail => "exit 1",
         };
         let script = format!(
             r#"#!/bin/sh

@@ -82,6 +82,16 @@ impl TestModule {
     }
 }
 
+/// The machine's own Terraform, and its version.
+pub(crate) fn machine_terraform() -> (std::path::PathBuf, String) {
+    let program = find_program("terraform").expect("terraform is on PATH");
+    let mut command = Command::new(&program);
+    let output =
+        command.args(["version", "-json"]).env("CHECKPOINT_DISABLE", "1").output().unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    (program, answer["terraform_version"].as_str().unwrap().to_owned())
+}
+
 /// `-flag=path`.
 pub(crate) fn flag(name: &str, path: &Path) -> String {
     format!("-{name}={}", path.display())

@@ -14,6 +14,9 @@ use butler_runner::devregistry::{BASE_PATH, Received, Registry, Server, router};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::environment::find_program;
+use super::release_site::ReleaseSite;
+
 /// The token of every run.
 pub(crate) const TOKEN: &str = "brce_0123456789abcdef";
 
@@ -157,6 +160,54 @@ impl World {
         self.registry.run(RUN_ID).unwrap().received
     }
 
+    /// The statuses that were reported, in order.
+    pub(crate) fn statuses(&self) -> Vec<String> {
+        let name = |status: &Value| status["status"].as_str().unwrap().to_owned();
+        self.received().statuses.iter().map(name).collect()
+    }
+
+    /// The status that was reported last.
+    pub(crate) fn last_status(&self) -> Value {
+        self.received().statuses.last().cloned().unwrap()
+    }
+
+    /// Sets a variable of the runner's environment.
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.variables.push((name.into(), value.into()));
+    }
+
+    /// Has the runner download from `site`, and trust its key.
+    pub(crate) fn use_site(&mut self, site: &ReleaseSite) {
+        self.set("BUTLER_MIRROR", site.url().as_str());
+        self.set("BUTLER_SIGNING_KEY", site.key_file());
+    }
+
+    /// Gives the runner a PATH of one directory that holds nothing but git and a shell.
+    /// Returns the directory.
+    pub(crate) fn use_bare_path(&mut self) -> PathBuf {
+        let directory = self.path("bare-bin");
+        std::fs::create_dir(&directory).unwrap();
+        for name in ["git", "sh"] {
+            let program = find_program(name).expect("the tests need git and a shell");
+            std::os::unix::fs::symlink(program, directory.join(name)).unwrap();
+        }
+        self.set("PATH", &directory);
+        directory
+    }
+
+    /// Everything that the registry was told but outputs, which go there in full, and everything
+    /// that the runner printed.
+    pub(crate) fn shown(&self, end: &End) -> String {
+        let Received { statuses, logs, plans, .. } = self.received();
+        let json: String = statuses
+            .iter()
+            .chain(&plans)
+            .flat_map(|body| [body.to_string(), "\n".into()])
+            .collect();
+        let log: String = logs.iter().flat_map(|line| [line.content.as_str(), "\n"]).collect();
+        [&json, &log, &end.stdout, &end.stderr].map(String::as_str).concat()
+    }
+
     /// The runner with `arguments`, in an environment that has only what a job has.
     pub(crate) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::from(super::runner());
@@ -224,6 +275,24 @@ impl World {
                     .replace('\0', " ")
             })
             .collect()
+    }
+}
+
+/// The requests of a run that has plan, outputs, both or neither to report.
+pub(crate) fn sequence(reports: &[&str]) -> Vec<String> {
+    let begin = ["GET status", "GET config", "POST status", "POST logs"];
+    begin.iter().chain(reports).chain(&["POST status"]).map(|name| (*name).to_owned()).collect()
+}
+
+/// Puts `changes` into `target`, member by member.
+pub(crate) fn merge(target: &mut Value, changes: &Value) {
+    match (target, changes) {
+        (Value::Object(target), Value::Object(changes)) => {
+            for (name, change) in changes {
+                merge(target.entry(name.clone()).or_insert(Value::Null), change);
+            }
+        }
+        (target, change) => *target = change.clone(),
     }
 }
 

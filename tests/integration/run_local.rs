@@ -1,0 +1,314 @@
+//! Runs without a registry: on a directory of the user's own, from a file, and the demonstration.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::release_site::ReleaseSite;
+use crate::support::terraform::machine_terraform;
+use crate::support::world::{End, MODULE, TOKEN, World};
+
+/// Takes one variable from each place that there is.
+const LOCAL_MODULE: &str = r#"
+variable "from_default" { default = "default" }
+variable "from_file" { default = "" }
+variable "from_own" { default = "" }
+variable "from_environment" { default = "" }
+resource "terraform_data" "it" {
+  input = "${var.from_default} ${var.from_own} ${var.from_file} ${var.from_environment}"
+}
+output "it" { value = terraform_data.it.output }
+"#;
+
+/// Names of everything below `directory`.
+fn names(directory: &Path) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() && !path.is_symlink() {
+            names.extend(self::names(&path).into_iter().map(|inner| format!("{name}/{inner}")));
+        }
+        names.insert(name);
+    }
+    names
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// A world with a directory of the user's own, which has never seen a registry.
+async fn world_with_directory(files: &[(&str, &str)]) -> World {
+    let world = World::new(&[]).await;
+    let directory = world.path("module");
+    std::fs::create_dir(&directory).unwrap();
+    for (name, text) in files {
+        std::fs::write(directory.join(name), text).unwrap();
+    }
+    world
+}
+
+async fn local(world: &World, operation: &str, arguments: &[&str]) -> End {
+    let directory = world.path("module");
+    let begin = [
+        "execute",
+        "--local",
+        "--module-dir",
+        directory.to_str().unwrap(),
+        "--operation",
+        operation,
+    ];
+    let output = world.command(&[&begin, arguments].concat()).output().await.unwrap();
+    world.end(&output)
+}
+
+#[tokio::test]
+async fn a_local_run_works_in_place_and_leaves_only_what_terraform_keeps() {
+    let mut world = world_with_directory(&[
+        ("main.tf", LOCAL_MODULE),
+        ("terraform.tfvars", "from_own = \"own\"\n"),
+        ("notes.txt", "mine"),
+    ])
+    .await;
+    // Whatever asks anybody for anything asks this one first.
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    proxy.set_nonblocking(true).unwrap();
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        world.set(name, format!("http://{}", proxy.local_addr().unwrap()));
+    }
+    world.set("NO_PROXY", "");
+    // Settings for other runs do not make this one a registry's.
+    world.add_run(world.config("plan"));
+    world.set("BUTLER_ENDPOINT", world.endpoint());
+    world.set("BUTLER_TOKEN", TOKEN);
+    world.set("TF_VAR_from_environment", "environment");
+    let variables = world.path("more.tfvars");
+    std::fs::write(&variables, "from_file = \"file\"\n").unwrap();
+    let var_file = ["--var-file", variables.to_str().unwrap()];
+    let before = names(&world.path("module"));
+
+    let expected = "default own file environment";
+    for (operation, said, state) in [
+        ("validate", "The configuration is valid.", false),
+        ("plan", "Plan: 1 to add, 0 to change, 0 to destroy.", false),
+        ("apply", "Apply complete! Resources: 1 added", true),
+        ("plan", "No changes.", true),
+        ("drift-check", "No changes.", true),
+        ("destroy", "Apply complete! Resources: 0 added, 0 changed, 1 destroyed.", true),
+    ] {
+        let arguments: &[&str] = if operation == "validate" { &[] } else { &var_file };
+        let end = local(&world, operation, arguments).await;
+        assert_eq!(end.code, Some(0), "{operation}: {}", end.stderr);
+        let printed = format!("{}{}", end.stdout, end.stderr);
+        assert!(printed.contains(said), "{operation}: {printed}");
+        let kept = world.path("module/terraform.tfstate");
+        assert_eq!(kept.exists(), state, "{operation}");
+        if operation == "apply" {
+            let state: Value = serde_json::from_slice(&std::fs::read(&kept).unwrap()).unwrap();
+            assert_eq!(state["outputs"]["it"]["value"], expected);
+        }
+        let new: Vec<_> = names(&world.path("module")).difference(&before).cloned().collect();
+        let terraforms = |name: &String| {
+            [".terraform", "terraform.tfstate", "terraform.tfstate.backup", ".terraform.lock.hcl"]
+                .contains(&name.as_str())
+        };
+        assert!(new.iter().all(terraforms), "{operation}: {new:?}");
+    }
+    for (name, text) in [("terraform.tfvars", "from_own = \"own\"\n"), ("notes.txt", "mine")] {
+        assert_eq!(std::fs::read_to_string(world.path("module").join(name)).unwrap(), text);
+    }
+    assert_eq!(world.received().request_names(), [""; 0], "the registry heard nothing");
+    let asked = proxy.accept().map_err(|error| error.kind());
+    assert!(matches!(asked, Err(std::io::ErrorKind::WouldBlock)), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_local_run_keeps_the_backend_of_the_module() {
+    let backend = "terraform {\n  backend \"local\" {\n    path = \"state/own.tfstate\"\n  }\n}\n";
+    let world = world_with_directory(&[("main.tf", MODULE), ("backend.tf", backend)]).await;
+    let before = names(&world.path("module"));
+    let end = local(&world, "apply", &[]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let new: Vec<_> = names(&world.path("module")).difference(&before).cloned().collect();
+    let kept = [".terraform", ".terraform/terraform.tfstate", "state", "state/own.tfstate"];
+    assert_eq!(new, kept);
+}
+
+#[tokio::test]
+async fn a_local_run_that_fails_says_why_and_leaves_the_directory_alone() {
+    let broken = "output \"x\" { value = file(\"missing\") }";
+    let world = world_with_directory(&[("main.tf", broken)]).await;
+    let before = names(&world.path("module"));
+    let end = local(&world, "apply", &[]).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("Error: plan: "), "{}", end.stderr);
+    let new: Vec<_> = names(&world.path("module")).difference(&before).cloned().collect();
+    assert!(new.iter().all(|name| name.starts_with(".terraform")), "{new:?}");
+}
+
+/// Carries out what the file `run.json` describes, and returns the report directory.
+async fn from_file(world: &World, config: &str) -> (End, std::path::PathBuf) {
+    let (file, reports) = (world.path("run.json"), world.path("reports/of this run"));
+    std::fs::write(&file, config).unwrap();
+    let arguments =
+        ["execute", "--config", file.to_str().unwrap(), "--report-dir", reports.to_str().unwrap()];
+    let output = world.command(&arguments).output().await.unwrap();
+    (world.end(&output), reports)
+}
+
+fn report(directory: &Path, name: &str) -> String {
+    std::fs::read_to_string(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+#[tokio::test]
+async fn a_run_from_a_file_writes_its_reports_into_a_private_directory() {
+    let module = r#"
+variable "number" { type = number }
+variable "password" { type = string }
+resource "terraform_data" "it" {
+  input = var.password
+  provisioner "local-exec" {
+    command = "echo 'told: ${var.password}'"
+  }
+}
+output "number" { value = var.number }
+output "password" { value = var.password }
+"#;
+    let world = World::new(&[("main.tf", module)]).await;
+    let mut config = world.config("apply");
+    config["variables"] = json!({
+        "number": {"value": "NUMBER"},
+        "password": {"value": "hunter22-secret", "sensitive": true},
+    });
+    let number = "1234567890123456789012345678901234567890.5";
+    let config = config.to_string().replace("\"NUMBER\"", number);
+    let (end, reports) = from_file(&world, &config).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let written = ["log.txt", "outputs.json", "plan.json", "plan.txt", "status.json"];
+    assert_eq!(names(&reports).iter().collect::<Vec<_>>(), written);
+    assert_eq!(mode(&reports), 0o700);
+    for name in written {
+        assert_eq!(mode(&reports.join(name)), 0o600, "{name}");
+        assert_eq!(report(&reports, name).contains("hunter22"), name == "outputs.json", "{name}");
+    }
+    assert!(!end.stdout.contains("hunter22") && !end.stderr.contains("hunter22"));
+    assert!(report(&reports, "log.txt").contains("told: ***"), "{}", report(&reports, "log.txt"));
+    assert!(
+        report(&reports, "log.txt").contains("Resolved 2 variables: number, password [sensitive]")
+    );
+    assert!(report(&reports, "plan.txt").contains("# terraform_data.it will be created"));
+    let plan: Value = serde_json::from_str(&report(&reports, "plan.json")).unwrap();
+    assert_eq!(plan["resource_changes"][0]["address"], "terraform_data.it");
+    let outputs = report(&reports, "outputs.json");
+    assert!(outputs.contains(number), "every digit: {outputs}");
+    let status: Value = serde_json::from_str(&report(&reports, "status.json")).unwrap();
+    assert_eq!((&status["status"], &status["resources_to_add"]), (&json!("succeeded"), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_test_run_from_a_file_leaves_a_junit_report() {
+    let test = r#"
+run "good" {
+  command = plan
+}
+run "bad" {
+  command = plan
+  assert {
+    condition     = var.name == "another"
+    error_message = "it is ${var.name}"
+  }
+}
+"#;
+    let world = World::new(&[("main.tf", MODULE), ("main.tftest.hcl", test)]).await;
+    let mut config = world.config("test");
+    config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
+    let (end, reports) = from_file(&world, &config.to_string()).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let written = ["junit.xml", "log.txt", "status.json"];
+    assert_eq!(names(&reports).iter().collect::<Vec<_>>(), written);
+    assert_eq!(mode(&reports.join("junit.xml")), 0o600);
+    let junit = report(&reports, "junit.xml");
+    assert!(junit.contains("testcase name=\"good\"") && junit.contains("it is ***"), "{junit}");
+    for name in written {
+        assert!(!report(&reports, name).contains("hunter22"), "{name}");
+    }
+    let status: Value = serde_json::from_str(&report(&reports, "status.json")).unwrap();
+    assert_eq!(status["tests"], json!({"passed": 1, "failed": 1, "skipped": 0}));
+}
+
+#[tokio::test]
+async fn a_run_from_a_file_that_fails_reports_so_too() {
+    let world = World::new(&[("main.tf", "output \"x\" { value = file(\"missing\") }")]).await;
+    let (end, reports) = from_file(&world, &world.config("plan").to_string()).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(names(&reports).iter().collect::<Vec<_>>(), ["log.txt", "status.json"]);
+    let status: Value = serde_json::from_str(&report(&reports, "status.json")).unwrap();
+    assert_eq!((&status["status"], &status["error"]["phase"]), (&json!("failed"), &json!("plan")));
+    let reason = status["error"]["message"].as_str().unwrap();
+    assert!(report(&reports, "log.txt").contains(reason), "the log ends with the reason");
+}
+
+#[tokio::test]
+async fn a_file_that_describes_no_run_is_a_usage_error_of_one_line() {
+    let world = World::new(&[]).await;
+    for config in [
+        "{\"variables\": {\"a\": {\"value\": \"hunter22\"}",
+        "[]",
+        "{}",
+        "{\"operation\": \"explode\"}",
+        "{\"operation\": \"plan\", \"source\": {\"gitRepo\": \"https://hunter22@localhost/a\"}}",
+    ] {
+        let (end, _) = from_file(&world, config).await;
+        assert_eq!(end.code, Some(2), "{config}: {}", end.stderr);
+        assert_eq!(end.stderr.lines().count(), 1, "{}", end.stderr);
+        assert!(
+            end.stderr.contains("--config") && end.stderr.contains("BUTLER_CONFIG"),
+            "{}",
+            end.stderr
+        );
+        assert!(!end.stderr.contains("hunter22"), "{}", end.stderr);
+        assert_eq!(end.stdout, "");
+    }
+}
+
+fn assert_shown(end: &End) {
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    for operation in ["plan", "apply", "destroy"] {
+        let title = format!("--- what the registry received for {operation}");
+        assert!(end.stdout.contains(&title), "{operation}: {}", end.stdout);
+    }
+    for line in [
+        "requests: GET status, GET config, POST status, POST logs, POST plan, POST outputs, POST status",
+        "outputs: database, servers",
+    ] {
+        assert!(end.stdout.lines().any(|it| it == line), "{line}: {}", end.stdout);
+    }
+    assert!(end.stdout.contains("the secret in it: masked"), "{}", end.stdout);
+    for text in [&end.stdout, &end.stderr] {
+        assert!(!text.contains("correct-horse"), "the secret is shown: {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_demonstration_shows_what_a_registry_receives_and_leaves_nothing() {
+    let world = World::new(&[]).await;
+    let before = names(world.directory.path());
+    let output = world.command(&["demo"]).output().await.unwrap();
+    assert_shown(&world.end(&output));
+    let left: Vec<_> = names(world.directory.path()).difference(&before).cloned().collect();
+    assert!(left.iter().all(|name| name.starts_with("cache/")), "{left:?}");
+}
+
+#[tokio::test]
+async fn the_demonstration_needs_no_installed_terraform() {
+    let (program, version) = machine_terraform();
+    let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
+    let mut world = World::new(&[]).await;
+    world.use_bare_path();
+    world.use_site(&site);
+    let output = world.command(&["demo"]).output().await.unwrap();
+    assert_shown(&world.end(&output));
+}

@@ -1,0 +1,173 @@
+//! Which tool carries out a run, and how it gets there: whole runs against a release site.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
+use crate::support::terraform::machine_terraform;
+use crate::support::world::{MODULE, World, sequence};
+
+/// A stand-in that writes down what it is asked for, and can nothing but say its version.
+fn recording(version: &str, record: &Path) -> String {
+    format!(
+        "#!/bin/sh\necho \"$@\" >> '{}'\ncase \"$1\" in\n\
+         version) echo '{{\"terraform_version\": \"{version}\"}}' ;;\n*) exit 7 ;;\nesac\n",
+        record.display()
+    )
+}
+
+fn versions_in_cache(world: &World) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(world.path("cache/terraform")) else { return Vec::new() };
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.starts_with('.'))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_machine_without_terraform_installs_it_once() {
+    let (program, version) = machine_terraform();
+    let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.use_bare_path();
+    world.use_site(&site);
+    let mut config = world.config("apply");
+    config["terraformVersion"] = json!(version);
+
+    let end = world.run(config.clone()).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.request_names(), sequence(&["POST plan", "POST outputs"]));
+    assert_eq!(world.last_status()["tool"], format!("terraform {version}"));
+    let base = format!("/terraform/{version}/terraform_{version}");
+    let files = ["_SHA256SUMS", "_SHA256SUMS.72D7468F.sig", &format!("_{}.zip", platform())]
+        .map(|name| format!("{base}{name}"));
+    assert_eq!(site.requests(), files);
+    let cached = world.path("cache/terraform").join(&version).join("terraform");
+    let log = received.log_text();
+    let line = format!("Using terraform {version} ({})", cached.display());
+    assert!(log.lines().any(|it| it == line), "{log}");
+
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(site.requests(), files, "the second run asks nobody");
+    let log = world.received().log_text();
+    assert!(log.contains("No changes."), "{log}");
+}
+
+#[tokio::test]
+async fn a_wrong_signature_ends_the_run_in_the_tool_phase() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let record = world.path("record");
+    let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
+    site.misbehave("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
+    world.use_bare_path();
+    world.use_site(&site);
+    let mut config = world.config("apply");
+    config["terraformVersion"] = json!("1.9.8");
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.request_names(), sequence(&[]));
+    assert_eq!(world.statuses(), ["running", "failed"]);
+    let error = world.last_status()["error"].clone();
+    assert_eq!(error["phase"], "tool");
+    let reason = error["message"].as_str().unwrap();
+    assert!(reason.contains("cannot trust terraform 1.9.8"), "{reason}");
+    assert!(received.log_text().contains(reason), "the log ends with the reason");
+    let archive = format!("/terraform/1.9.8/terraform_1.9.8_{}.zip", platform());
+    assert!(!site.requests().contains(&archive), "{:?}", site.requests());
+    assert_eq!(versions_in_cache(&world), [""; 0]);
+    assert!(!record.exists(), "nothing of it was started");
+}
+
+#[tokio::test]
+async fn a_version_that_nobody_released_is_named_with_the_site() {
+    let site = ReleaseSite::start(&[]);
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.use_site(&site);
+    let mut config = world.config("plan");
+    config["terraformVersion"] = json!("99.99.99");
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(world.received().request_names(), sequence(&[]));
+    assert_eq!(world.statuses(), ["running", "failed"]);
+    let error = world.last_status()["error"].clone();
+    assert_eq!(error["phase"], "tool");
+    let reason = error["message"].as_str().unwrap();
+    for part in ["terraform 99.99.99", site.url().as_str()] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+}
+
+#[tokio::test]
+async fn an_operation_that_the_version_does_not_have_names_the_one_that_has_it() {
+    for (operation, version, needed) in [
+        ("test", "1.5.7", "1.6.0"),
+        ("refresh", "0.15.3", "0.15.4"),
+        ("drift-check", "0.15.3", "0.15.4"),
+    ] {
+        let mut world = World::new(&[("main.tf", MODULE)]).await;
+        let record = world.path("record");
+        let site = ReleaseSite::start(&[(version, recording(version, &record).as_bytes())]);
+        world.use_site(&site);
+        let mut config = world.config(operation);
+        config["terraformVersion"] = json!(version);
+        let end = world.run(config).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        assert_eq!(world.received().request_names(), sequence(&[]), "{operation}");
+        let reason = world.last_status()["error"]["message"].clone();
+        let expected = format!("terraform {version} has no {operation}: it came with {needed}");
+        assert_eq!(reason, Value::String(expected));
+        let ran = std::fs::read_to_string(&record).unwrap_or_default();
+        assert!(ran.lines().all(|line| line.starts_with("version")), "{ran}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_version_in_the_run_the_module_decides_then_the_default_then_path() {
+    let required = "terraform {\n  required_version = \"= 1.9.8\"\n}\n";
+    let default = Some("1.10.0");
+    let cases = [
+        (&[("main.tf", required), (".terraform-version", "1.9.8\n")][..], default, "1.9.8"),
+        (&[("main.tf", MODULE), (".terraform-version", "1.9.8\n")], default, "1.9.8"),
+        (&[("main.tf", required)], default, "1.9.8"),
+        (&[("main.tf", MODULE)], default, "1.10.0"),
+        (&[("main.tf", MODULE)], None, "1.7.0"),
+    ];
+    for (files, default, expected) in cases {
+        let mut world = World::new(files).await;
+        let record = world.path("record");
+        let releases = ["1.9.8", "1.10.0"].map(|version| (version, recording(version, &record)));
+        let releases = releases.each_ref().map(|(version, script)| (*version, script.as_bytes()));
+        let site = ReleaseSite::start(&releases);
+        let bin = world.use_bare_path();
+        executable(&bin.join("terraform"), recording("1.7.0", &record));
+        world.use_site(&site);
+        if let Some(default) = default {
+            world.set("BUTLER_DEFAULT_TOOL_VERSION", default);
+        }
+        // A stand-in can nothing but say its version: what counts is who was asked for more.
+        let end = world.run(world.config("plan")).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let status = world.last_status();
+        assert_eq!(status["tool"], format!("terraform {expected}"), "{files:?} {default:?}");
+        assert_ne!(status["error"]["phase"], "tool", "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_machine_without_any_version_says_what_to_do() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.use_bare_path();
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(world.received().request_names(), sequence(&[]));
+    let error = world.last_status()["error"].clone();
+    assert_eq!(
+        (&error["phase"], &error["message"]),
+        (&json!("tool"), &json!("no tool version is known"))
+    );
+    assert!(error["advice"].as_str().unwrap().contains("--default-tool-version"), "{error}");
+}
