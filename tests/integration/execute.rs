@@ -266,7 +266,7 @@ async fn a_restarted_job_goes_on() {
     world.registry.set_status(RUN_ID, "running");
     let output = world.execute().output().await.unwrap();
     assert_eq!(world.end(&output).code, Some(0));
-    assert_eq!(statuses(&world), ["running", "succeeded"]);
+    assert_eq!(world.statuses(), ["running", "succeeded"]);
 }
 
 #[tokio::test]
