@@ -6,6 +6,7 @@ mod backend;
 mod binary;
 mod execute;
 mod logs;
+mod run_empty_root;
 mod run_inputs;
 mod run_local;
 mod run_source;
