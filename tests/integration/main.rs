@@ -7,6 +7,7 @@ mod binary;
 mod execute;
 mod layout;
 mod logs;
+mod run_empty_root;
 mod run_inputs;
 mod run_local;
 mod run_source;

@@ -284,6 +284,22 @@ async fn a_database_that_refuses_fails_the_run_without_showing_the_login() {
 }
 
 #[tokio::test]
+async fn a_login_that_terraform_quotes_in_its_error_is_masked() {
+    for (address, quoted) in [
+        ("postgres://somebody:hunter22-secret@127.0.0.1:port/x", "parse \"***\": invalid port"),
+        ("postgres://somebody:hunter22-%zz@127.0.0.1/x", "parse \"***\": invalid URL escape"),
+    ] {
+        let world = World::new(&[("main.tf", MODULE)]).await;
+        let mut config = world.config("plan");
+        config["stateBackend"] = json!({"type": "pg", "config": {"conn_str": address}});
+        let end = world.run(config).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let shown = world.shown(&end);
+        assert!(shown.contains(quoted) && !shown.contains("hunter22"), "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn another_run_id_in_the_configuration_is_a_warning_only() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");

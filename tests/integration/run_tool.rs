@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
@@ -99,6 +101,30 @@ async fn a_version_that_nobody_released_is_named_with_the_site() {
     for part in ["terraform 99.99.99", site.url().as_str()] {
         assert!(reason.contains(part), "{part}: {reason}");
     }
+}
+
+#[tokio::test]
+async fn a_signal_ends_a_download_that_hangs() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let record = world.path("record");
+    let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
+    site.misbehave(".zip", Fault::Hanging);
+    world.use_site(&site);
+    world.set("BUTLER_GRACE_PERIOD", "1h");
+    let mut config = world.config("plan");
+    config["terraformVersion"] = json!("1.9.8");
+    world.add_run(config);
+    let child = world.execute().spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    site.asked_for(".zip").await;
+    kill(pid, Signal::SIGTERM).unwrap();
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+    assert_eq!(world.received().request_names(), sequence(&[]));
+    assert_eq!(world.statuses(), ["running", "cancelled"]);
+    assert_eq!(world.last_status()["error"]["phase"], "tool");
+    assert_eq!(versions_in_cache(&world), [""; 0]);
+    assert!(!record.exists(), "nothing of it was started");
 }
 
 #[tokio::test]
