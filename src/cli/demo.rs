@@ -29,10 +29,10 @@ impl Demo {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let redactor = Arc::new(Redactor::new());
         let arguments = together(log, self.flags.into_arguments());
-        match Logging::resolve(&arguments, environment) {
+        let _log = match Logging::resolve(&arguments, environment) {
             Ok(logging) => logging::start(&logging, environment, &redactor),
             Err(error) => return refuse(&error),
-        }
+        };
         match block_on(crate::run::demo(arguments, environment, &redactor, terminal)) {
             Some(Ok(exit)) => exit.code(),
             Some(Err(error)) => {

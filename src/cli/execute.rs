@@ -35,7 +35,7 @@ impl Execute {
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
-        logging::start(&settings.logging, environment, &redactor);
+        let _log = logging::start(&settings.logging, environment, &redactor);
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 use tracing::{Level, Metadata};
+use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -25,15 +26,22 @@ impl Selection for LogFlags {
     const GLOBAL: bool = true;
 }
 
-/// Starts the log of this process, in which `redactor` masks what it knows, now or later. A second
-/// call changes nothing.
-pub(super) fn start(logging: &Logging, environment: &Environment, redactor: &Arc<Redactor>) {
+/// Starts the log of this process, in which `redactor` masks what it knows, now or later. Lines are
+/// written by a thread of their own until the guard is dropped, which waits a moment for them: an
+/// output that nobody reads must not stop the run. Panics are logged, and so masked, too.
+pub(super) fn start(
+    logging: &Logging,
+    environment: &Environment,
+    redactor: &Arc<Redactor>,
+) -> WorkerGuard {
     let colours =
         std::io::stderr().is_terminal() && environment.value(variable::NO_COLOR.name).is_none();
+    let (writer, guard) = tracing_appender::non_blocking(std::io::stderr());
+    let writer = masked(redactor.clone(), move || writer.clone());
     // Only a test can have started one before.
-    let _ = Registry::default()
-        .with(layer(logging, colours, masked(redactor.clone(), std::io::stderr)))
-        .try_init();
+    let _ = Registry::default().with(layer(logging, colours, writer)).try_init();
+    std::panic::set_hook(Box::new(|panic| tracing::error!("the runner failed (a bug): {panic}")));
+    guard
 }
 
 /// Makes writers that mask secrets. An event is written in one piece, so none is cut in two.

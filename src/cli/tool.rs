@@ -59,7 +59,7 @@ impl Tool {
                 return Exit::Usage.code();
             }
         };
-        logging::start(&logging, environment, &Arc::default());
+        let _log = logging::start(&logging, environment, &Arc::default());
         block_on(install(&request, settings)).unwrap_or(Exit::Failed.code())
     }
 }

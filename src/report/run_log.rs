@@ -56,6 +56,15 @@ impl RunLog {
         }
     }
 
+    /// Says something in the run's log and in the process's own, which people watch who run it by
+    /// hand.
+    pub fn announce(&self, text: &str) {
+        self.say(text);
+        for line in text.lines() {
+            tracing::info!("{line}");
+        }
+    }
+
     /// Ends the log: readers meet the end after the lines that are in it. What comes later is lost.
     pub fn close(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).readers.clear();

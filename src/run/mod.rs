@@ -43,6 +43,9 @@ use workspace::RunDirectory;
 /// less would lose state for impatience.
 const URGENT_GRACE: Duration = Duration::from_secs(5);
 
+/// How long a report that is on its way may take to land once the run has to stop.
+const RUNNING_ON_ITS_WAY: Duration = Duration::from_secs(2);
+
 /// Where the output of children is shown.
 pub struct Terminal {
     /// Their standard output.
@@ -113,7 +116,7 @@ impl Run<'_> {
             logs.log.say(&format!("Warning: {warning}"));
         }
         let mut findings = Findings::default();
-        let begun = self.begin().await;
+        let begun = guarded(self.begin()).await;
         let logs = logs.start(self.settings, &self.stop);
         let (directory, failure) = match (directory, begun) {
             (Ok(directory), Ok(spec)) => {
@@ -153,9 +156,15 @@ impl Run<'_> {
         if let Some(reason) = self.stop.reason() {
             return Err(Failure::stopped(Phase::Config, &reason));
         }
+        let running = self.reports.running();
+        tokio::pin!(running);
         let running = tokio::select! {
-            running = self.reports.running() => running,
-            reason = self.stop.requested() => return Err(Failure::stopped(Phase::Config, &reason)),
+            running = &mut running => running,
+            reason = self.stop.requested() => {
+                // One that is given up on its way may arrive after the final status, and reopen the run.
+                let _ = tokio::time::timeout(RUNNING_ON_ITS_WAY, running).await;
+                return Err(Failure::stopped(Phase::Config, &reason));
+            }
         };
         match running {
             Ok(()) => Ok(spec),
@@ -168,7 +177,7 @@ impl Run<'_> {
 }
 
 /// Makes a failure of a panic, so that it is reported like any other.
-async fn guarded(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+async fn guarded<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     AssertUnwindSafe(work)
         .catch_unwind()
         .await
@@ -191,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_a_failure_like_any_other() {
-        let failure = guarded(async { panic!("index out of bounds") }).await.unwrap_err();
+        let failure = guarded::<()>(async { panic!("index out of bounds") }).await.unwrap_err();
         assert_eq!(failure.reason, "the runner failed (a bug): index out of bounds");
         assert!(guarded(async { Ok(()) }).await.is_ok());
     }

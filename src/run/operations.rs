@@ -12,9 +12,12 @@ use crate::report::RunLog;
 use crate::spec::Operation;
 use crate::workspace::VariableFiles;
 
-/// How long reading the state after a failed apply may take: a platform that sent a signal kills
-/// soon.
-const AFTER_FAILURE: Duration = Duration::from_secs(10);
+/// How long reading state and outputs may take once the run has to stop: a platform that sent a
+/// signal kills soon.
+const AFTER_STOP: Duration = Duration::from_secs(3);
+
+/// How long reading the state after a failed apply may take.
+const AFTER_FAILURE: Duration = Duration::from_mins(1);
 
 /// The files that commands are given.
 pub(super) struct Files {
@@ -79,7 +82,8 @@ async fn apply(
     findings.achievement.summary = Some(plan.summary.line());
     if let Err(error) = engine.apply(plan, &files.variables.apply).await {
         let failure = engine_failure(Phase::Apply, &error);
-        match tokio::time::timeout(AFTER_FAILURE, engine.applied(plan)).await {
+        let patience = if engine.stop.reason().is_some() { AFTER_STOP } else { AFTER_FAILURE };
+        match tokio::time::timeout(patience, engine.applied(plan)).await {
             Ok(Ok(applied)) => {
                 findings.achievement.counts = Some(applied.counts);
                 findings.achievement.resources = Some(applied.resources);
@@ -124,7 +128,7 @@ async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result
     // whoever sent it does not wait for long.
     let impatient = async {
         let reason = engine.stop.requested().await;
-        tokio::time::sleep(AFTER_FAILURE).await;
+        tokio::time::sleep(AFTER_STOP).await;
         reason
     };
     let outputs = tokio::select! {

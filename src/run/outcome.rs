@@ -7,6 +7,7 @@ use crate::cancel::StopReason;
 use crate::engine::{Counts, TestCounts};
 use crate::error::Advice;
 use crate::event::Phase;
+use crate::secret::Redactor;
 use crate::settings::PlanStatus;
 
 /// The exit codes of the runner.
@@ -199,6 +200,18 @@ pub(super) struct StatusReport {
 }
 
 impl StatusReport {
+    /// The same with secrets masked in its texts: reasons quote what failed, and that may be a URL
+    /// with a password in it.
+    pub(super) fn masked(mut self, redactor: &Redactor) -> Self {
+        let mask = |text: &mut String| *text = redactor.redact(text.as_bytes()).into_owned();
+        self.plan_summary.iter_mut().for_each(mask);
+        if let Some(error) = &mut self.error {
+            mask(&mut error.message);
+            error.advice.iter_mut().for_each(mask);
+        }
+        self
+    }
+
     /// The report with which a run begins.
     pub(super) fn running() -> Self {
         Self { status: "running", ..Self::default() }

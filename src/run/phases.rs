@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
+use semver::Version;
 use zeroize::Zeroizing;
 
 use super::operations::{Files, operate};
@@ -18,6 +19,9 @@ use crate::settings::Settings;
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
 use crate::workspace::{self, Inputs, Module, SecretSources, VariableFiles, source};
+
+/// From this version on `apply` of a saved plan takes `-var-file`.
+const SAVED_PLAN_TAKES_VARIABLES: Version = Version::new(1, 10, 0);
 
 /// What a run leaves to be reported, whether or not it got to its end.
 #[derive(Debug, Default)]
@@ -65,6 +69,7 @@ pub(super) async fn perform(
     let environment = environment(context, spec, &place, &inputs)?;
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
     let backend = write_backend(context, spec, &place.directory, &tool.request)?;
+    warn_of_lost_state(context, spec, &module);
     if let Source::Git(_) = spec.source {
         workspace::write_provider_features(&module, &environment, &place.directory)
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
@@ -91,14 +96,20 @@ fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failu
     let inputs = workspace::resolve(spec, &sources)
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     let redactor = context.log.redactor();
-    for (_, value, _) in inputs.variables.iter().filter(|(.., sensitive)| *sensitive) {
-        register_json(redactor, value);
+    for (name, value, _) in inputs.variables.iter().filter(|(.., sensitive)| *sensitive) {
+        register_json(redactor, name, value);
     }
     redactor.register(
         inputs.environment.iter().filter(|(.., sensitive)| *sensitive).map(|(_, value, _)| value),
     );
     for message in &inputs.messages {
-        context.log.say(message);
+        context.log.announce(message);
+    }
+    let short = redactor.too_short();
+    if !short.is_empty() {
+        let text = format!("Too short to be masked in the log: {}", short.join(", "));
+        tracing::warn!("{text}");
+        context.log.say(&format!("Warning: {text}"));
     }
     Ok(inputs)
 }
@@ -107,7 +118,7 @@ fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failu
 fn register_declared(context: &Context<'_>, inputs: &Inputs, module: &Module) {
     for (name, value, sensitive) in &inputs.variables {
         if !sensitive && module.variables.get(name).is_some_and(|declared| declared.sensitive) {
-            register_json(context.log.redactor(), value);
+            register_json(context.log.redactor(), name, value);
         }
     }
 }
@@ -136,7 +147,7 @@ async fn prepare(
         let request = choose(context, &place.directory, &options).await?;
         (place, make_ready(context, &request, &options).await?)
     };
-    context.log.say(&format!("Using {} ({})", tool.request, tool.path.display()));
+    context.log.announce(&format!("Using {} ({})", tool.request, tool.path.display()));
     findings.tool = Some(tool.request.to_string());
     Ok((place, tool))
 }
@@ -158,7 +169,6 @@ async fn place(
                     .map_err(|error| {
                         stopped_or(context, Phase::Source, Failure::new(Phase::Source, &error))
                     })?;
-            context.log.say(&format!("Checked out commit {}", checkout.commit));
             *commit = Some(checkout.commit);
             context
                 .directory
@@ -189,7 +199,7 @@ async fn make_ready(
     request: &ToolRequest,
     options: &ToolOptions,
 ) -> Result<InstalledTool, Failure> {
-    let progress = |line: &str| context.log.say(line);
+    let progress = |line: &str| context.log.announce(line);
     unless_stopped(context, Phase::Tool, tool::ready(request, options, &progress)).await
 }
 
@@ -253,7 +263,23 @@ fn write_variables(
     let mut files = workspace::write_variable_files(inputs, module, &tool.version, private)
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     files.plan.extend_from_slice(context.var_files);
+    let ephemeral = module.variables.values().any(|declared| declared.ephemeral);
+    if ephemeral && tool.version >= SAVED_PLAN_TAKES_VARIABLES {
+        // Which of the user's files has their values is the user's affair; the others do no harm.
+        files.apply.extend_from_slice(context.var_files);
+    }
     Ok(files)
+}
+
+/// A state in the clone is gone with it.
+fn warn_of_lost_state(context: &Context<'_>, spec: &RunSpec, module: &Module) {
+    let changes = matches!(spec.operation, Operation::Apply | Operation::Destroy);
+    let in_clone = matches!(spec.source, Source::Git(_)) && spec.backend.is_none();
+    if changes && in_clone && !module.has_backend {
+        let text = "neither the run nor the module names a backend: the state is lost at the end";
+        tracing::warn!("{text}");
+        context.log.say(&format!("Warning: {text}"));
+    }
 }
 
 /// Writes the run's backend; only into a clone, never into a directory of the user's.

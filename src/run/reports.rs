@@ -12,7 +12,7 @@ use super::outcome::StatusReport;
 use crate::cancel::{Stop, StopReason};
 use crate::registry::{Callback, Callbacks, Client, Patience, RegistryError};
 use crate::report::{Batch, Delivery, LogSink};
-use crate::secret::{Redactor, redact_json};
+use crate::secret::Redactor;
 
 /// A report could not be handed over.
 #[derive(Debug, thiserror::Error)]
@@ -149,11 +149,9 @@ impl Reports {
     }
 
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
-        let body =
-            serde_json::to_string(status).expect("a status has no part that JSON cannot say");
-        // Reasons quote what failed, and that may be a URL with a password in it.
-        let body = redact_json(&self.redactor, &body);
-        self.write("status.json", body.as_bytes())?;
+        let body = serde_json::to_vec(&status.clone().masked(&self.redactor))
+            .expect("a status has no part that JSON cannot say");
+        self.write("status.json", &body)?;
         let Some(registry) = &self.registry else { return Ok(()) };
         Ok(registry.post(Callback::Status, body.into(), patience).await?)
     }

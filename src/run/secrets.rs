@@ -54,9 +54,9 @@ pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
     if let Some(backend) = &spec.backend {
         register_backend(redactor, backend);
     }
-    for (_, variable) in spec.variables.iter().filter(|(_, variable)| variable.sensitive) {
+    for (name, variable) in spec.variables.iter().filter(|(_, variable)| variable.sensitive) {
         if let Some(value) = &variable.value {
-            register_json(redactor, value);
+            register_json(redactor, name, value);
         }
     }
     redactor.register(
@@ -68,14 +68,14 @@ pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
 }
 
 /// Registers a JSON value: its text, or each text in it where it has an inside.
-pub(super) fn register_json(redactor: &Redactor, json: &SecretString) {
+pub(super) fn register_json(redactor: &Redactor, name: &str, json: &SecretString) {
     match serde_json::from_str(json.expose_secret()) {
         Ok(value) => {
             let mut texts = Vec::new();
             collect(value, &mut texts);
-            redactor.register(&texts);
+            redactor.register_named(texts.iter().map(|text| (name, text)));
         }
-        Err(_) => redactor.register([json]),
+        Err(_) => redactor.register_named([(name, json)]),
     }
 }
 
@@ -116,7 +116,7 @@ fn register_backend(redactor: &Redactor, backend: &Backend) {
     for (name, value) in &backend.config {
         register_login(redactor, value);
         if !PUBLIC_BACKEND_SETTINGS.contains(&name.as_str()) {
-            register_json(redactor, value);
+            register_json(redactor, name, value);
         }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
             r#""[{ password = <<EOT\n  hunter22 \nEOT\n  pin = \"${1}123456\" }]""#,
         ] {
             let redactor = Redactor::new();
-            register_json(&redactor, &SecretString::from(json));
+            register_json(&redactor, "x", &SecretString::from(json));
             let shown = redactor.redact(b"password hunter22, pin 123456");
             assert_eq!(shown, "password ***, pin ***", "{json}");
         }

@@ -11,7 +11,9 @@ use super::{Run, Terminal, watch};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
-use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus, parse_config};
+use crate::registry::{
+    Address, Client, ConfigError, Limits, Patience, RegistryError, RunStatus, parse_config,
+};
 use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 
@@ -29,6 +31,8 @@ pub(super) async fn start(
         tracing::error!(error = %chain(&error), "{}", error.advice().unwrap_or_default());
         return Exit::Usage;
     }
+    // A module that prints its environment must not print these.
+    reports.redactor.register(settings.git.tokens.iter().map(|(_, token)| token));
     match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
@@ -46,7 +50,7 @@ pub(super) async fn start(
                     return Exit::Usage;
                 }
             };
-            run(settings, http, stop, reports, terminal, Ok(spec)).carry_out().await
+            run(settings, http, stop, reports, terminal, spec).carry_out().await
         }
         RunSource::Local { module_dir, operation, tool, var_files } => {
             let spec = local(module_dir, *operation, tool.clone());
@@ -140,9 +144,15 @@ async fn signal(stop: &Stop) -> StopReason {
     stop.requested().await
 }
 
-fn read_config(path: &Path) -> anyhow::Result<RunSpec> {
+/// Reads a configuration from a file. One that cannot be read is the caller's mistake; one that
+/// describes no run is a run that fails, as it is when a registry sends it.
+fn read_config(path: &Path) -> anyhow::Result<Result<RunSpec, Failure>> {
     let json = Zeroizing::new(fs_err::read(path)?);
-    Ok(parse_config(&json)?.spec)
+    match parse_config(&json) {
+        Ok(parsed) => Ok(Ok(parsed.spec)),
+        Err(error @ ConfigError::Syntax { .. }) => Err(error.into()),
+        Err(error) => Ok(Err(Failure::new(Phase::Config, &error))),
+    }
 }
 
 fn local(module_dir: &Path, operation: Operation, tool: Option<ToolRequest>) -> RunSpec {

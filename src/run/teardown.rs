@@ -10,11 +10,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zeroize::Zeroizing;
 
-use super::Terminal;
 use super::outcome::{Exit, Failure, Outcome};
 use super::phases::Findings;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::workspace::RunDirectory;
+use super::{Terminal, guarded};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
@@ -22,20 +22,23 @@ use crate::registry::RegistryError;
 use crate::report::{Receiver, RunLog, Sender, UploadEnd, UploadReport, channel, show, upload};
 use crate::secret::redact_json;
 use crate::settings::Settings;
-use crate::spec::RunSpec;
+use crate::spec::{Operation, RunSpec};
 
 /// How long the last log lines may take after the end of the run.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
 
-/// How long one step of the teardown may take once a signal has come: the platform that sent it
-/// kills soon.
-const AFTER_SIGNAL: Duration = Duration::from_secs(4);
+/// How long the steps of the teardown may take once a signal has come: the platform that sent it
+/// kills soon, and the final status matters most.
+const LOGS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
+const PLAN_AFTER_SIGNAL: Duration = Duration::from_secs(1);
+const OUTPUTS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
+const STATUS_AFTER_SIGNAL: Duration = Duration::from_secs(4);
 
 /// Why something was given up after a signal.
 const TOO_LATE: &str = "the time after a signal was over";
 
 /// How long a terminal or pipe that nobody reads may hold up the end.
-const TERMINAL_DEADLINE: Duration = Duration::from_secs(5);
+const TERMINAL_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How much of the log each reader keeps in memory; what is more waits on the disk.
 const MEMORY: usize = 2 * 1024 * 1024;
@@ -100,7 +103,7 @@ impl Logs {
             tokio::spawn(async move {
                 // Made when it is first polled, which is at the end of the log.
                 let overdue = async {
-                    hurried(&stop, tokio::time::sleep(LOG_DEADLINE)).await;
+                    hurried(&stop, LOGS_AFTER_SIGNAL, tokio::time::sleep(LOG_DEADLINE)).await;
                 };
                 upload(receiver, registry.as_ref(), interval, overdue).await
             })
@@ -110,15 +113,22 @@ impl Logs {
 
     /// Ends the log and waits until its readers have it all, or their deadlines are over. Says
     /// what the registry did not get.
-    async fn close(self) -> Option<String> {
+    async fn close(self, stop: &Stop) -> Option<String> {
         self.log.close();
-        for reader in self.readers {
-            // A reader that panicked has lost its lines; the run has not.
-            if !reader.await.unwrap_or(false) {
-                tracing::warn!("the output was not shown to its end");
+        let readers = futures_util::future::join_all(self.readers);
+        let readers = hurried(stop, LOGS_AFTER_SIGNAL, readers);
+        let uploader = async {
+            match self.uploader {
+                Some(uploader) => Some(uploader.await),
+                None => None,
             }
+        };
+        let (shown, sent) = tokio::join!(readers, uploader);
+        // A reader that panicked has lost its lines; the run has not.
+        if !shown.unwrap_or_default().into_iter().all(|shown| shown.unwrap_or(false)) {
+            tracing::warn!("the output was not shown to its end");
         }
-        match self.uploader?.await {
+        match sent? {
             Ok(
                 UploadReport { end: UploadEnd::RunOver, .. }
                 | UploadReport { undelivered: None, .. },
@@ -134,10 +144,14 @@ impl Logs {
 }
 
 /// Waits for `work`, but not for long once a signal has come.
-async fn hurried<T>(stop: &Stop, work: impl Future<Output = T>) -> Option<T> {
+async fn hurried<T>(
+    stop: &Stop,
+    after_signal: Duration,
+    work: impl Future<Output = T>,
+) -> Option<T> {
     let late = async {
         stop.signalled().await;
-        tokio::time::sleep(AFTER_SIGNAL).await;
+        tokio::time::sleep(after_signal).await;
     };
     tokio::select! {
         done = work => Some(done),
@@ -173,10 +187,17 @@ impl Teardown<'_> {
             commit: findings.commit.clone(),
             tool: findings.tool.clone(),
         };
-        outcome.say(&logs.log, &self.reports);
-        let undelivered = logs.close().await;
-        self.note(&mut outcome, undelivered);
-        self.report_findings(&findings, &mut outcome).await;
+        let reported = guarded(async {
+            self.rescue_state(&logs.log);
+            outcome.say(&logs.log, &self.reports);
+            let undelivered = logs.close(&self.stop).await;
+            self.note(&mut outcome, undelivered);
+            self.report_findings(&findings, &mut outcome).await;
+            Ok(())
+        });
+        if let Err(failure) = reported.await {
+            outcome.failure.get_or_insert(failure);
+        }
 
         let Self { settings, stop, reports, directory, spec } = self;
         // Variables, credentials and outputs are zeroed where they lie.
@@ -193,7 +214,7 @@ impl Teardown<'_> {
         }
         if !over {
             let report = outcome.report(settings.plan_status);
-            match hurried(&stop, reports.finish(&report)).await {
+            match hurried(&stop, STATUS_AFTER_SIGNAL, reports.finish(&report)).await {
                 Some(Ok(())) => {}
                 Some(Err(ReportError::Registry(RegistryError::RunOver))) => exit = Exit::Cancelled,
                 None => {
@@ -227,6 +248,24 @@ impl Teardown<'_> {
         }
     }
 
+    /// A state that Terraform could not store is the only copy there is: it is kept.
+    fn rescue_state(&self, log: &RunLog) {
+        let Some(directory) = &self.directory else { return };
+        let text = match directory.rescue_state(&self.settings.cache_dir) {
+            Ok(None) => return,
+            Ok(Some(kept)) => format!(
+                "Terraform could not store the state; it is kept in {0}: run `terraform state push {0}` in the module",
+                kept.display()
+            ),
+            Err(error) => format!(
+                "Terraform could not store the state, and nor could the runner: {}",
+                chain(&error)
+            ),
+        };
+        tracing::error!("{text}");
+        log.say(&text);
+    }
+
     fn note(&self, outcome: &mut Outcome, undelivered: Option<String>) {
         if let Some(text) = undelivered
             && !self.stop.run_is_over()
@@ -241,15 +280,22 @@ impl Teardown<'_> {
             return;
         }
         if let Some(plan) = &findings.plan {
-            let delivered = hurried(&self.stop, self.report_plan(plan)).await;
+            let delivered = hurried(&self.stop, PLAN_AFTER_SIGNAL, self.report_plan(plan)).await;
             if let Err(reason) = delivered.unwrap_or_else(|| Err(TOO_LATE.to_owned())) {
                 let text = format!("the plan was not delivered: {reason}");
                 tracing::error!("{text}");
-                outcome.remark(&text);
+                if matches!(&self.spec, Some(spec) if spec.operation == Operation::Plan) {
+                    // A plan that nobody can see is no plan.
+                    let failure = Failure::because(Phase::Report, text);
+                    outcome.failure.get_or_insert(Failure { registry: true, ..failure });
+                } else {
+                    outcome.remark(&text);
+                }
             }
         }
         if let Some(outputs) = &findings.outputs {
-            let delivered = hurried(&self.stop, self.reports.outputs(outputs)).await;
+            let delivered =
+                hurried(&self.stop, OUTPUTS_AFTER_SIGNAL, self.reports.outputs(outputs)).await;
             let failure = match delivered {
                 Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => None,
                 Some(Err(error)) => Some(Failure::new(Phase::Report, &error)),

@@ -1,6 +1,6 @@
 //! The directory of one run: the clone beside everything private, both gone at the end.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -59,6 +59,29 @@ impl RunDirectory {
         Ok(())
     }
 
+    /// Copies a state that Terraform could not store out of the clone, into `cache`/recovery.
+    /// Returns where it is, if there was one.
+    pub(super) fn rescue_state(&self, cache: &Path) -> std::io::Result<Option<PathBuf>> {
+        let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(errored) = module.map(|module| module.join("errored.tfstate")) else {
+            return Ok(None);
+        };
+        if !errored.is_file() {
+            return Ok(None);
+        }
+        let recovery = cache.join("recovery");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&recovery)?;
+        // Mode 0600, and a name of its own.
+        let mut kept = tempfile::Builder::new()
+            .prefix("errored-")
+            .suffix(".tfstate")
+            .tempfile_in(&recovery)?;
+        std::io::copy(&mut fs_err::File::open(&errored)?, &mut kept)?;
+        kept.as_file().sync_all()?;
+        let (_, path) = kept.keep().map_err(|error| error.error)?;
+        Ok(Some(path))
+    }
+
     /// Wipes everything. What cannot be wiped is an error; the rest is wiped all the same.
     pub(super) fn wipe(self) -> Result<(), WipeError> {
         let states = self.overwrite_states();
@@ -85,6 +108,25 @@ impl RunDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_that_was_not_stored_survives_the_wipe() {
+        let base = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(base.path()).unwrap();
+        let module = run.source();
+        std::fs::create_dir(&module).unwrap();
+        run.adopt(&module).unwrap();
+        let cache = base.path().join("cache");
+        assert_eq!(run.rescue_state(&cache).unwrap(), None);
+        std::fs::write(module.join("errored.tfstate"), "precious").unwrap();
+        let kept = run.rescue_state(&cache).unwrap().unwrap();
+        run.wipe().unwrap();
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "precious");
+        assert_eq!(
+            std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(kept).unwrap()) & 0o777,
+            0o600
+        );
+    }
 
     #[test]
     fn state_in_the_clone_is_overwritten_and_the_data_directory_is_private() {

@@ -297,3 +297,73 @@ async fn an_undelivered_final_status_exits_with_4() {
     assert_eq!(end.code, Some(4), "{}", end.stderr);
     assert_eq!(world.statuses(), ["running"]);
 }
+
+#[tokio::test]
+async fn secrets_that_are_words_spoil_neither_status_nor_plan() {
+    let module = r#"
+variable "words" {
+  type      = list(string)
+  sensitive = true
+}
+resource "terraform_data" "hello" {
+  input = var.words[0]
+}
+"#;
+    let world = World::new(&[("main.tf", module)]).await;
+    let mut config = world.config("plan");
+    config["variables"]["words"] = json!({"value": ["succeeded", "plan", "root", "terraform_data", 84_213_377], "sensitive": true});
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.statuses[1]["status"], "succeeded");
+    assert!(received.statuses[1]["plan_summary"].is_string(), "{}", received.statuses[1]);
+    let plan = &received.plans[0]["plan_json"];
+    assert!(plan["planned_values"]["root_module"].is_object(), "{plan}");
+    assert_eq!(plan["resource_changes"][0]["change"]["after"]["input"], "***");
+    assert!(!plan.to_string().contains("84213377"), "{plan}");
+}
+
+#[tokio::test]
+async fn an_error_output_that_nobody_reads_does_not_stop_the_run() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let mut config = world.config("apply");
+    config["envVars"] = json!({"TF_LOG": {"value": "trace"}});
+    world.add_run(config);
+    // Both pipes stay full; what is asked for is only that the run goes through.
+    let mut child = world.execute().env("BUTLER_LOG", "trace").spawn().unwrap();
+    let bound = std::time::Duration::from_mins(1);
+    let status = tokio::time::timeout(bound, child.wait()).await.expect("the run stands still");
+    assert_eq!(status.unwrap().code(), Some(0));
+    assert_eq!(world.statuses(), ["running", "succeeded"]);
+}
+
+#[tokio::test]
+async fn tokens_that_the_runner_has_for_git_are_masked() {
+    let module = r#"
+resource "terraform_data" "leak" {
+  provisioner "local-exec" {
+    command = "echo token is $GITHUB_TOKEN"
+  }
+}
+"#;
+    let mut world = World::new(&[("main.tf", module)]).await;
+    world.variables.push(("GITHUB_TOKEN".into(), "ghs_0123456789abcdef".into()));
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(end.stdout.contains("token is ***"), "{}", end.stdout);
+    assert!(!world.received().log_text().contains("ghs_0123456789abcdef"));
+}
+
+#[tokio::test]
+async fn a_plan_that_was_not_delivered_is_a_failure() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    world.fault("POST", "plan", 400);
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    assert_eq!(world.statuses(), ["running", "failed"]);
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    world.fault("POST", "plan", 400);
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "what was applied was applied: {}", end.stderr);
+    assert!(world.last_status()["plan_summary"].as_str().unwrap().contains("was not delivered"));
+}

@@ -312,3 +312,32 @@ async fn the_demonstration_needs_no_installed_terraform() {
     let output = world.command(&["demo"]).output().await.unwrap();
     assert_shown(&world.end(&output));
 }
+
+#[tokio::test]
+async fn a_file_with_an_unknown_operation_is_a_run_that_fails() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let (config, report) = (world.path("run.json"), world.path("report"));
+    std::fs::write(&config, world.config("explode").to_string()).unwrap();
+    let mut command = world.command(&["execute"]);
+    command.env("BUTLER_CONFIG", &config).env("BUTLER_REPORT_DIR", &report);
+    let end = world.end(&command.output().await.unwrap());
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let status = std::fs::read_to_string(report.join("status.json")).unwrap();
+    assert!(status.contains("unknown operation `explode`"), "{status}");
+}
+
+#[tokio::test]
+async fn an_ephemeral_variable_of_a_users_file_reaches_the_apply() {
+    let world = World::new(&[]).await;
+    let module = world.path("module");
+    std::fs::create_dir(&module).unwrap();
+    let text = "variable \"pin\" {\n  type      = string\n  ephemeral = true\n}\nresource \"terraform_data\" \"x\" {}\n";
+    std::fs::write(module.join("main.tf"), text).unwrap();
+    let values = world.path("values.tfvars");
+    std::fs::write(&values, "pin = \"1234\"\n").unwrap();
+    let mut command =
+        world.command(&["execute", "--local", "--operation", "apply", "--module-dir"]);
+    command.arg(&module).arg("--var-file").arg(&values);
+    let end = world.end(&command.output().await.unwrap());
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+}
