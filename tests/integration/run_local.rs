@@ -252,14 +252,12 @@ async fn a_run_from_a_file_that_fails_reports_so_too() {
 }
 
 #[tokio::test]
-async fn a_file_that_describes_no_run_is_a_usage_error_of_one_line() {
+async fn a_file_that_is_no_configuration_is_a_usage_error_of_one_line() {
     let world = World::new(&[]).await;
     for config in [
         "{\"variables\": {\"a\": {\"value\": \"hunter22\"}",
         "[]",
-        "{}",
-        "{\"operation\": \"explode\"}",
-        "{\"operation\": \"plan\", \"source\": {\"gitRepo\": \"https://hunter22@localhost/a\"}}",
+        "{\"operation\": 7, \"token\": \"hunter22\"}",
     ] {
         let (end, _) = from_file(&world, config).await;
         assert_eq!(end.code, Some(2), "{config}: {}", end.stderr);
