@@ -128,6 +128,9 @@ impl std::fmt::Display for Counts {
 
 #[derive(Deserialize)]
 struct WirePlan {
+    /// Not optional: it tells a plan from any other JSON object.
+    #[serde(rename = "format_version")]
+    _format_version: String,
     #[serde(default)]
     planned_values: Values,
     #[serde(default)]
@@ -236,9 +239,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_plan_is_refused() {
+        assert!(PlanSummary::read(&br#"{"terraform_version":"1.11.4"}"#[..]).is_err());
+    }
+
+    #[test]
     fn drift_is_what_reality_changed() {
         let json = format!(
-            r#"{{"resource_drift":[{},{},{}],"output_changes":{{"o":{{"actions":["update"]}}}}}}"#,
+            r#"{{"format_version":"1.2","resource_drift":[{},{},{}],"output_changes":{{"o":{{"actions":["update"]}}}}}}"#,
             change("a", r#""update""#, ""),
             change("b", r#""delete""#, ""),
             change("c", r#""no-op""#, "")

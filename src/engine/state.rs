@@ -32,22 +32,25 @@ impl Applied {
         let mut applied =
             Self { resources: u32::try_from(now.len()).unwrap_or(u32::MAX), ..Self::default() };
         for change in plan.resource_changes.iter().filter(|change| change.mode != "data") {
-            applied
-                .counts
-                .count_applied(change, now.get(&(change.address.clone(), change.deposed.clone())));
+            let place = (change.address.clone(), change.deposed.clone());
+            // A replacement that creates first keeps the old object aside until it is destroyed.
+            let set_aside = change.deposed.is_none()
+                && now.keys().any(|(address, deposed)| *address == place.0 && deposed.is_some());
+            applied.counts.count_applied(change, now.get(&place), set_aside);
         }
         Ok(applied)
     }
 }
 
 impl Counts {
-    /// Counts what of `change` shows in the state, where the resource has the values `now`.
-    fn count_applied(&mut self, change: &WireChange, now: Option<&Value>) {
+    /// Counts what of `change` shows in the state, where the resource has the values `now` and its
+    /// old object may be `set_aside`.
+    fn count_applied(&mut self, change: &WireChange, now: Option<&Value>, set_aside: bool) {
         let planned = |action: &str| change.change.actions.iter().any(|other| other == action);
         let differs = now != Some(&change.change.before);
         let (created, deleted) = match (planned("create"), planned("delete")) {
             // Gone and not there again: only the first half of the replacement was done.
-            (true, true) => (differs && now.is_some(), differs),
+            (true, true) => (differs && now.is_some(), differs && !set_aside),
             (create, delete) => (create && now.is_some(), delete && now.is_none()),
         };
         self.create += u32::from(created);
@@ -167,6 +170,17 @@ mod tests {
         let applied = Applied::compare(plan.as_bytes(), state.as_bytes()).unwrap();
         let counts = Counts { create: 2, update: 1, delete: 3, replace: 1, ..Counts::default() };
         assert_eq!(applied, Applied { counts, resources: 6 });
+    }
+
+    #[test]
+    fn an_old_object_that_is_set_aside_is_not_destroyed() {
+        let plan = r#"{"resource_changes":[{"address":"a","mode":"managed",
+            "change":{"actions":["create","delete"],"before":{"v":1}}}]}"#;
+        let state = r#"{"values":{"root_module":{"resources":[
+            {"address":"a","mode":"managed","values":{"v":2}},
+            {"address":"a","mode":"managed","deposed_key":"0a1b","values":{"v":1}}]}}}"#;
+        let applied = Applied::compare(plan.as_bytes(), state.as_bytes()).unwrap();
+        assert_eq!(applied.counts, Counts { create: 1, ..Counts::default() });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where a run's reports go: to the registry, into a directory, to both, or nowhere.
 
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -182,14 +182,10 @@ fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A new file (0600) for the log.
+/// A new file (0600) for the log, in the place of an older one.
 pub(super) fn log_file(directory: &Path) -> Result<std::fs::File, ReportError> {
     let path = directory.join("log.txt");
-    std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&path)
+    tempfile::NamedTempFile::new_in(directory)
+        .and_then(|file| file.persist(&path).map_err(|error| error.error))
         .map_err(|source| ReportError::Write { path, source })
 }
