@@ -41,6 +41,8 @@ pub enum RegistryError {
         message: String,
         /// What `Retry-After` asks for.
         retry_after: Option<Duration>,
+        /// The other origin that a redirect leads to.
+        redirect: Option<String>,
     },
     /// The answer is not what the API promises.
     #[error("the registry's answer cannot be understood when asked to {what}")]
@@ -88,6 +90,12 @@ impl crate::error::Advice for RegistryError {
         match self {
             Self::Unreachable { .. } | Self::Timeout { .. } => {
                 Some("check --endpoint (BUTLER_ENDPOINT), the network, the proxy, and --ca-bundle for a private CA".to_owned())
+            }
+            Self::Refused { redirect: Some(origin), .. } => {
+                Some(format!("the endpoint redirects to {origin}: set --endpoint (BUTLER_ENDPOINT) to that"))
+            }
+            Self::Refused { status, .. } if status.is_redirection() => {
+                Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not behind a sign-in page".to_owned())
             }
             Self::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
                 Some("check --token (BUTLER_TOKEN): it must be the callback token of this very run".to_owned())

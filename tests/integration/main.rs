@@ -7,6 +7,7 @@ mod binary;
 mod execute;
 mod layout;
 mod logs;
+mod registry;
 mod run_inputs;
 mod run_local;
 mod run_source;
