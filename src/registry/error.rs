@@ -63,15 +63,25 @@ impl RegistryError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Answer { .. } => true,
+            Self::Unreachable { source, .. } => !is_about_certificate(source),
+            Self::Timeout { .. } | Self::Answer { .. } => true,
             Self::Refused { status, .. } => {
                 status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
             }
-            // A configuration that stops in the middle was cut off on its way.
+            Self::Config(_) => self.is_not_understood(),
+            Self::RunOver | Self::Address(_) => false,
+        }
+    }
+
+    /// Whether something answered, but not as the API does: a proxy's or a web site's page, or a
+    /// configuration that was cut off on its way.
+    pub(super) fn is_not_understood(&self) -> bool {
+        match self {
+            Self::Answer { .. } => true,
             Self::Config(error) => {
                 matches!(error, ConfigError::Syntax { kind: "eof" | "syntax", .. })
             }
-            Self::RunOver | Self::Address(_) => false,
+            _ => false,
         }
     }
 
@@ -83,6 +93,12 @@ impl RegistryError {
             _ => None,
         }
     }
+}
+
+/// Whether the server's certificate was not accepted, which no second attempt changes. The TLS
+/// library says so in OpenSSL's words only.
+fn is_about_certificate(error: &reqwest::Error) -> bool {
+    crate::error::chain(error).contains("certificate verify failed")
 }
 
 impl crate::error::Advice for RegistryError {
