@@ -17,4 +17,5 @@ mod source;
 mod stop;
 mod support;
 mod tool;
+mod unprivileged;
 mod variables;
