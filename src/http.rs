@@ -33,16 +33,32 @@ pub enum HttpError {
     Build(#[source] reqwest::Error),
 }
 
+/// What a client does when the answer is to ask elsewhere.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Redirects {
+    /// Asks there: release sites hand downloads to other hosts.
+    Follow,
+    /// Hands the answer on. A redirected POST becomes a GET without its body, so that what was
+    /// sent would be lost while a sign-in page says 200.
+    Refuse,
+}
+
 /// A client that trusts the system's certificates and those in `ca_bundle` (PEM).
 ///
 /// # Errors
 /// When the bundle cannot be read or holds no certificate, or TLS cannot be set up.
-pub fn client(ca_bundle: Option<&Path>) -> Result<reqwest::Client, HttpError> {
+pub fn client(
+    ca_bundle: Option<&Path>,
+    redirects: Redirects,
+) -> Result<reqwest::Client, HttpError> {
     #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("butler-runner/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(IDLE_TIMEOUT);
+    if redirects == Redirects::Refuse {
+        builder = builder.redirect(reqwest::redirect::Policy::none());
+    }
     if let Some(path) = ca_bundle {
         let pem = std::fs::read(path)
             .map_err(|source| HttpError::ReadBundle { path: path.to_owned(), source })?;

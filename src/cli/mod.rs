@@ -9,6 +9,7 @@ mod flags;
 mod internal;
 mod logging;
 mod nss;
+mod shield;
 mod tool;
 mod usage;
 
@@ -49,6 +50,7 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    shield::raise();
     nss::pin();
     let environment = Environment::capture();
     ExitCode::from(run(std::env::args_os(), &environment))

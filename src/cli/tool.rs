@@ -65,13 +65,14 @@ impl Tool {
 }
 
 async fn install(request: &ToolRequest, settings: ToolSettings) -> u8 {
-    let http = match crate::http::client(settings.ca_bundle.as_deref()) {
-        Ok(http) => http,
-        Err(error) => {
-            complain(&chain(&error), None);
-            return Exit::Failed.code();
-        }
-    };
+    let http =
+        match crate::http::client(settings.ca_bundle.as_deref(), crate::http::Redirects::Follow) {
+            Ok(http) => http,
+            Err(error) => {
+                complain(&chain(&error), None);
+                return Exit::Failed.code();
+            }
+        };
     let options = ToolOptions {
         cache: settings.cache_dir,
         mirror: settings.mirror,

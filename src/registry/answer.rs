@@ -32,12 +32,20 @@ pub(super) async fn accept(mut response: Response, what: &str) -> Result<Respons
         .get(reqwest::header::RETRY_AFTER)
         .and_then(|value| value.to_str().ok()?.trim().parse().ok())
         .map(Duration::from_secs);
+    let redirect = response
+        .headers()
+        .get(reqwest::header::LOCATION)
+        .filter(|_| status.is_redirection())
+        .and_then(|location| response.url().join(location.to_str().ok()?).ok())
+        .filter(|location| location.origin() != response.url().origin())
+        .map(|location| location.origin().ascii_serialization());
     let body = read(&mut response, ERROR_BODY).await.ok().flatten().unwrap_or_default();
     Err(RegistryError::Refused {
         what: what.to_owned(),
         status,
         message: message(&body),
         retry_after,
+        redirect,
     })
 }
 

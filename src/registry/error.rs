@@ -41,6 +41,8 @@ pub enum RegistryError {
         message: String,
         /// What `Retry-After` asks for.
         retry_after: Option<Duration>,
+        /// The other origin that a redirect leads to.
+        redirect: Option<String>,
     },
     /// The answer is not what the API promises.
     #[error("the registry's answer cannot be understood when asked to {what}")]
@@ -61,15 +63,25 @@ impl RegistryError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Answer { .. } => true,
+            Self::Unreachable { source, .. } => !is_about_certificate(source),
+            Self::Timeout { .. } | Self::Answer { .. } => true,
             Self::Refused { status, .. } => {
                 status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
             }
-            // A configuration that stops in the middle was cut off on its way.
+            Self::Config(_) => self.is_not_understood(),
+            Self::RunOver | Self::Address(_) => false,
+        }
+    }
+
+    /// Whether something answered, but not as the API does: a proxy's or a web site's page, or a
+    /// configuration that was cut off on its way.
+    pub(super) fn is_not_understood(&self) -> bool {
+        match self {
+            Self::Answer { .. } => true,
             Self::Config(error) => {
                 matches!(error, ConfigError::Syntax { kind: "eof" | "syntax", .. })
             }
-            Self::RunOver | Self::Address(_) => false,
+            _ => false,
         }
     }
 
@@ -83,11 +95,23 @@ impl RegistryError {
     }
 }
 
+/// Whether the server's certificate was not accepted, which no second attempt changes. The TLS
+/// library says so in OpenSSL's words only.
+fn is_about_certificate(error: &reqwest::Error) -> bool {
+    crate::error::chain(error).contains("certificate verify failed")
+}
+
 impl crate::error::Advice for RegistryError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Unreachable { .. } | Self::Timeout { .. } => {
                 Some("check --endpoint (BUTLER_ENDPOINT), the network, the proxy, and --ca-bundle for a private CA".to_owned())
+            }
+            Self::Refused { redirect: Some(origin), .. } => {
+                Some(format!("the endpoint redirects to {origin}: set --endpoint (BUTLER_ENDPOINT) to that"))
+            }
+            Self::Refused { status, .. } if status.is_redirection() => {
+                Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not behind a sign-in page".to_owned())
             }
             Self::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
                 Some("check --token (BUTLER_TOKEN): it must be the callback token of this very run".to_owned())

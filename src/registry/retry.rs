@@ -10,6 +10,17 @@ use super::RegistryError;
 /// How long what the run can go on without is tried.
 const SHORT: Duration = Duration::from_mins(1);
 
+/// The least that an attempt gets: one with less is as good as none.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// The longest delay that `Retry-After` is followed to: a registry that asks for hours must not
+/// take the later attempts with it.
+const LONGEST_DELAY: Duration = Duration::from_mins(1);
+
+/// How often an answer that is not the API's is asked for again. A proxy may show its own page
+/// while the registry restarts, but an endpoint that is a web page stays one.
+const NOT_UNDERSTOOD_RETRIES: usize = 2;
+
 /// How much of the registry's time a request is worth.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Patience {
@@ -26,7 +37,8 @@ pub enum Patience {
 pub struct Limits {
     /// For one attempt (`--request-timeout`).
     pub attempt: Duration,
-    /// From the first attempt to the last, with [`Patience::Long`] (`--registry-timeout`).
+    /// From the first attempt to the end of the last, with [`Patience::Long`]
+    /// (`--registry-timeout`).
     pub long: Duration,
 }
 
@@ -47,25 +59,99 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
     what: &str,
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, RegistryError> {
-    let deadline = Instant::now() + limits.overall(patience);
+    let begun = Instant::now();
+    let left = || limits.overall(patience).saturating_sub(begun.elapsed());
     let mut delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))
         .with_max_delay(Duration::from_secs(15))
         .with_jitter()
         .without_max_times()
         .build();
+    let mut not_understood = 0;
     loop {
-        let error = match tokio::time::timeout(limits.attempt, attempt()).await {
+        let limit = match patience {
+            Patience::Once => limits.attempt,
+            Patience::Long | Patience::Short => limits.attempt.min(left().max(SHORTEST)),
+        };
+        let error = match tokio::time::timeout(limit, attempt()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
-            Err(_) => RegistryError::Timeout { what: what.to_owned(), limit: limits.attempt },
+            Err(_) => RegistryError::Timeout { what: what.to_owned(), limit },
         };
-        let delay =
-            delays.next().unwrap_or(limits.attempt).max(error.retry_after().unwrap_or_default());
-        if !error.is_transient() || Instant::now() + delay > deadline {
+        not_understood += usize::from(error.is_not_understood());
+        let asked = error.retry_after().unwrap_or_default().min(LONGEST_DELAY);
+        let delay = delays.next().unwrap_or(limits.attempt).max(asked);
+        let helps = error.is_transient() && not_understood <= NOT_UNDERSTOOD_RETRIES;
+        if !helps || delay.saturating_add(SHORTEST) > left() {
             return Err(error);
         }
         tracing::warn!(error = %crate::error::chain(&error), ?delay, "{what} failed; trying again");
         tokio::time::sleep(delay).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::StatusCode;
+
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { attempt: Duration::from_secs(30), long: Duration::from_mins(5) };
+
+    /// Timers are this exact.
+    const TICK: Duration = Duration::from_millis(1);
+
+    fn busy(retry_after: u64) -> RegistryError {
+        RegistryError::Refused {
+            what: String::new(),
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            message: String::new(),
+            retry_after: Some(Duration::from_secs(retry_after)),
+            redirect: None,
+        }
+    }
+
+    /// How often and for how long it is tried when every attempt ends with `error`.
+    async fn tries(patience: Patience, error: impl Fn() -> RegistryError) -> (usize, Duration) {
+        let (begun, mut attempts) = (Instant::now(), 0);
+        let result: Result<(), _> = retry(LIMITS, patience, "ask", || {
+            attempts += 1;
+            let error = error();
+            async { Err(error) }
+        })
+        .await;
+        assert!(result.is_err());
+        (attempts, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_retry_after_is_too_long_for_the_clock() {
+        let (attempts, _) = tries(Patience::Long, || busy(u64::MAX)).await;
+        assert_eq!(attempts, 5, "once a minute");
+        assert_eq!(tries(Patience::Once, || busy(u64::MAX)).await.0, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_last_attempt_is_within_the_patience() {
+        for (patience, most) in [
+            (Patience::Long, LIMITS.long),
+            (Patience::Short, SHORT),
+            (Patience::Once, LIMITS.attempt),
+        ] {
+            let begun = Instant::now();
+            let result: Result<(), _> = retry(LIMITS, patience, "ask", std::future::pending).await;
+            assert!(matches!(result, Err(RegistryError::Timeout { .. })));
+            assert!(begun.elapsed() <= most + TICK, "{patience:?}: {:?}", begun.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_understood_is_asked_for_three_times() {
+        let page = || RegistryError::Answer { what: String::new() };
+        assert_eq!(tries(Patience::Long, page).await.0, 3);
+        let page = || super::super::parse_config(b"<html>").unwrap_err().into();
+        assert_eq!(tries(Patience::Long, page).await.0, 3);
+        assert!(tries(Patience::Long, || busy(0)).await.0 > 10);
     }
 }

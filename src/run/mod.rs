@@ -72,7 +72,7 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, terminal: Term
             return Exit::Failed;
         }
     };
-    let exit = match http::client(settings.ca_bundle.as_deref()) {
+    let exit = match http::client(settings.ca_bundle.as_deref(), http::Redirects::Follow) {
         Ok(http) => {
             let reports =
                 Reports { registry: None, directory: settings.report_dir.clone(), redactor };

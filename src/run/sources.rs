@@ -11,6 +11,7 @@ use super::{Run, Terminal, watch};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
+use crate::http;
 use crate::registry::{
     Address, Client, ConfigError, Limits, Patience, RegistryError, RunStatus, parse_config,
 };
@@ -39,7 +40,14 @@ pub(super) async fn start(
             reports.redactor.register([token]);
             let limits =
                 Limits { attempt: settings.request_timeout, long: settings.registry_timeout };
-            let client = Arc::new(Client::new(http.clone(), address, token.clone(), limits));
+            let own = match http::client(settings.ca_bundle.as_deref(), http::Redirects::Refuse) {
+                Ok(own) => own,
+                Err(error) => {
+                    tracing::error!(error = %chain(&error), "check --ca-bundle (BUTLER_CA_BUNDLE)");
+                    return Exit::Usage;
+                }
+            };
+            let client = Arc::new(Client::new(own, address, token.clone(), limits));
             from_registry(settings, http, stop, client, reports, terminal).await
         }
         RunSource::File { config } => {

@@ -126,10 +126,12 @@ impl ToolSettings {
 fn ca_bundle(reader: &Reader<'_>) -> Result<Option<PathBuf>, SettingsError> {
     let bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
     if bundle.is_some() {
-        crate::http::client(bundle.as_deref()).map_err(|error| SettingsError::Impossible {
-            setting: &CA_BUNDLE,
-            problem: crate::error::chain(&error),
-        })?;
+        crate::http::client(bundle.as_deref(), crate::http::Redirects::Follow).map_err(
+            |error| SettingsError::Impossible {
+                setting: &CA_BUNDLE,
+                problem: crate::error::chain(&error),
+            },
+        )?;
     }
     Ok(bundle)
 }

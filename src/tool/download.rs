@@ -256,7 +256,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let client = crate::http::client(None).unwrap();
+        let client = crate::http::client(None, crate::http::Redirects::Follow).unwrap();
         let url = format!("http://user:secret@{address}/file").parse().unwrap();
         let error = small(&client, &url, 10).await.unwrap_err();
         let chain = crate::error::chain(&error);

@@ -122,7 +122,10 @@ fn start_upload(
     receiver: Receiver,
     interval: Duration,
 ) -> tokio::task::JoinHandle<UploadReport> {
-    let sink = Post { client: butler_runner::http::client(None).unwrap(), url: server.url.clone() };
+    let sink = Post {
+        client: butler_runner::http::client(None, butler_runner::http::Redirects::Follow).unwrap(),
+        url: server.url.clone(),
+    };
     tokio::spawn(async move { upload(receiver, &sink, interval, std::future::pending()).await })
 }
 

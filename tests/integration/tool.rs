@@ -29,7 +29,8 @@ impl Home {
             mirror: Some(site.url()),
             signing_keys: vec![site.key_file()],
             search_path: None,
-            http: butler_runner::http::client(None).unwrap(),
+            http: butler_runner::http::client(None, butler_runner::http::Redirects::Follow)
+                .unwrap(),
         };
         Self { directory, options }
     }

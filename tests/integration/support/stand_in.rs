@@ -15,6 +15,8 @@ pub(crate) enum AtPlan {
     Ignore,
     /// Ends with 1 at once.
     Fail,
+    /// Does this in the module's directory, with its records in `$record`, and ends with 1.
+    Do(&'static str),
 }
 
 /// The stand-in's records.
@@ -32,6 +34,7 @@ impl StandIn {
             AtPlan::Wait => "trap 'echo TERM >> \"$record/signals\"; echo stopping; exit 1' TERM",
             AtPlan::Ignore => "trap 'echo TERM >> \"$record/signals\"' TERM; sleep 1000 &",
             AtPlan::Fail => "exit 1",
+            AtPlan::Do(act) => &format!("{act}\n  exit 1"),
         };
         let script = format!(
             r#"#!/bin/sh

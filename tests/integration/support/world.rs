@@ -23,6 +23,9 @@ pub(crate) const TOKEN: &str = "brce_0123456789abcdef";
 /// The id of the one run of a world.
 pub(crate) const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
+/// The user and group without rights, as most systems number it.
+const NOBODY: u32 = 65534;
+
 /// A module without providers, whose plan has one resource and one output.
 pub(crate) const MODULE: &str = r#"
 variable "name" {
@@ -235,6 +238,30 @@ impl World {
         command
     }
 
+    /// The runner on the world's run, as a user who is not root: root hands the world to `nobody`.
+    pub(crate) fn execute_as_user(&self) -> tokio::process::Command {
+        if !nix::unistd::Uid::effective().is_root() {
+            return self.execute();
+        }
+        // The build's own directory may be closed to others.
+        let runner = self.path("butler-runner");
+        std::fs::copy(env!("CARGO_BIN_EXE_butler-runner"), &runner).unwrap();
+        give_away(self.directory.path());
+        let job = self.execute();
+        let mut command = tokio::process::Command::new(runner);
+        command
+            .args(job.as_std().get_args())
+            .env_clear()
+            .envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .kill_on_drop(true);
+        command
+    }
+
     /// Carries out a run with this configuration and makes sure that nothing is left of it.
     pub(crate) async fn run(&self, config: Value) -> End {
         self.add_run(config);
@@ -276,6 +303,16 @@ impl World {
             })
             .collect()
     }
+}
+
+/// Makes `nobody` the owner of everything in and of `path`.
+fn give_away(path: &Path) {
+    if path.is_dir() && !path.is_symlink() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            give_away(&entry.unwrap().path());
+        }
+    }
+    std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
 }
 
 /// The requests of a run that has plan, outputs, both or neither to report.

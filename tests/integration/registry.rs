@@ -1,0 +1,120 @@
+//! What the runner makes of answers that are not the registry's own.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect};
+use butler_runner::devregistry::Server;
+use butler_runner::error::Advice;
+use butler_runner::http::{self, Redirects};
+use butler_runner::registry::{Address, Callback, Client, Limits, Patience};
+use tokio::net::TcpListener;
+
+use crate::support::authority::Authority;
+use crate::support::world::{End, MODULE, RUN_ID, TOKEN, World};
+
+/// Has the world's runner ask `endpoint` for its run.
+async fn run_at(world: &World, endpoint: &str) -> End {
+    let output = world
+        .command(&["execute"])
+        .env("BUTLER_ENDPOINT", endpoint)
+        .env("BUTLER_RUN_ID", RUN_ID)
+        .env("BUTLER_TOKEN", TOKEN)
+        .env("BUTLER_REGISTRY_TIMEOUT", "20s")
+        .output()
+        .await
+        .unwrap();
+    world.end(&output)
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_refusal_that_names_where_it_leads() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    world.add_run(world.config("validate"));
+    let real = world.endpoint();
+    let redirecting = Router::new().fallback(move |request: Request| {
+        let path = request.uri().path().trim_start_matches("/api/registry/").to_owned();
+        let target = format!("{}/{path}", real.trim_end_matches('/'));
+        async move { Redirect::permanent(&target) }
+    });
+    let server = Server::start(redirecting).await.unwrap();
+    let end = run_at(&world, server.endpoint().as_str()).await;
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    let origin = world.endpoint().replace("/api/registry", "");
+    assert!(
+        end.stderr.contains(&format!("redirects to {origin}: set --endpoint")),
+        "{}",
+        end.stderr
+    );
+    assert_eq!(world.received().request_names(), [""; 0], "nobody followed");
+}
+
+#[tokio::test]
+async fn a_report_that_is_redirected_to_a_sign_in_page_is_not_delivered() {
+    let sign_in = Router::new().fallback(|request: Request| async move {
+        if request.method() == Method::POST {
+            (StatusCode::FOUND, [(header::LOCATION, "/login")]).into_response()
+        } else {
+            Html("<h1>Sign in</h1>").into_response()
+        }
+    });
+    let server = Server::start(sign_in).await.unwrap();
+    let client = Client::new(
+        http::client(None, Redirects::Refuse).unwrap(),
+        Address::new(server.endpoint(), RUN_ID.parse().unwrap()),
+        TOKEN.into(),
+        Limits { attempt: Duration::from_secs(10), long: Duration::from_secs(10) },
+    );
+    let callbacks = client.callbacks().unwrap();
+    let error = client
+        .post(Callback::Status, &callbacks, "{}".into(), Patience::Once)
+        .await
+        .expect_err("a sign-in page keeps no report");
+    assert!(error.advice().unwrap().contains("sign-in page"), "{error}");
+}
+
+#[tokio::test]
+async fn a_web_page_instead_of_the_api_is_soon_given_up() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let page = Router::new().fallback(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Html("<h1>Welcome</h1>") }
+    });
+    let server = Server::start(page).await.unwrap();
+    let end = run_at(&world, server.endpoint().as_str()).await;
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    assert!(end.stderr.contains("not its web page"), "{}", end.stderr);
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_trusts_is_final() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let acceptor = Authority::create().acceptor();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    let server = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            counted.fetch_add(1, Ordering::SeqCst);
+            let ssl = openssl::ssl::Ssl::new(acceptor.context()).unwrap();
+            let mut stream = tokio_openssl::SslStream::new(ssl, stream).unwrap();
+            // The client hangs up when it sees the certificate.
+            let _ = std::pin::Pin::new(&mut stream).accept().await;
+        }
+    });
+    let end = run_at(&world, &format!("https://{address}/api")).await;
+    server.abort();
+    assert_eq!(end.code, Some(4), "{}", end.stderr);
+    assert!(end.stderr.contains("--ca-bundle"), "{}", end.stderr);
+    assert_eq!(connections.load(Ordering::SeqCst), 1, "{}", end.stderr);
+}

@@ -1,0 +1,18 @@
+//! What only shows where the runner is not root: who may read its memory.
+
+use crate::support::stand_in::{AtPlan, StandIn};
+use crate::support::world::{MODULE, World};
+
+#[tokio::test]
+async fn a_modules_own_processes_cannot_read_the_runners_environment_or_memory() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let snoop = r#"for file in environ mem maps; do
+    true < "/proc/$PPID/$file" || echo "$file" >> "$record/denied"
+  done"#;
+    let tool = StandIn::install(&mut world, AtPlan::Do(snoop));
+    world.add_run(world.config("plan"));
+    let output = world.execute_as_user().output().await.unwrap();
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(tool.record("denied"), "environ\nmem\nmaps\n", "{}", end.stderr);
+}
