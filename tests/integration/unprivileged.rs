@@ -20,11 +20,11 @@ async fn a_modules_own_processes_cannot_read_the_runners_environment_or_memory()
 #[tokio::test]
 async fn what_a_module_wrote_without_rights_for_its_owner_is_wiped_all_the_same() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let lock = r#"mkdir -p locked/inside
+    let lock = r"mkdir -p locked/inside
   echo secret | tee locked/inside/file > terraform.tfstate
   chmod 0400 locked/inside/file terraform.tfstate
   chmod 0500 locked/inside
-  chmod 0000 locked"#;
+  chmod 0000 locked";
     let tool = StandIn::install(&mut world, AtPlan::Do(lock));
     world.add_run(world.config("plan"));
     let output = world.execute_as_user().output().await.unwrap();
