@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::plan::counted;
+
 /// The answer of `validate -json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Validation {
@@ -55,13 +57,14 @@ impl Validation {
     pub(super) fn summary(&self) -> String {
         match (self.valid, self.warning_count) {
             (true, 0) => "The configuration is valid.".to_owned(),
-            (true, warnings) => format!("The configuration is valid, with {warnings} warnings."),
-            (false, warnings) => {
-                format!(
-                    "The configuration is not valid: {} errors, {warnings} warnings.",
-                    self.error_count
-                )
+            (true, warnings) => {
+                format!("The configuration is valid, with {}.", counted(warnings, "warning"))
             }
+            (false, warnings) => format!(
+                "The configuration is not valid: {}, {}.",
+                counted(self.error_count, "error"),
+                counted(warnings, "warning")
+            ),
         }
     }
 }
@@ -109,7 +112,7 @@ mod tests {
                 "An argument ends",
                 "with a newline.",
                 "",
-                "The configuration is not valid: 1 errors, 0 warnings.",
+                "The configuration is not valid: 1 error, 0 warnings.",
             ]
         );
     }

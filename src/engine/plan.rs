@@ -69,7 +69,7 @@ impl PlanSummary {
     pub fn line(&self) -> String {
         match (self.counts == Counts::default(), self.outputs) {
             (true, 0) => "No changes.".to_owned(),
-            (true, outputs) => format!("Changes to {outputs} outputs only."),
+            (true, outputs) => format!("Changes to {} only.", counted(outputs, "output")),
             (false, _) => format!("Plan: {}.", self.counts),
         }
     }
@@ -86,6 +86,12 @@ impl PlanSummary {
             self.drift.join(", ")
         )
     }
+}
+
+/// `1 output`, `2 outputs`.
+pub(super) fn counted(count: u32, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 impl Counts {
@@ -256,6 +262,8 @@ mod tests {
             summary.drift_line(),
             "Drift: 2 changed outside of Terraform: a (changed), b (deleted)"
         );
-        assert_eq!(summary.line(), "Changes to 1 outputs only.");
+        assert_eq!(summary.line(), "Changes to 1 output only.");
+        let summary = PlanSummary { outputs: 2, ..summary };
+        assert_eq!(summary.line(), "Changes to 2 outputs only.");
     }
 }

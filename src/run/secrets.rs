@@ -9,17 +9,20 @@ use crate::workspace::collection_texts;
 
 /// Backend settings that say where the state is, and that everybody may read in a log. All others
 /// count as secret: an unknown setting that is masked costs less than a key that is not.
-const PUBLIC_BACKEND_SETTINGS: [&str; 34] = [
+const PUBLIC_BACKEND_SETTINGS: [&str; 45] = [
     "address",
     "bucket",
     "config_path",
     "container_name",
+    "dynamodb_endpoint",
     "dynamodb_table",
     "encrypt",
     "endpoint",
     "endpoints",
     "environment",
+    "force_path_style",
     "hostname",
+    "iam_endpoint",
     "key",
     "kms_key_id",
     "lock_address",
@@ -35,13 +38,21 @@ const PUBLIC_BACKEND_SETTINGS: [&str; 34] = [
     "schema_name",
     "secret_suffix",
     "session_name",
+    "skip_credentials_validation",
     "skip_index_creation",
+    "skip_metadata_api_check",
+    "skip_region_validation",
+    "skip_requesting_account_id",
+    "skip_s3_checksum",
     "skip_schema_creation",
     "skip_table_creation",
     "storage_account_name",
+    "sts_endpoint",
     "table_name",
     "unlock_address",
     "unlock_method",
+    "use_lockfile",
+    "use_path_style",
     "workspace_key_prefix",
     "workspaces",
 ];
@@ -59,12 +70,9 @@ pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
             register_json(redactor, name, value);
         }
     }
-    redactor.register(
-        spec.environment
-            .iter()
-            .filter(|(_, variable)| variable.sensitive)
-            .map(|(_, variable)| &variable.value),
-    );
+    for (name, variable) in spec.environment.iter().filter(|(_, variable)| variable.sensitive) {
+        register(redactor, name, [&variable.value]);
+    }
 }
 
 /// Registers a JSON value: its text, or each text in it where it has an inside.
@@ -73,10 +81,22 @@ pub(super) fn register_json(redactor: &Redactor, name: &str, json: &SecretString
         Ok(value) => {
             let mut texts = Vec::new();
             collect(value, &mut texts);
-            redactor.register_named(texts.iter().map(|text| (name, text)));
+            register(redactor, name, &texts);
         }
-        Err(_) => redactor.register_named([(name, json)]),
+        Err(_) => register(redactor, name, [json]),
     }
+}
+
+/// Registers all but the words for yes, no and nothing: they hide nothing, and every log has them.
+fn register<'a>(
+    redactor: &Redactor,
+    name: &str,
+    secrets: impl IntoIterator<Item = &'a SecretString>,
+) {
+    let words = ["true", "false", "null"];
+    let secrets =
+        secrets.into_iter().filter(|secret| !words.contains(&secret.expose_secret().trim()));
+    redactor.register_named(secrets.map(|secret| (name, secret)));
 }
 
 fn collect(value: serde_json::Value, texts: &mut Vec<SecretString>) {
@@ -188,5 +208,36 @@ mod tests {
             b"cannot reach postgres://butler:p%40ssw0rd@db/state (p@ssw0rd) schema network",
         );
         assert_eq!(shown, "cannot reach *** (***) schema network");
+    }
+
+    #[test]
+    fn words_for_yes_no_and_nothing_are_never_masked() {
+        let redactor = Redactor::new();
+        for json in [
+            r#"{"a": "true", "b": ["false", null, "null"], "c": true}"#,
+            r#""{ a = \"true\", b = \"false\", c = \"null\" }""#,
+            r#""false""#,
+            "true",
+            "false\n",
+        ] {
+            register_json(&redactor, "x", &SecretString::from(json));
+        }
+        let text = "encrypt = true, lock = false, tags = null";
+        assert_eq!(redactor.redact(text.as_bytes()), text);
+        assert_eq!(redactor.too_short(), [""; 0]);
+    }
+
+    #[test]
+    fn s3_settings_that_say_how_to_ask_are_not_masked() {
+        let redactor = Redactor::new();
+        let json = |text: &str| SecretString::from(format!("\"{text}\""));
+        let config = vec![
+            ("sts_endpoint".to_owned(), json("http://minio.internal:9000")),
+            ("use_path_style".to_owned(), json("path-style")),
+            ("sas_token".to_owned(), json("sv=2024&sig=abcdef")),
+        ];
+        register_backend(&redactor, &Backend { kind: "s3".to_owned(), config });
+        let shown = redactor.redact(b"http://minio.internal:9000 path-style sv=2024&sig=abcdef");
+        assert_eq!(shown, "http://minio.internal:9000 path-style ***");
     }
 }

@@ -20,24 +20,45 @@ impl Drop for Watch {
     }
 }
 
-/// Asks the run to stop at SIGINT, SIGTERM or SIGHUP, and to hurry at the second of them.
+/// Asks the run to stop at SIGINT, SIGTERM or SIGHUP, and to hurry at the second of them. A SIGHUP
+/// that was ignored at the start stays so: whoever starts the runner with `nohup` means it.
 pub(super) fn signals(stop: &Stop) -> std::io::Result<Watch> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = signal(SignalKind::hangup())?;
+    let mut hangup =
+        if is_ignored(Signal::SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
     let stop = stop.clone();
     Ok(Watch(tokio::spawn(async move {
         loop {
             let signal = tokio::select! {
                 Some(()) = interrupt.recv() => Signal::SIGINT,
                 Some(()) = terminate.recv() => Signal::SIGTERM,
-                Some(()) = hangup.recv() => Signal::SIGHUP,
+                Some(()) = received(hangup.as_mut()) => Signal::SIGHUP,
                 else => return,
             };
             tracing::warn!(%signal, "signal received");
             stop.request(StopReason::Signal(signal));
         }
     })))
+}
+
+/// The next of the signals that are watched; never where none are.
+async fn received(signals: Option<&mut tokio::signal::unix::Signal>) -> Option<()> {
+    match signals {
+        Some(signals) => signals.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether this process ignores `signal` now.
+#[expect(unsafe_code, reason = "there is no safe way to read a disposition")]
+fn is_ignored(signal: Signal) -> bool {
+    let mut current = std::mem::MaybeUninit::<nix::libc::sigaction>::uninit();
+    // SAFETY: without a new action the call changes nothing; it fills `current` when it returns 0.
+    unsafe {
+        nix::libc::sigaction(signal as i32, std::ptr::null(), current.as_mut_ptr()) == 0
+            && current.assume_init().sa_sigaction == nix::libc::SIG_IGN
+    }
 }
 
 /// Asks the registry every `interval` whether the run still goes on.

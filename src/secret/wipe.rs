@@ -132,6 +132,7 @@ pub(crate) fn wipe_file(path: &Path) -> Result<(), WipeError> {
 }
 
 fn wipe_tree(root: &Path, public: &[&'static str]) -> Result<(), WipeError> {
+    open_directories(root);
     let overwritten = overwrite_tree(root, public);
     let removed = match std::fs::remove_dir_all(root) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -140,6 +141,28 @@ fn wipe_tree(root: &Path, public: &[&'static str]) -> Result<(), WipeError> {
         _ => Ok(()),
     };
     overwritten.and(removed)
+}
+
+/// Gives the owner all rights on `root` and the directories below it: what a module made read-only
+/// could neither be overwritten nor removed. Where that fails, the wipe itself says so.
+fn open_directories(root: &Path) {
+    allow_owner(root, 0o700);
+    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_directories(&entry.path());
+        }
+    }
+}
+
+/// Adds `rights` to those of a file or directory, which is no symbolic link.
+fn allow_owner(path: &Path, rights: u32) {
+    if let Ok(metadata) = std::fs::symlink_metadata(path)
+        && !metadata.is_symlink()
+        && metadata.mode() & rights != rights
+    {
+        let mode = PermissionsExt::from_mode(metadata.mode() & 0o7777 | rights);
+        let _ = std::fs::set_permissions(path, mode);
+    }
 }
 
 /// Overwrites every regular file below `root`; follows no symbolic link and leaves files alone
@@ -181,6 +204,7 @@ fn overwrite_file(path: &Path) -> std::io::Result<()> {
     if metadata.nlink() > 1 || metadata.len() == 0 {
         return Ok(());
     }
+    allow_owner(path, 0o200);
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())

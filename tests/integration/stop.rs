@@ -130,3 +130,31 @@ async fn the_tool_sees_neither_the_token_nor_the_runners_settings() {
         tool.record("arguments")
     );
 }
+
+#[tokio::test]
+async fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let tool = StandIn::install(&mut world, AtPlan::Wait);
+    world.add_run(world.config("plan"));
+    let job = world.execute();
+    let job = job.as_std();
+    // As `nohup` does it.
+    let mut command = tokio::process::Command::new("/bin/sh");
+    command
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(job.get_program())
+        .args(job.get_args())
+        .env_clear()
+        .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .kill_on_drop(true);
+    let child = command.spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    tool.planning().await;
+    kill(pid, Signal::SIGHUP).unwrap();
+    kill(pid, Signal::SIGTERM).unwrap();
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+    assert!(!end.stderr.contains("SIGHUP"), "{}", end.stderr);
+}

@@ -1,4 +1,4 @@
-//! What only shows where the runner is not root: who may read its memory.
+//! What only shows where the runner is not root: who may read its memory, and what it can wipe.
 
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World};
@@ -15,4 +15,22 @@ async fn a_modules_own_processes_cannot_read_the_runners_environment_or_memory()
     let end = world.end(&output);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(tool.record("denied"), "environ\nmem\nmaps\n", "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn what_a_module_wrote_without_rights_for_its_owner_is_wiped_all_the_same() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let lock = r"mkdir -p locked/inside
+  echo secret | tee locked/inside/file > terraform.tfstate
+  chmod 0400 locked/inside/file terraform.tfstate
+  chmod 0500 locked/inside
+  chmod 0000 locked";
+    let tool = StandIn::install(&mut world, AtPlan::Do(lock));
+    world.add_run(world.config("plan"));
+    let output = world.execute_as_user().output().await.unwrap();
+    // Asserts that nothing is left.
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(!end.stderr.contains("may be left"), "{}", end.stderr);
+    assert!(!tool.record("arguments").is_empty(), "the tool did run");
 }
