@@ -102,16 +102,23 @@ impl crate::error::Advice for ProcessError {
 struct Group(Pid);
 
 impl Group {
-    fn kill(&self) {
-        // ESRCH is the good case: nobody is left.
-        let _ = killpg(self.0, Signal::SIGKILL);
+    /// Kills what is left of a group whose leader was reaped, once: the number of an empty group
+    /// may soon be somebody else's.
+    fn finish(self) {
+        kill_group(self.0);
+        std::mem::forget(self);
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.kill();
+        kill_group(self.0);
     }
+}
+
+fn kill_group(leader: Pid) {
+    // ESRCH is the good case: nobody is left.
+    let _ = killpg(leader, Signal::SIGKILL);
 }
 
 /// Runs `command` to its end, or to the end of its grace once `stop` is requested.
@@ -155,7 +162,7 @@ pub async fn supervise(
         )
     };
     tokio::pin!(pumps);
-    let ended = wait(&mut child, &group, stop, grace);
+    let ended = wait(&mut child, group.0, stop, grace);
     tokio::pin!(ended);
 
     // The pumps must run while the child does: a full pipe would stop it for good.
@@ -163,7 +170,7 @@ pub async fn supervise(
         ended = &mut ended => (ended, None),
         pumped = &mut pumps => (ended.await, Some(pumped)),
     };
-    group.kill();
+    group.finish();
     let lost = |source| ProcessError::Wait { program: command.program.clone(), source };
     let (status, stopped, killed) = ended.map_err(lost)?;
     let (stdout, stderr) = match pumped {
@@ -233,7 +240,7 @@ async fn feed(stdin: Option<ChildStdin>, input: Option<&Zeroizing<Vec<u8>>>) {
 /// Waits for the child; passes a stop on to it, once, and kills its group when the grace is over.
 async fn wait(
     child: &mut Child,
-    group: &Group,
+    pid: Pid,
     stop: &Stop,
     grace: Grace,
 ) -> std::io::Result<(ExitStatus, Option<StopReason>, bool)> {
@@ -241,9 +248,9 @@ async fn wait(
         status = child.wait() => return Ok((status?, None, false)),
         reason = stop.requested() => reason,
     };
-    tracing::info!(pid = group.0.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
+    tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
     // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
-    let _ = kill(group.0, Signal::SIGTERM);
+    let _ = kill(pid, Signal::SIGTERM);
     let deadline = Instant::now() + grace.normal;
     let sooner = tokio::select! {
         status = child.wait() => return Ok((status?, Some(reason), false)),
@@ -251,13 +258,13 @@ async fn wait(
         () = stop.urgent() => deadline.min(Instant::now() + grace.urgent),
     };
     if sooner > Instant::now() {
-        tracing::warn!(pid = group.0.as_raw(), grace = ?grace.urgent, "second signal: killing soon");
+        tracing::warn!(pid = pid.as_raw(), grace = ?grace.urgent, "second signal: killing soon");
         tokio::select! {
             status = child.wait() => return Ok((status?, Some(reason), false)),
             () = tokio::time::sleep_until(sooner) => {}
         }
     }
-    tracing::warn!(pid = group.0.as_raw(), "grace is over: killing the process group");
-    group.kill();
+    tracing::warn!(pid = pid.as_raw(), "grace is over: killing the process group");
+    kill_group(pid);
     Ok((child.wait().await?, Some(reason), true))
 }
