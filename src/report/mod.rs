@@ -13,4 +13,4 @@ pub use block::Entry;
 pub use run_log::RunLog;
 pub use spool::{Receiver, Sender, channel};
 pub use terminal::show;
-pub use upload::{Delivery, LogSink, UploadEnd, UploadReport, upload};
+pub use upload::{Delivery, LogSink, UploadEnd, UploadReport, jittered, upload};

@@ -237,8 +237,9 @@ fn refused(reason: &str) -> UploadEnd {
     UploadEnd::Refused
 }
 
-/// `duration` give or take a tenth.
-fn jittered(duration: Duration) -> Duration {
+/// `duration` give or take a tenth, so that runners that were started together do not send together.
+#[must_use]
+pub fn jittered(duration: Duration) -> Duration {
     duration.mul_f64(0.9 + 0.2 * fastrand::f64())
 }
 

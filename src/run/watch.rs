@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::cancel::{Stop, StopReason};
 use crate::registry::{Client, Patience, RegistryError, RunStatus};
+use crate::report::jittered;
 
 /// A watching task that ends when it is dropped.
 #[derive(Debug)]
@@ -61,12 +62,13 @@ fn is_ignored(signal: Signal) -> bool {
     }
 }
 
-/// Asks the registry every `interval` whether the run still goes on.
+/// Asks the registry every `interval`, give or take a tenth, whether the run still goes on: runners
+/// that were started together must not ask together.
 pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration) -> Watch {
     let stop = stop.clone();
     Watch(tokio::spawn(async move {
         loop {
-            tokio::time::sleep(interval).await;
+            tokio::time::sleep(jittered(interval)).await;
             match client.status(Patience::Once).await {
                 Ok(RunStatus::Over(status)) => {
                     stop.request(StopReason::RunOver { status });
