@@ -11,6 +11,8 @@ pub fn prepare(environment: &mut Environment, own_directory: bool) {
     environment.set("TF_IN_AUTOMATION", "1");
     // Terraform would ask its maker for news on every run.
     environment.set_default("CHECKPOINT_DISABLE", "1");
+    // Nobody is there to answer git; where somebody is, it must fail rather than wait.
+    environment.set_default("GIT_TERMINAL_PROMPT", "0");
     if own_directory {
         environment.remove("TF_DATA_DIR");
     }

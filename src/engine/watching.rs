@@ -9,8 +9,9 @@ use super::test_results::TestCounts;
 use crate::event::Stream;
 use crate::process::Sink;
 
-/// How much of an error's headline goes into the run's reason, in characters.
-const HEADLINE: usize = 300;
+/// A longer headline is left out, in bytes. It is not cut, because it is masked later, and half a
+/// secret is not found.
+const LONGEST_HEADLINE: usize = 2000;
 
 /// Passes lines on and keeps the first `Error: ...` of standard error.
 pub(super) struct Headline<'sink, S> {
@@ -22,11 +23,10 @@ impl<S: Sink> Sink for Headline<'_, S> {
     fn line(&self, stream: Stream, line: &[u8]) {
         if stream == Stream::Stderr
             && let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
+            && text.len() <= LONGEST_HEADLINE
         {
             let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert_with(|| {
-                String::from_utf8_lossy(text).chars().take(HEADLINE).collect()
-            });
+            first.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
         }
         self.sink.line(stream, line);
     }

@@ -43,7 +43,7 @@ pub(super) async fn accept(mut response: Response, what: &str) -> Result<Respons
     Err(RegistryError::Refused {
         what: what.to_owned(),
         status,
-        message: message(&body),
+        message: message(status, &body),
         retry_after,
         redirect,
     })
@@ -74,7 +74,7 @@ pub(super) async fn read(
 }
 
 /// `{"error":{"message","code"}}` in one line; nothing where there is nothing to say.
-fn message(body: &[u8]) -> String {
+fn message(status: StatusCode, body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Answer {
         error: Details,
@@ -85,9 +85,12 @@ fn message(body: &[u8]) -> String {
         code: Option<String>,
     }
     let text = match serde_json::from_slice::<Answer>(body) {
+        // A database that fails says with what: a plan's or outputs' values, which nobody has masked.
+        Ok(Answer { error: Details { code: Some(code), .. } }) if status.is_server_error() => code,
         Ok(Answer { error: Details { message, code } }) => {
             [code, message].into_iter().flatten().collect::<Vec<_>>().join(": ")
         }
+        Err(_) if status.is_server_error() => String::new(),
         Err(_) => String::from_utf8_lossy(body).into_owned(),
     };
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -103,12 +106,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_failing_database_quotes_is_not_repeated() {
+        let body = br#"{"error":{"message":"insert (hunter22) failed","code":"INTERNAL"}}"#;
+        assert_eq!(message(StatusCode::INTERNAL_SERVER_ERROR, body), ": INTERNAL");
+        assert_eq!(message(StatusCode::BAD_GATEWAY, b"insert (hunter22) failed"), "");
+    }
+
+    #[test]
     fn error_bodies_become_one_short_line() {
         assert_eq!(
-            message(br#"{"error":{"message":"Run not\nfound","code":"RUN_NOT_FOUND"}}"#),
+            message(
+                StatusCode::NOT_FOUND,
+                br#"{"error":{"message":"Run not\nfound","code":"RUN_NOT_FOUND"}}"#
+            ),
             ": RUN_NOT_FOUND: Run not found"
         );
-        assert_eq!(message(b""), "");
-        assert!(message("ü".repeat(100_000).as_bytes()).len() < 1000);
+        assert_eq!(message(StatusCode::NOT_FOUND, b""), "");
+        assert!(message(StatusCode::NOT_FOUND, "ü".repeat(100_000).as_bytes()).len() < 1000);
     }
 }

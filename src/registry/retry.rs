@@ -80,9 +80,11 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
         };
         not_understood += usize::from(error.is_not_understood());
         let asked = error.retry_after().unwrap_or_default().min(LONGEST_DELAY);
-        let delay = delays.next().unwrap_or(limits.attempt).max(asked);
+        // The last try comes as late as there is still time for it.
+        let latest = left().saturating_sub(SHORTEST);
+        let delay = delays.next().unwrap_or(limits.attempt).max(asked).min(latest);
         let helps = error.is_transient() && not_understood <= NOT_UNDERSTOOD_RETRIES;
-        if !helps || delay.saturating_add(SHORTEST) > left() {
+        if !helps || latest.is_zero() {
             return Err(error);
         }
         tracing::warn!(error = %crate::error::chain(&error), ?delay, "{what} failed; trying again");
@@ -128,7 +130,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn no_retry_after_is_too_long_for_the_clock() {
         let (attempts, _) = tries(Patience::Long, || busy(u64::MAX)).await;
-        assert_eq!(attempts, 5, "once a minute");
+        assert_eq!(attempts, 6, "once a minute, and once more when the time is nearly over");
+        assert_eq!(tries(Patience::Short, || busy(60)).await.0, 2, "as late as there is time");
         assert_eq!(tries(Patience::Once, || busy(u64::MAX)).await.0, 1);
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::outcome::Failure;
 use super::phases::Findings;
+use crate::cancel::StopReason;
 use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
@@ -82,9 +83,13 @@ async fn apply(
     findings.achievement.summary = Some(plan.summary.line());
     if let Err(error) = engine.apply(plan, &files.variables.apply).await {
         let failure = engine_failure(Phase::Apply, &error);
-        let patience = if engine.stop.reason().is_some() { AFTER_STOP } else { AFTER_FAILURE };
-        match tokio::time::timeout(patience, engine.applied(plan)).await {
-            Ok(Ok(applied)) => {
+        let applied = tokio::time::timeout(AFTER_FAILURE, engine.applied(plan));
+        let applied = tokio::select! {
+            applied = applied => applied.ok(),
+            _ = impatient(engine) => None,
+        };
+        match applied {
+            Some(Ok(applied)) => {
                 findings.achievement.counts = Some(applied.counts);
                 findings.achievement.resources = Some(applied.resources);
                 findings.achievement.summary = Some(format!(
@@ -93,10 +98,10 @@ async fn apply(
                     plan.summary.line()
                 ));
             }
-            Ok(Err(error)) => {
+            Some(Err(error)) => {
                 tracing::warn!(error = %chain(&error), "what was applied is not known");
             }
-            Err(_) => {
+            None => {
                 tracing::warn!("what was applied is not known: reading the state took too long");
             }
         }
@@ -126,17 +131,19 @@ async fn refresh(
 async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
     // The apply is done and counts, so a stop that came in its last moment does not matter; only
     // whoever sent it does not wait for long.
-    let impatient = async {
-        let reason = engine.stop.requested().await;
-        tokio::time::sleep(AFTER_STOP).await;
-        reason
-    };
     let outputs = tokio::select! {
         outputs = engine.outputs() => outputs.map_err(|error| engine_failure(Phase::Apply, &error))?,
-        reason = impatient => return Err(Failure::stopped(Phase::Apply, &reason)),
+        reason = impatient(engine) => return Err(Failure::stopped(Phase::Apply, &reason)),
     };
     findings.outputs = Some(outputs);
     Ok(())
+}
+
+/// Completes a moment after the run has to stop: whoever wants that does not wait for long.
+async fn impatient(engine: &Engine<'_, RunLog>) -> StopReason {
+    let reason = engine.stop.requested().await;
+    tokio::time::sleep(AFTER_STOP).await;
+    reason
 }
 
 async fn validate(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {

@@ -1,8 +1,9 @@
 //! The phases of a run between its configuration and its result, in their order.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use semver::Version;
 use zeroize::Zeroizing;
 
@@ -99,27 +100,34 @@ fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failu
     for (name, value, _) in inputs.variables.iter().filter(|(.., sensitive)| *sensitive) {
         register_json(redactor, name, value);
     }
-    redactor.register(
-        inputs.environment.iter().filter(|(.., sensitive)| *sensitive).map(|(_, value, _)| value),
-    );
+    for (name, value, _) in inputs.environment.iter().filter(|(.., sensitive)| *sensitive) {
+        redactor.register_named([(name.as_str(), value)]);
+    }
     for message in &inputs.messages {
         context.log.announce(message);
+    }
+    Ok(inputs)
+}
+
+/// Values of variables that only the module declares as sensitive: the run's, and those that the
+/// job's environment gives to Terraform. Then says what cannot be masked.
+fn register_declared(context: &Context<'_>, inputs: &Inputs, module: &Module) {
+    let redactor = context.log.redactor();
+    let sensitive = module.variables.iter().filter(|(_, declared)| declared.sensitive);
+    for (name, _) in sensitive {
+        for (_, value, _) in inputs.variables.iter().filter(|(given, ..)| given == name) {
+            register_json(redactor, name, value);
+        }
+        let ambient = context.settings.environment.get(OsStr::new(&format!("TF_VAR_{name}")));
+        if let Some(value) = ambient.and_then(|value| value.to_str()) {
+            register_json(redactor, name, &SecretString::from(value));
+        }
     }
     let short = redactor.too_short();
     if !short.is_empty() {
         let text = format!("Too short to be masked in the log: {}", short.join(", "));
         tracing::warn!("{text}");
         context.log.say(&format!("Warning: {text}"));
-    }
-    Ok(inputs)
-}
-
-/// Values of variables that only the module declares as sensitive.
-fn register_declared(context: &Context<'_>, inputs: &Inputs, module: &Module) {
-    for (name, value, sensitive) in &inputs.variables {
-        if !sensitive && module.variables.get(name).is_some_and(|declared| declared.sensitive) {
-            register_json(context.log.redactor(), name, value);
-        }
     }
 }
 
@@ -133,7 +141,7 @@ async fn prepare(
         cache: context.settings.cache_dir.clone(),
         mirror: context.settings.mirror.clone(),
         signing_keys: context.settings.signing_keys.clone(),
-        search_path: context.settings.environment.get(std::ffi::OsStr::new("PATH")).cloned(),
+        search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
         http: context.http.clone(),
     };
     let (place, tool) = if let Some(request) = &spec.tool {

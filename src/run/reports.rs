@@ -120,8 +120,8 @@ impl Reports {
             #[serde(skip_serializing_if = "str::is_empty")]
             plan_text: &'a str,
         }
-        self.write("plan.json", json.as_bytes())?;
-        self.write("plan.txt", text.as_bytes())?;
+        self.keep("plan.json", json.as_bytes())?;
+        self.keep("plan.txt", text.as_bytes())?;
         let Some(registry) = &self.registry else { return Ok(()) };
         let body = serde_json::from_str(json)
             .and_then(|plan_json| serde_json::to_vec(&Plan { plan_json, plan_text: text }))
@@ -131,7 +131,7 @@ impl Reports {
 
     /// Reports the outputs, a JSON object, in full.
     pub(super) async fn outputs(&self, json: &[u8]) -> Result<(), ReportError> {
-        self.write("outputs.json", json)?;
+        self.keep("outputs.json", json)?;
         let Some(registry) = &self.registry else { return Ok(()) };
         let body = [br#"{"outputs":"#.as_slice(), json.trim_ascii(), b"}"].concat();
         Ok(registry.post(Callback::Outputs, body.into(), Patience::Short).await?)
@@ -151,9 +151,21 @@ impl Reports {
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
         let body = serde_json::to_vec(&status.clone().masked(&self.redactor))
             .expect("a status has no part that JSON cannot say");
-        self.write("status.json", &body)?;
+        self.keep("status.json", &body)?;
         let Some(registry) = &self.registry else { return Ok(()) };
         Ok(registry.post(Callback::Status, body.into(), patience).await?)
+    }
+
+    /// Writes a report into the directory. Where there is a registry, that is what matters: what
+    /// cannot be written is logged, and does not keep it from the registry.
+    fn keep(&self, name: &str, content: &[u8]) -> Result<(), ReportError> {
+        match self.write(name, content) {
+            Err(error) if self.registry.is_some() => {
+                tracing::error!("{}", crate::error::chain(&error));
+                Ok(())
+            }
+            written => written,
+        }
     }
 
     fn write(&self, name: &str, content: &[u8]) -> Result<(), ReportError> {

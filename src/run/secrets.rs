@@ -57,21 +57,14 @@ const PUBLIC_BACKEND_SETTINGS: [&str; 45] = [
     "workspaces",
 ];
 
-/// Registers what the run's configuration holds before anything is resolved.
+/// Registers the logins that the run's configuration holds. Its variables come when they are
+/// resolved: what stands there before may be the name of a secret, which a hint has to show.
 pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
     if let Source::Git(source) = &spec.source {
         register_git(redactor, source);
     }
     if let Some(backend) = &spec.backend {
         register_backend(redactor, backend);
-    }
-    for (name, variable) in spec.variables.iter().filter(|(_, variable)| variable.sensitive) {
-        if let Some(value) = &variable.value {
-            register_json(redactor, name, value);
-        }
-    }
-    for (name, variable) in spec.environment.iter().filter(|(_, variable)| variable.sensitive) {
-        register(redactor, name, [&variable.value]);
     }
 }
 

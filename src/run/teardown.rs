@@ -266,6 +266,14 @@ impl Teardown<'_> {
         log.say(&text);
     }
 
+    /// Why something was given up after a signal.
+    fn too_late(&self) -> Failure {
+        match self.stop.reason() {
+            Some(reason) => Failure::stopped(Phase::Report, &reason),
+            None => Failure::because(Phase::Report, TOO_LATE),
+        }
+    }
+
     fn note(&self, outcome: &mut Outcome, undelivered: Option<String>) {
         if let Some(text) = undelivered
             && !self.stop.run_is_over()
@@ -286,8 +294,11 @@ impl Teardown<'_> {
                 tracing::error!("{text}");
                 if matches!(&self.spec, Some(spec) if spec.operation == Operation::Plan) {
                     // A plan that nobody can see is no plan.
-                    let failure = Failure::because(Phase::Report, text);
-                    outcome.failure.get_or_insert(Failure { registry: true, ..failure });
+                    let failure = match self.stop.reason() {
+                        Some(reason) => Failure::stopped(Phase::Report, &reason),
+                        None => Failure { registry: true, ..Failure::because(Phase::Report, text) },
+                    };
+                    outcome.failure.get_or_insert(failure);
                 } else {
                     outcome.remark(&text);
                 }
@@ -299,7 +310,7 @@ impl Teardown<'_> {
             let failure = match delivered {
                 Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => None,
                 Some(Err(error)) => Some(Failure::new(Phase::Report, &error)),
-                None => Some(Failure::because(Phase::Report, TOO_LATE)),
+                None => Some(self.too_late()),
             };
             if let Some(failure) = failure {
                 tracing::error!("the outputs were not delivered: {}", failure.reason);

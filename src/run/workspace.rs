@@ -1,6 +1,6 @@
 //! The directory of one run: the clone beside everything private, both gone at the end.
 
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -59,7 +59,8 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Copies a state that Terraform could not store out of the clone, into `cache`/recovery.
+    /// Takes a state that Terraform could not store out of the clone: into `cache`/recovery, or,
+    /// where that is not possible, beside the run's directory, which needs no room on the disk.
     /// Returns where it is, if there was one.
     pub(super) fn rescue_state(&self, cache: &Path) -> std::io::Result<Option<PathBuf>> {
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -69,17 +70,14 @@ impl RunDirectory {
         if !errored.is_file() {
             return Ok(None);
         }
-        let recovery = cache.join("recovery");
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&recovery)?;
-        // Mode 0600, and a name of its own.
-        let mut kept = tempfile::Builder::new()
-            .prefix("errored-")
-            .suffix(".tfstate")
-            .tempfile_in(&recovery)?;
-        std::io::copy(&mut fs_err::File::open(&errored)?, &mut kept)?;
-        kept.as_file().sync_all()?;
-        let (_, path) = kept.keep().map_err(|error| error.error)?;
-        Ok(Some(path))
+        let copied = copy_state(&errored, &cache.join("recovery")).or_else(|error| {
+            tracing::warn!(%error, "cannot keep the state in the cache directory");
+            let beside = self.private.path().with_extension("errored.tfstate");
+            std::fs::set_permissions(&errored, std::fs::Permissions::from_mode(0o600))?;
+            std::fs::rename(&errored, &beside)?;
+            Ok::<_, std::io::Error>(beside)
+        });
+        copied.map(Some)
     }
 
     /// Wipes everything. What cannot be wiped is an error; the rest is wiped all the same.
@@ -105,9 +103,34 @@ impl RunDirectory {
     }
 }
 
+/// Copies a state into `recovery` (0700) under a name of its own (0600).
+fn copy_state(state: &Path, recovery: &Path) -> std::io::Result<PathBuf> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(recovery)?;
+    let mut kept =
+        tempfile::Builder::new().prefix("errored-").suffix(".tfstate").tempfile_in(recovery)?;
+    std::io::copy(&mut fs_err::File::open(state)?, &mut kept)?;
+    kept.as_file().sync_all()?;
+    let (_, path) = kept.keep().map_err(|error| error.error)?;
+    Ok(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_survives_the_wipe_where_the_cache_cannot_take_it() {
+        let base = tempfile::tempdir().unwrap();
+        let run = RunDirectory::create(base.path()).unwrap();
+        std::fs::create_dir(run.source()).unwrap();
+        run.adopt(&run.source()).unwrap();
+        std::fs::write(run.source().join("errored.tfstate"), "precious").unwrap();
+        let cache = base.path().join("cache");
+        std::fs::write(&cache, "a file where a directory should be").unwrap();
+        let kept = run.rescue_state(&cache).unwrap().unwrap();
+        run.wipe().unwrap();
+        assert_eq!(std::fs::read_to_string(&kept).unwrap(), "precious");
+    }
 
     #[test]
     fn a_state_that_was_not_stored_survives_the_wipe() {

@@ -245,7 +245,12 @@ impl World {
         }
         // The build's own directory may be closed to others.
         let runner = self.path("butler-runner");
-        std::fs::copy(env!("CARGO_BIN_EXE_butler-runner"), &runner).unwrap();
+        // Copied by a process of its own: a file that this one had open for writing may still be so in
+        // a child that another test is just starting, and cannot be executed then.
+        let built = env!("CARGO_BIN_EXE_butler-runner");
+        assert!(
+            std::process::Command::new("cp").arg(built).arg(&runner).status().unwrap().success()
+        );
         give_away(self.directory.path());
         let job = self.execute();
         let mut command = tokio::process::Command::new(runner);
@@ -281,7 +286,13 @@ impl World {
             .map(|entry| entry.unwrap().path())
             .collect();
         assert!(left.is_empty(), "left behind: {left:?}\n{}", end.stderr);
-        let processes = self.processes();
+        // What was killed may take the kernel a moment.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let mut processes = self.processes();
+        while !processes.is_empty() && std::time::Instant::now() < deadline {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            processes = self.processes();
+        }
         assert!(processes.is_empty(), "still running: {processes:?}\n{}", end.stderr);
         end
     }
