@@ -147,45 +147,19 @@ impl Client {
         body: Bytes,
         patience: Patience,
     ) -> Result<(), RegistryError> {
-        self.post_with(
-            callback,
-            callbacks,
-            || async { Ok(reqwest::Body::from(body.clone())) },
-            patience,
-        )
-        .await
-    }
-
-    /// Sends a body that is made anew for each attempt, because it is too big to be kept.
-    ///
-    /// # Errors
-    /// As [`Client::post`].
-    pub async fn post_with<F>(
-        &self,
-        callback: Callback,
-        callbacks: &Callbacks,
-        mut body: impl FnMut() -> F,
-        patience: Patience,
-    ) -> Result<(), RegistryError>
-    where
-        F: Future<Output = Result<reqwest::Body, RegistryError>>,
-    {
         let what = format!("take the {}", callback.name());
         let url = callbacks.url(callback);
-        retry(self.limits, patience, &what, || {
-            let body = body();
-            async {
-                let response = self
-                    .http
-                    .post(url.clone())
-                    .bearer_auth(self.token.expose_secret())
-                    .header(reqwest::header::CONTENT_TYPE, "application/json")
-                    .body(body.await?)
-                    .send()
-                    .await
-                    .map_err(|source| unreachable(&what, source))?;
-                accept(response, &what).await.map(drop)
-            }
+        retry(self.limits, patience, &what, || async {
+            let response = self
+                .http
+                .post(url.clone())
+                .bearer_auth(self.token.expose_secret())
+                .header(reqwest::header::CONTENT_TYPE, "application/json")
+                .body(body.clone())
+                .send()
+                .await
+                .map_err(|source| unreachable(&what, source))?;
+            accept(response, &what).await.map(drop)
         })
         .await
     }

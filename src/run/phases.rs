@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
-use semver::Version;
 use zeroize::Zeroizing;
 
 use super::operations::{Files, operate};
@@ -20,9 +19,6 @@ use crate::settings::Settings;
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
 use crate::workspace::{self, Inputs, Module, SecretSources, VariableFiles, source};
-
-/// From this version on `apply` of a saved plan takes `-var-file`.
-const SAVED_PLAN_TAKES_VARIABLES: Version = Version::new(1, 10, 0);
 
 /// What a run leaves to be reported, whether or not it got to its end.
 #[derive(Debug, Default)]
@@ -272,7 +268,7 @@ fn write_variables(
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     files.plan.extend_from_slice(context.var_files);
     let ephemeral = module.variables.values().any(|declared| declared.ephemeral);
-    if ephemeral && tool.version >= SAVED_PLAN_TAKES_VARIABLES {
+    if ephemeral && workspace::saved_plan_takes_variables(&tool.version) {
         // Which of the user's files has their values is the user's affair; the others do no harm.
         files.apply.extend_from_slice(context.var_files);
     }

@@ -189,7 +189,7 @@ impl Teardown<'_> {
         };
         let reported = guarded(async {
             self.rescue_state(&logs.log);
-            outcome.say(&logs.log, &self.reports);
+            outcome.say(&logs.log);
             let undelivered = logs.close(&self.stop).await;
             self.note(&mut outcome, undelivered);
             self.report_findings(&findings, &mut outcome).await;
@@ -340,14 +340,13 @@ impl Teardown<'_> {
 
 impl Outcome {
     /// The last lines of the log: how the run ended, where people look for it.
-    fn say(&self, log: &RunLog, reports: &Reports) {
+    fn say(&self, log: &RunLog) {
         let lines = match &self.failure {
             Some(failure) => failure.lines(),
             None => self.achievement.summary.iter().cloned().collect(),
         };
         for line in lines {
             log.say(&line);
-            let line = reports.redactor.redact(line.as_bytes());
             if self.failure.is_some() {
                 tracing::error!("{line}");
             } else {

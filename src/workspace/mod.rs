@@ -15,5 +15,6 @@ pub use hcl::{HclError, JsonError, collection_texts};
 pub use module::{Module, ModuleError, TypeKind, VariableDeclaration};
 pub use references::{ReferenceError, SecretSources, SensitiveValues};
 pub use variables::{
-    Inputs, Unresolved, VariableError, VariableFiles, resolve, write_variable_files,
+    Inputs, Unresolved, VariableError, VariableFiles, resolve, saved_plan_takes_variables,
+    write_variable_files,
 };

@@ -16,7 +16,7 @@ use super::hcl::HclError;
 use super::references::ReferenceError;
 use crate::secret::WipeError;
 
-pub use files::write_variable_files;
+pub use files::{saved_plan_takes_variables, write_variable_files};
 pub use resolve::resolve;
 
 /// The inputs of a run with every reference resolved.

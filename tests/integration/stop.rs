@@ -158,3 +158,19 @@ async fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
     assert_eq!(end.code, Some(143), "{}", end.stderr);
     assert!(!end.stderr.contains("SIGHUP"), "{}", end.stderr);
 }
+
+#[tokio::test]
+async fn an_apply_that_got_to_its_end_all_the_same_has_succeeded() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let tool = StandIn::install(&mut world, AtPlan::Pass);
+    world.add_run(world.config("apply"));
+    let child = world.execute().spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    tool.planning().await;
+    kill(pid, Signal::SIGTERM).unwrap();
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(tool.record("signals"), "TERM\n");
+    assert_eq!(world.statuses(), ["running", "succeeded"]);
+    assert_eq!(world.received().outputs, [serde_json::json!({"outputs": {}})]);
+}

@@ -26,8 +26,7 @@ pub fn write_variable_files(
     private: &PrivateDirectory,
 ) -> Result<VariableFiles, VariableError> {
     let ephemeral = |name: &str| module.variables.get(name).is_some_and(|found| found.ephemeral);
-    // Before 1.10 there are no ephemeral variables, and apply refuses the flag for a saved plan.
-    let applies = (tool.major, tool.minor) >= (1, 10);
+    let applies = saved_plan_takes_variables(tool);
     let all: Vec<_> = inputs.variables.iter().collect();
     let again: Vec<_> =
         all.iter().copied().filter(|(name, ..)| applies && ephemeral(name)).collect();
@@ -94,6 +93,13 @@ fn hcl_text(
         (Ok(_), _) => Err(failed(None)),
         (Err(source), _) => Err(failed(Some(source))),
     }
+}
+
+/// Whether `apply` of a saved plan takes `-var-file`. Before 1.10 there are no ephemeral variables,
+/// and apply refuses the flag for a saved plan.
+#[must_use]
+pub fn saved_plan_takes_variables(tool: &Version) -> bool {
+    (tool.major, tool.minor) >= (1, 10)
 }
 
 #[cfg(test)]

@@ -15,6 +15,9 @@ pub(crate) enum AtPlan {
     Ignore,
     /// Ends with 1 at once.
     Fail,
+    /// Ends with 0 at once; `apply` then waits, and ends with 0 at the first SIGTERM, as Terraform
+    /// does where it was nearly done.
+    Pass,
     /// Does this in the module's directory, with its records in `$record`, and ends with 1.
     Do(&'static str),
 }
@@ -34,6 +37,7 @@ impl StandIn {
             AtPlan::Wait => "trap 'echo TERM >> \"$record/signals\"; echo stopping; exit 1' TERM",
             AtPlan::Ignore => "trap 'echo TERM >> \"$record/signals\"' TERM; sleep 1000 &",
             AtPlan::Fail => "exit 1",
+            AtPlan::Pass => "exit 0",
             AtPlan::Do(act) => &format!("{act}\n  exit 1"),
         };
         let script = format!(
@@ -48,6 +52,12 @@ plan)
   echo 'planning'
   : > "$record/planning"
   while :; do echo waiting; sleep 0.05; done ;;
+show) echo '{{"format_version":"1.2"}}' ;;
+apply)
+  trap 'echo TERM >> "$record/signals"; exit 0' TERM
+  : > "$record/planning"
+  while :; do echo waiting; sleep 0.05; done ;;
+output) echo '{{}}' ;;
 esac
 "#,
             record = record.display()
@@ -61,7 +71,7 @@ esac
         Self { record }
     }
 
-    /// Waits until `plan` runs.
+    /// Waits until `plan` runs, or `apply` where `plan` passes.
     pub(crate) async fn planning(&self) {
         let planning = self.record.join("planning");
         let appeared = async {
