@@ -251,7 +251,7 @@ impl Teardown<'_> {
     /// A state that Terraform could not store is the only copy there is: it is kept.
     fn rescue_state(&self, log: &RunLog) {
         let Some(directory) = &self.directory else { return };
-        let text = match directory.rescue_state(&self.settings.cache_dir) {
+        let text = match directory.rescue_state(&self.settings.recovery_dir) {
             Ok(None) => return,
             Ok(Some(kept)) => format!(
                 "Terraform could not store the state; it is kept in {0}: run `terraform state push {0}` in the module",

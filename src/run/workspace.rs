@@ -1,9 +1,10 @@
 //! The directory of one run: the clone beside everything private, both gone at the end.
 
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use super::recovery::keep_state;
 use crate::secret::{PrivateDirectory, WipeError, wipe_file};
 
 /// How directories of runs are called in the work directory.
@@ -59,25 +60,15 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Takes a state that Terraform could not store out of the clone: into `cache`/recovery, or,
-    /// where that is not possible, beside the run's directory, which needs no room on the disk.
+    /// Takes a state that Terraform could not store out of the clone: into `recovery`, or, where
+    /// that is not possible, beside the run's directory, which needs no room on the disk.
     /// Returns where it is, if there was one.
-    pub(super) fn rescue_state(&self, cache: &Path) -> std::io::Result<Option<PathBuf>> {
+    pub(super) fn rescue_state(&self, recovery: &Path) -> std::io::Result<Option<PathBuf>> {
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(errored) = module.map(|module| module.join("errored.tfstate")) else {
-            return Ok(None);
-        };
-        if !errored.is_file() {
-            return Ok(None);
+        match module {
+            Some(module) => keep_state(&module, recovery, self.private.path()),
+            None => Ok(None),
         }
-        let copied = copy_state(&errored, &cache.join("recovery")).or_else(|error| {
-            tracing::warn!(%error, "cannot keep the state in the cache directory");
-            let beside = self.private.path().with_extension("errored.tfstate");
-            std::fs::set_permissions(&errored, std::fs::Permissions::from_mode(0o600))?;
-            std::fs::rename(&errored, &beside)?;
-            Ok::<_, std::io::Error>(beside)
-        });
-        copied.map(Some)
     }
 
     /// Wipes everything. What cannot be wiped is an error; the rest is wiped all the same.
@@ -101,17 +92,6 @@ impl RunDirectory {
         }
         result
     }
-}
-
-/// Copies a state into `recovery` (0700) under a name of its own (0600).
-fn copy_state(state: &Path, recovery: &Path) -> std::io::Result<PathBuf> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(recovery)?;
-    let mut kept =
-        tempfile::Builder::new().prefix("errored-").suffix(".tfstate").tempfile_in(recovery)?;
-    std::io::copy(&mut fs_err::File::open(state)?, &mut kept)?;
-    kept.as_file().sync_all()?;
-    let (_, path) = kept.keep().map_err(|error| error.error)?;
-    Ok(path)
 }
 
 #[cfg(test)]

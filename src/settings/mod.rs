@@ -48,6 +48,10 @@ pub struct Settings {
     pub work_dir: PathBuf,
     /// Where tools are kept; may not exist yet.
     pub cache_dir: PathBuf,
+    /// An existing directory in memory for secret files; none to look for one.
+    pub tmpfs_dir: Option<PathBuf>,
+    /// Where what could not be handed over is kept; may not exist yet.
+    pub recovery_dir: PathBuf,
     /// Mounted secrets.
     pub secrets_dir: Option<PathBuf>,
     /// Where logs, plan, outputs and status are also written; may not exist yet.
@@ -60,10 +64,20 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// How long the configuration and the final status are tried again.
     pub registry_timeout: Duration,
+    /// The largest request body that the registry takes, in bytes.
+    pub body_limit: usize,
     /// From SIGTERM to SIGKILL for the tool.
     pub grace_period: Duration,
+    /// How long the tool waits for a state lock.
+    pub lock_timeout: Duration,
+    /// Whether a lock that the run's own tool left is removed.
+    pub force_unlock_own: bool,
+    /// Whether apply and destroy may keep their state where it is lost at the end.
+    pub allow_ephemeral_state: bool,
     /// What a plan that found changes is reported as.
     pub plan_status: PlanStatus,
+    /// What of a plan's JSON is reported.
+    pub plan_json: PlanJson,
     /// Replaces scheme, host and leading path of the vendors' sites. May carry a password.
     pub mirror: Option<Url>,
     /// Additional trusted signing keys.
@@ -123,6 +137,16 @@ pub enum PlanStatus {
     Succeeded,
     /// `planned`: the run waits for somebody to confirm or discard it.
     Planned,
+}
+
+/// What of a plan's JSON is reported (`--plan-json`).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum PlanJson {
+    /// Sensitive values are masked.
+    #[default]
+    Clean,
+    /// It is sent as Terraform writes it.
+    Raw,
 }
 
 /// How the runner logs, on standard error.

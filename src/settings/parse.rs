@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{LogFormat, PlanStatus};
+use super::{LogFormat, PlanJson, PlanStatus};
 use crate::spec::{InvalidRunId, Operation, RunId, ToolRequest};
 use crate::workspace::SensitiveValues;
 
 /// The longest duration that can be set. A deadline so far away is a mistake.
 const LONGEST: Duration = Duration::from_hours(24);
+
+/// The smallest limit on a body: a final status must fit.
+const SMALLEST_BODY: usize = 64 * 1024;
 
 /// How much of a value is shown in a message.
 const SHOWN: usize = 200;
@@ -82,6 +85,38 @@ pub(super) fn plan_status(text: &str) -> Result<PlanStatus, String> {
         "succeeded" => Ok(PlanStatus::Succeeded),
         "planned" => Ok(PlanStatus::Planned),
         _ => Err(format!("{} is neither `succeeded` nor `planned`", shown(text))),
+    }
+}
+
+pub(super) fn plan_json(text: &str) -> Result<PlanJson, String> {
+    match text {
+        "clean" => Ok(PlanJson::Clean),
+        "raw" => Ok(PlanJson::Raw),
+        _ => Err(format!("{} is neither `clean` nor `raw`", shown(text))),
+    }
+}
+
+/// `50MiB`, `50MB`, or a number of bytes.
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit: usize = match unit.trim() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "kB" => 1000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return Err(format!("{} is no size", shown(text))),
+    };
+    let size = number.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
+    match size {
+        None => Err(format!("{} is no size", shown(text))),
+        Some(size) if size < SMALLEST_BODY => {
+            Err(format!("{} is less than {SMALLEST_BODY} bytes", shown(text)))
+        }
+        Some(size) => Ok(size),
     }
 }
 
@@ -175,5 +210,15 @@ mod tests {
     fn shown_value_stays_on_one_line() {
         assert_eq!(shown("a\nb"), "`a\\nb`");
         assert!(shown(&"x".repeat(1000)).chars().count() < 210);
+    }
+
+    #[test]
+    fn sizes_have_a_unit_and_a_lower_bound() {
+        assert_eq!(size("52428800"), Ok(50 << 20));
+        assert_eq!(size("50MiB"), size("50 MiB"));
+        assert_eq!(size("1MB"), Ok(1_000_000));
+        for wrong in ["", "MiB", "50 apples", "-1", "1.5MiB", "99999999999999999999GiB", "1kB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -9,9 +9,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::reader::{Reader, absolute, existing};
 use super::setting::{
-    CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, DEFAULT_TOOL_VERSION, GRACE_PERIOD, LOG, LOG_FORMAT,
-    LOG_INTERVAL, MIRROR, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT_DIR, REQUEST_TIMEOUT, SECRETS_DIR,
-    SENSITIVE_VALUES, SIGNING_KEY, TOKEN, WORK_DIR,
+    ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, DEFAULT_TOOL_VERSION,
+    FORCE_UNLOCK_OWN, GRACE_PERIOD, LOCK_TIMEOUT, LOG, LOG_FORMAT, LOG_INTERVAL, MIRROR, PLAN_JSON,
+    PLAN_STATUS, RECOVERY_DIR, REGISTRY_TIMEOUT, REPORT_DIR, REQUEST_TIMEOUT, SECRETS_DIR,
+    SENSITIVE_VALUES, SIGNING_KEY, TMPFS_DIR, TOKEN, WORK_DIR,
 };
 use super::{
     Arguments, Environment, Logging, RunSource, Settings, SettingsError, ToolSettings, directories,
@@ -30,6 +31,9 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// A registry that is being deployed anew is back within minutes.
 const REGISTRY_LIMIT: Duration = Duration::from_mins(5);
+
+/// What the deployed registry takes (registry API, 413).
+const BODY_LIMIT_BYTES: usize = 50 * 1024 * 1024;
 
 /// How long Terraform gets to end where nobody presses.
 const GRACE: Duration = Duration::from_mins(1);
@@ -73,6 +77,16 @@ impl Settings {
             registry_timeout: reader
                 .parsed(&REGISTRY_TIMEOUT, parse::duration)?
                 .unwrap_or(REGISTRY_LIMIT),
+            body_limit: reader.parsed(&BODY_LIMIT, parse::size)?.unwrap_or(BODY_LIMIT_BYTES),
+            tmpfs_dir: reader.existing(&TMPFS_DIR, Path::is_dir)?,
+            recovery_dir: match reader.path(&RECOVERY_DIR)? {
+                Some(directory) => directory,
+                None => tool.cache_dir.join("recovery"),
+            },
+            lock_timeout: reader.parsed(&LOCK_TIMEOUT, parse::duration)?.unwrap_or_default(),
+            force_unlock_own: reader.switch(&FORCE_UNLOCK_OWN)?,
+            allow_ephemeral_state: reader.switch(&ALLOW_EPHEMERAL_STATE)?,
+            plan_json: reader.parsed(&PLAN_JSON, parse::plan_json)?.unwrap_or_default(),
             grace_period: reader
                 .parsed(&GRACE_PERIOD, parse::duration)?
                 .unwrap_or_else(|| default_grace(environment)),
@@ -305,7 +319,7 @@ mod tests {
 
     #[test]
     fn every_setting_that_cannot_be_is_named_by_flag_and_variable() {
-        let free = [&LOG, &CACHE_DIR, &REPORT_DIR];
+        let free = [&LOG, &CACHE_DIR, &REPORT_DIR, &RECOVERY_DIR];
         let refusable = crate::settings::SETTINGS.iter().copied().filter(|it| !free.contains(it));
         for setting in refusable {
             // No URL, number, operation or version, no file, and no token.

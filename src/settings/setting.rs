@@ -10,6 +10,7 @@ pub const SETTINGS: &[&Setting] = &[
     &TOKEN_FILE,
     &REQUEST_TIMEOUT,
     &REGISTRY_TIMEOUT,
+    &BODY_LIMIT,
     &LOCAL,
     &MODULE_DIR,
     &OPERATION,
@@ -18,11 +19,17 @@ pub const SETTINGS: &[&Setting] = &[
     &CONFIG,
     &REPORT_DIR,
     &WORK_DIR,
+    &TMPFS_DIR,
+    &RECOVERY_DIR,
     &SECRETS_DIR,
     &LOG_INTERVAL,
     &CANCEL_INTERVAL,
     &GRACE_PERIOD,
+    &LOCK_TIMEOUT,
+    &FORCE_UNLOCK_OWN,
+    &ALLOW_EPHEMERAL_STATE,
     &PLAN_STATUS,
+    &PLAN_JSON,
     &SENSITIVE_VALUES,
     &CACHE_DIR,
     &MIRROR,
@@ -165,6 +172,28 @@ pub const WORK_DIR: Setting = Setting {
     example: "/workspace",
     section: Section::Run,
 };
+/// `--tmpfs-dir`.
+pub const TMPFS_DIR: Setting = Setting {
+    noun: "directory in memory",
+    flags: &["--tmpfs-dir"],
+    variables: &["BUTLER_TMPFS_DIR"],
+    kind: Kind::Value("DIR"),
+    default: "/dev/shm, where it is in memory and has room",
+    help: "Where the run's secret files are made, so that they never reach a disk",
+    example: "/dev/shm",
+    section: Section::Run,
+};
+/// `--recovery-dir`.
+pub const RECOVERY_DIR: Setting = Setting {
+    noun: "recovery directory",
+    flags: &["--recovery-dir"],
+    variables: &["BUTLER_RECOVERY_DIR"],
+    kind: Kind::Value("DIR"),
+    default: "recovery, in the cache directory",
+    help: "Where a state that could not be stored and log lines that could not be delivered are kept; in Kubernetes a volume",
+    example: "/var/lib/butler-runner",
+    section: Section::Run,
+};
 /// `--secrets-dir`.
 pub const SECRETS_DIR: Setting = Setting {
     noun: "secrets directory",
@@ -209,6 +238,17 @@ pub const REGISTRY_TIMEOUT: Setting = Setting {
     example: "5m",
     section: Section::Registry,
 };
+/// `--body-limit`.
+pub const BODY_LIMIT: Setting = Setting {
+    noun: "body limit",
+    flags: &["--body-limit"],
+    variables: &["BUTLER_BODY_LIMIT"],
+    kind: Kind::Value("SIZE"),
+    default: "50MiB",
+    help: "The largest request body that the registry takes; a plan that is larger is sent without its less important parts",
+    example: "50MiB",
+    section: Section::Registry,
+};
 /// `--cancel-interval`.
 pub const CANCEL_INTERVAL: Setting = Setting {
     noun: "cancel interval",
@@ -231,6 +271,39 @@ pub const GRACE_PERIOD: Setting = Setting {
     example: "60s",
     section: Section::Run,
 };
+/// `--lock-timeout`.
+pub const LOCK_TIMEOUT: Setting = Setting {
+    noun: "lock timeout",
+    flags: &["--lock-timeout"],
+    variables: &["BUTLER_LOCK_TIMEOUT"],
+    kind: Kind::Value("DURATION"),
+    default: "0s",
+    help: "How long the tool waits for a state lock that somebody else holds",
+    example: "5m",
+    section: Section::Run,
+};
+/// `--force-unlock-own`.
+pub const FORCE_UNLOCK_OWN: Setting = Setting {
+    noun: "unlocking",
+    flags: &["--force-unlock-own"],
+    variables: &["BUTLER_FORCE_UNLOCK_OWN"],
+    kind: Kind::Switch,
+    default: "false",
+    help: "Remove a state lock that this run's own tool left when it had to be killed",
+    example: "true",
+    section: Section::Run,
+};
+/// `--allow-ephemeral-state`.
+pub const ALLOW_EPHEMERAL_STATE: Setting = Setting {
+    noun: "ephemeral state",
+    flags: &["--allow-ephemeral-state"],
+    variables: &["BUTLER_ALLOW_EPHEMERAL_STATE"],
+    kind: Kind::Switch,
+    default: "false",
+    help: "Let apply and destroy keep their state in the clone, where it is lost at the end",
+    example: "true",
+    section: Section::Run,
+};
 /// `--plan-status`.
 pub const PLAN_STATUS: Setting = Setting {
     noun: "plan status",
@@ -240,6 +313,17 @@ pub const PLAN_STATUS: Setting = Setting {
     default: "succeeded",
     help: "What a plan that found changes is reported as: succeeded or planned",
     example: "planned",
+    section: Section::Run,
+};
+/// `--plan-json`.
+pub const PLAN_JSON: Setting = Setting {
+    noun: "kind of plan JSON",
+    flags: &["--plan-json"],
+    variables: &["BUTLER_PLAN_JSON"],
+    kind: Kind::Value("KIND"),
+    default: "clean",
+    help: "clean: sensitive values are masked in the plan's JSON; raw: it is sent as Terraform writes it",
+    example: "raw",
     section: Section::Run,
 };
 /// `--sensitive-values`.

@@ -66,7 +66,7 @@ impl World {
     /// A world whose repository holds `files`.
     pub(crate) async fn new(files: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        for name in ["tmp", "home", "cache", "repository"] {
+        for name in ["tmp", "shm", "home", "cache", "repository"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
         let registry = Arc::new(Registry::default());
@@ -219,6 +219,7 @@ impl World {
             .env("HOME", self.path("home"))
             .env("TMPDIR", self.path("tmp"))
             .env("BUTLER_CACHE_DIR", self.path("cache"))
+            .env("BUTLER_TMPFS_DIR", self.path("shm"))
             .env("BUTLER_LOG_INTERVAL", "1h")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -281,8 +282,9 @@ impl World {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
-        let left: Vec<_> = std::fs::read_dir(self.path("tmp"))
-            .unwrap()
+        let left: Vec<_> = ["tmp", "shm"]
+            .into_iter()
+            .flat_map(|name| std::fs::read_dir(self.path(name)).unwrap())
             .map(|entry| entry.unwrap().path())
             .collect();
         assert!(left.is_empty(), "left behind: {left:?}\n{}", end.stderr);

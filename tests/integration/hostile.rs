@@ -1,0 +1,1 @@
+//! Configurations, repositories and caches that mean harm.

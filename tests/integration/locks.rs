@@ -1,0 +1,1 @@
+//! State locks and states that could not be stored, on real backends.

@@ -1,0 +1,1 @@
+//! No secret of a module that prints them in every way gets out.

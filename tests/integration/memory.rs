@@ -1,0 +1,1 @@
+//! The runner's own memory when it says how the run ended.
