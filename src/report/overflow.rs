@@ -1,7 +1,8 @@
 //! The file behind a queue of log lines, for what does not fit into memory.
 //!
-//! It is made when it is needed first, with mode 0600, used again from its beginning whenever all
-//! of it was read, and overwritten and removed in the end. Its lines are redacted already.
+//! It is made when it is needed first, with mode 0600, and overwritten and removed in the end. Its
+//! lines are redacted already. It is divided into slots that are used again as soon as they were
+//! read, so that its bound is one on what waits, not on what has ever passed.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,17 +17,28 @@ use crate::secret::wipe_file;
 /// directory in memory, as containers have them, bears it.
 const LARGEST: u64 = 256 * 1024 * 1024;
 
+/// A slot takes any block: 64 KiB and one line, which has some MiB at most.
+const SLOT: u64 = 8 * 1024 * 1024;
+
 /// The file, and where in it the blocks are that were not read yet.
 #[derive(Debug)]
 pub(super) struct Overflow {
     path: PathBuf,
     file: Option<File>,
     stored: VecDeque<Stored>,
-    end: u64,
+    slot_size: u64,
+    slots: u64,
+    /// How many slots were ever used.
+    used: u64,
+    /// Slots that were used and read.
+    free: Vec<u64>,
+    /// The slot that is being filled, and how far it is.
+    filling: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
 struct Stored {
+    slot: u64,
     offset: u64,
     length: usize,
     first: u32,
@@ -63,7 +75,21 @@ impl Lost {
 impl Overflow {
     /// Nothing yet; `path` is made when it is needed.
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, file: None, stored: VecDeque::new(), end: 0 }
+        Self::with_slots(path, SLOT, LARGEST / SLOT)
+    }
+
+    /// One with `slots` slots of `slot_size` bytes.
+    pub(super) fn with_slots(path: PathBuf, slot_size: u64, slots: u64) -> Self {
+        Self {
+            path,
+            file: None,
+            stored: VecDeque::new(),
+            slot_size,
+            slots,
+            used: 0,
+            free: Vec::new(),
+            filling: None,
+        }
     }
 
     /// Whether everything was read.
@@ -76,11 +102,9 @@ impl Overflow {
     /// # Errors
     /// When the file cannot be made or written, or is full; then nothing has changed.
     pub(super) fn write(&mut self, block: &Block) -> std::io::Result<()> {
-        let offset = self.end;
-        let end = offset + block.bytes().len() as u64;
-        if end > LARGEST {
-            return Err(std::io::Error::other("too many lines wait"));
-        }
+        let length = block.bytes().len() as u64;
+        let (slot, begin) = self.room_for(length)?;
+        let offset = slot * self.slot_size + begin;
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(
@@ -93,8 +117,13 @@ impl Overflow {
             ),
         };
         file.write_all_at(block.bytes(), offset)?;
-        self.end = end;
+        if begin == 0 {
+            self.used = self.used.max(slot + 1);
+            self.free.retain(|free| *free != slot);
+        }
+        self.filling = Some((slot, begin + length));
         self.stored.push_back(Stored {
+            slot,
             offset,
             length: block.bytes().len(),
             first: block.first(),
@@ -103,12 +132,26 @@ impl Overflow {
         Ok(())
     }
 
+    /// The slot that has room for `length` bytes, and where in it.
+    fn room_for(&self, length: u64) -> std::io::Result<(u64, u64)> {
+        let filling = self.filling.filter(|(_, end)| end + length <= self.slot_size);
+        let fresh = self.free.last().copied().or((self.used < self.slots).then_some(self.used));
+        filling
+            .or(fresh.filter(|_| length <= self.slot_size).map(|slot| (slot, 0)))
+            .ok_or_else(|| std::io::Error::other("too many lines wait"))
+    }
+
     /// Takes the oldest block out, if there is one. Where it could not be read, its bytes are none
     /// of its lines.
     pub(super) fn read(&mut self) -> Option<(Block, std::io::Result<()>)> {
         let stored = self.stored.pop_front()?;
-        if self.stored.is_empty() {
-            self.end = 0;
+        match self.stored.front() {
+            Some(next) if next.slot == stored.slot => {}
+            Some(_) => self.free.push(stored.slot),
+            None => {
+                self.free.clear();
+                (self.used, self.filling) = (0, None);
+            }
         }
         let mut bytes = vec![0; stored.length];
         let read = match &self.file {
@@ -126,5 +169,62 @@ impl Drop for Overflow {
         {
             tracing::error!(error = %crate::error::chain(&error), "log lines may be left on the disk");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packed, it has 100 bytes.
+    fn block(number: u32) -> Block {
+        let mut block = Block::default();
+        let content = format!("{number:091}");
+        block.push(Entry { sequence: number, stream: Stream::Stdout, content: &content });
+        block
+    }
+
+    fn read(overflow: &mut Overflow) -> Option<u32> {
+        let (block, read) = overflow.read()?;
+        read.unwrap();
+        let (entry, _) = block.entry(0).unwrap();
+        assert_eq!(entry.content.parse::<u32>().unwrap(), entry.sequence);
+        Some(entry.sequence)
+    }
+
+    #[test]
+    fn the_bound_is_on_what_waits_and_not_on_what_has_passed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("overflow");
+        let mut overflow = Overflow::with_slots(path.clone(), 250, 4);
+        // A backlog that never drains, and a hundred times the bound goes through.
+        for number in 1..=4 {
+            overflow.write(&block(number)).unwrap();
+        }
+        for number in 5..=1000 {
+            overflow.write(&block(number)).unwrap();
+            assert_eq!(read(&mut overflow), Some(number - 4));
+        }
+        assert!(std::fs::metadata(&path).unwrap().len() <= 1000);
+        for number in 997..=1000 {
+            assert_eq!(read(&mut overflow), Some(number));
+        }
+        assert_eq!(read(&mut overflow), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_until_a_slot_was_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut overflow = Overflow::with_slots(directory.path().join("overflow"), 200, 2);
+        for number in 1..=4 {
+            overflow.write(&block(number)).unwrap();
+        }
+        assert!(overflow.write(&block(5)).is_err());
+        assert_eq!(read(&mut overflow), Some(1));
+        assert!(overflow.write(&block(5)).is_err(), "a slot of which half waits");
+        assert_eq!(read(&mut overflow), Some(2));
+        overflow.write(&block(5)).unwrap();
+        let rest: Vec<_> = std::iter::from_fn(|| read(&mut overflow)).collect();
+        assert_eq!(rest, [3, 4, 5]);
     }
 }

@@ -1,8 +1,9 @@
 //! A queue of log lines that never makes its writer wait and never grows in memory without bound.
 //!
 //! Lines wait in memory, then in a file, and come out in the order in which they went in. Where the
-//! file fails (a full disk), lines are counted instead of kept, and the reader meets one line that
-//! says so in their place: a run must not fail because nobody could read its log.
+//! file fails (a full disk) or is full, the newest lines are counted instead of kept until there is
+//! room again, and the reader meets one line that says so in their place: a run must not fail
+//! because nobody could read its log.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -280,8 +281,15 @@ impl State {
 
     fn put_away(&mut self, block: Block) {
         let Some(overflow) = &mut self.overflow else { return };
+        if let Some(lost) = &self.lost {
+            // Where there is room again, the note goes first; its line is among those that wait.
+            let note = lost.note();
+            if overflow.write(&note).is_ok() {
+                self.waiting.bytes += note.bytes().len();
+                self.lost = None;
+            }
+        }
         if let Some(lost) = &mut self.lost {
-            // Until the reader has caught up, so that one note says it all and in the right place.
             lost.add(&block);
             self.waiting.remove(Amount::of(&block));
         } else if overflow.is_empty()
@@ -465,6 +473,31 @@ mod tests {
         assert_eq!(receiver.shared.state().waiting.lines, 0);
         send(&sender, 1001..=1005);
         assert_eq!(read(&mut receiver), [1001, 1002, 1003, 1004, 1005]);
+    }
+
+    #[tokio::test]
+    async fn lines_are_kept_again_as_soon_as_there_is_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("overflow");
+        let (sender, mut receiver) = channel(0, path.clone());
+        // One line a block, of 15 or 16 bytes: a slot takes eight of them, or seven.
+        receiver.shared.state().overflow = Some(Overflow::with_slots(path, 120, 2));
+        send(&sender, 1..=17);
+        let mut lines = Vec::new();
+        while lines.len() < 8 {
+            lines.push(receiver.recv().await.unwrap());
+        }
+        send(&sender, 18..=19);
+        drop(sender);
+        while let Some(line) = receiver.recv().await {
+            lines.push(line);
+        }
+        let numbers: Vec<_> = lines.iter().map(|line| line.sequence).collect();
+        let expected: Vec<_> = (1..=16).chain(18..=19).collect();
+        assert_eq!(numbers, expected);
+        assert!(lines[15].content.starts_with("[2 lines could not be kept: "), "{lines:?}");
+        let state = receiver.shared.state();
+        assert_eq!((state.waiting.lines, state.waiting.bytes), (0, 0));
     }
 
     #[tokio::test]
