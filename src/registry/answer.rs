@@ -1,18 +1,38 @@
 //! Reads the registry's answers: what a status means, and as much of a body as is good for anybody.
 
-use std::time::Duration;
+use std::io::ErrorKind;
 
 use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::RegistryError;
+use super::error::{Redirect, RegistryError};
+use super::rest::asked_rest;
 
 /// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
 const ERROR_BODY: usize = 16 * 1024;
 
 /// How much of an error's message is shown, in characters.
 const ERROR_MESSAGE: usize = 300;
+
+/// Whether the connection ended before a byte of the answer came, as it does when the server closes
+/// an idle connection just as it is used again. The HTTP library says the first in its own words only.
+pub(super) fn was_cut_off(error: &reqwest::Error) -> bool {
+    if error.is_connect() || error.is_timeout() {
+        return false;
+    }
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let kind = cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if matches!(kind, Some(ErrorKind::ConnectionReset | ErrorKind::BrokenPipe))
+            || cause.to_string().contains("connection closed before message completed")
+        {
+            return true;
+        }
+        source = cause.source();
+    }
+    false
+}
 
 /// The URL is dropped from the error: it is in the message's own words, and shorter.
 pub(super) fn unreachable(what: &str, source: reqwest::Error) -> RegistryError {
@@ -27,24 +47,24 @@ pub(super) async fn accept(mut response: Response, what: &str) -> Result<Respons
     if status == StatusCode::CONFLICT {
         return Err(RegistryError::RunOver);
     }
-    let retry_after = response
-        .headers()
-        .get(reqwest::header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok())
-        .map(Duration::from_secs);
     let redirect = response
         .headers()
         .get(reqwest::header::LOCATION)
         .filter(|_| status.is_redirection())
         .and_then(|location| response.url().join(location.to_str().ok()?).ok())
-        .filter(|location| location.origin() != response.url().origin())
-        .map(|location| location.origin().ascii_serialization());
+        .map(|location| {
+            if location.origin() == response.url().origin() {
+                Redirect::Within(location.path().to_owned())
+            } else {
+                Redirect::Away(location.origin().ascii_serialization())
+            }
+        });
     let body = read(&mut response, ERROR_BODY).await.ok().flatten().unwrap_or_default();
     Err(RegistryError::Refused {
         what: what.to_owned(),
         status,
         message: message(status, &body),
-        retry_after,
+        retry_after: asked_rest(response.headers(), &body),
         redirect,
     })
 }

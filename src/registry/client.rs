@@ -1,11 +1,15 @@
 //! The registry's endpoints for one run, and what their answers mean.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
+use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::answer::{accept, read, unreachable};
+use super::answer::{accept, read, unreachable, was_cut_off};
+use super::key::idempotency_key;
 use super::retry::{Limits, Patience, retry};
 use super::wire::parse_config;
 use super::{Address, AddressError, Callback, Callbacks, RegistryError};
@@ -13,6 +17,9 @@ use crate::spec::RunSpec;
 
 /// The largest answer that is taken for a configuration or a status.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+
+/// How many idle connections there can be: a report's and that of the question for the status.
+const IDLE_CONNECTIONS: usize = 2;
 
 /// A run's status in the registry.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,6 +60,8 @@ pub struct Client {
     address: Address,
     token: SecretString,
     limits: Limits,
+    /// Whether anything was answered yet, so that there can be an idle connection.
+    answered: AtomicBool,
 }
 
 impl Client {
@@ -64,7 +73,7 @@ impl Client {
         token: SecretString,
         limits: Limits,
     ) -> Self {
-        Self { http, address, token, limits }
+        Self { http, address, token, limits, answered: AtomicBool::new(false) }
     }
 
     /// The run's status.
@@ -136,7 +145,8 @@ impl Client {
         })
     }
 
-    /// Sends `body`, JSON, to a callback. Any 2xx is success, whatever it says.
+    /// Sends `body`, JSON, to a callback. Any 2xx is success, whatever it says. Every attempt sends
+    /// the same bytes with the same `Idempotency-Key`, here and in later calls with this body.
     ///
     /// # Errors
     /// When the registry cannot be reached or refuses, after as much `patience` as is given.
@@ -149,30 +159,47 @@ impl Client {
     ) -> Result<(), RegistryError> {
         let what = format!("take the {}", callback.name());
         let url = callbacks.url(callback);
+        let key = idempotency_key(&self.token, callback, &body);
         retry(self.limits, patience, &what, || async {
-            let response = self
+            let request = self
                 .http
                 .post(url.clone())
                 .bearer_auth(self.token.expose_secret())
                 .header(reqwest::header::CONTENT_TYPE, "application/json")
-                .body(body.clone())
-                .send()
-                .await
-                .map_err(|source| unreachable(&what, source))?;
+                .header("idempotency-key", &key)
+                .body(body.clone());
+            let response = self.send(request, &what).await?;
             accept(response, &what).await.map(drop)
         })
         .await
     }
 
+    /// Sends a request, at once again where an idle connection turned out to be closed: the registry
+    /// closes them after 5 s, and may do so just as one is used. That is no failure and no attempt.
+    /// The HTTP library itself does so only as long as nothing of the request was written.
+    async fn send(&self, request: RequestBuilder, what: &str) -> Result<Response, RegistryError> {
+        let mut idle = if self.answered.load(Ordering::Relaxed) { IDLE_CONNECTIONS } else { 0 };
+        let request = request.build().map_err(|source| unreachable(what, source))?;
+        loop {
+            let copy = request.try_clone().expect("its body is in memory, not a stream");
+            match self.http.execute(copy).await {
+                Ok(response) => {
+                    self.answered.store(true, Ordering::Relaxed);
+                    return Ok(response);
+                }
+                Err(error) if idle > 0 && was_cut_off(&error) => idle -= 1,
+                Err(error) => return Err(unreachable(what, error)),
+            }
+        }
+    }
+
     async fn get(&self, url: url::Url, what: &str) -> Result<Zeroizing<Vec<u8>>, RegistryError> {
-        let response = self
+        let request = self
             .http
             .get(url)
             .bearer_auth(self.token.expose_secret())
-            .header(reqwest::header::ACCEPT, "application/json")
-            .send()
-            .await
-            .map_err(|source| unreachable(what, source))?;
+            .header(reqwest::header::ACCEPT, "application/json");
+        let response = self.send(request, what).await?;
         let mut response = accept(response, what).await?;
         read(&mut response, LARGEST_ANSWER)
             .await

@@ -39,10 +39,10 @@ pub enum RegistryError {
         status: StatusCode,
         /// `: ` and its own words, cut to a readable length; empty when it had none.
         message: String,
-        /// What `Retry-After` asks for.
+        /// How long it asks to be left alone.
         retry_after: Option<Duration>,
-        /// The other origin that a redirect leads to.
-        redirect: Option<String>,
+        /// Where it redirects to. Nothing is ever sent there.
+        redirect: Option<Redirect>,
     },
     /// The answer is not what the API promises.
     #[error("the registry's answer cannot be understood when asked to {what}")]
@@ -58,6 +58,15 @@ pub enum RegistryError {
     Address(#[from] AddressError),
 }
 
+/// Where a redirect leads.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Redirect {
+    /// To this path on the registry's own origin.
+    Within(String),
+    /// To this other origin.
+    Away(String),
+}
+
 impl RegistryError {
     /// Whether the same request may succeed a little later.
     #[must_use]
@@ -66,21 +75,20 @@ impl RegistryError {
             Self::Unreachable { source, .. } => !is_about_certificate(source),
             Self::Timeout { .. } | Self::Answer { .. } => true,
             Self::Refused { status, .. } => {
-                status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
+                let later = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT];
+                status.is_server_error() || later.contains(status)
             }
             Self::Config(_) => self.is_not_understood(),
             Self::RunOver | Self::Address(_) => false,
         }
     }
 
-    /// Whether something answered, but not as the API does: a proxy's or a web site's page, or a
-    /// configuration that was cut off on its way.
+    /// Whether something answered, but not as the API does: a proxy's page or JSON of its own, a web
+    /// site, or a configuration that was cut off on its way.
     pub(super) fn is_not_understood(&self) -> bool {
         match self {
             Self::Answer { .. } => true,
-            Self::Config(error) => {
-                matches!(error, ConfigError::Syntax { kind: "eof" | "syntax", .. })
-            }
+            Self::Config(error) => matches!(error, ConfigError::Syntax { .. }),
             _ => false,
         }
     }
@@ -107,11 +115,14 @@ impl crate::error::Advice for RegistryError {
             Self::Unreachable { .. } | Self::Timeout { .. } => {
                 Some("check --endpoint (BUTLER_ENDPOINT), the network, the proxy, and --ca-bundle for a private CA".to_owned())
             }
-            Self::Refused { redirect: Some(origin), .. } => {
+            Self::Refused { redirect: Some(Redirect::Away(origin)), .. } => {
                 Some(format!("the endpoint redirects to {origin}: set --endpoint (BUTLER_ENDPOINT) to that"))
             }
+            Self::Refused { redirect: Some(Redirect::Within(path)), .. } => {
+                Some(format!("the endpoint redirects to `{path}`: check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not behind a sign-in page"))
+            }
             Self::Refused { status, .. } if status.is_redirection() => {
-                Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not behind a sign-in page".to_owned())
+                Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API".to_owned())
             }
             Self::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
                 Some("check --token (BUTLER_TOKEN): it must be the callback token of this very run".to_owned())

@@ -8,11 +8,13 @@ mod answer;
 mod client;
 mod entries;
 mod error;
+mod key;
+mod rest;
 mod retry;
 mod wire;
 
 pub use address::{Address, AddressError, Callback, Callbacks};
 pub use client::{Client, Config, RunStatus};
-pub use error::RegistryError;
+pub use error::{Redirect, RegistryError};
 pub use retry::{Limits, Patience};
 pub use wire::{ConfigError, Parsed, parse_config};

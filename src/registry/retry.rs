@@ -13,6 +13,10 @@ const SHORT: Duration = Duration::from_mins(1);
 /// The least that an attempt gets: one with less is as good as none.
 const SHORTEST: Duration = Duration::from_secs(1);
 
+/// The longest pause between two attempts, to which up to as much again is added by chance: a
+/// registry that comes back must not be waited for as long again as it was away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// The longest delay that `Retry-After` is followed to: a registry that asks for hours must not
 /// take the later attempts with it.
 const LONGEST_DELAY: Duration = Duration::from_mins(1);
@@ -63,7 +67,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
     let left = || limits.overall(patience).saturating_sub(begun.elapsed());
     let mut delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))
-        .with_max_delay(Duration::from_secs(15))
+        .with_max_delay(LONGEST_PAUSE)
         .with_jitter()
         .without_max_times()
         .build();

@@ -12,7 +12,7 @@ use axum::response::{Html, IntoResponse, Redirect};
 use butler_runner::devregistry::Server;
 use butler_runner::error::Advice;
 use butler_runner::http::{self, Redirects};
-use butler_runner::registry::{Address, Callback, Client, Limits, Patience};
+use butler_runner::registry::{Address, Callback, Client, Limits, Patience, RegistryError};
 use tokio::net::TcpListener;
 
 use crate::support::authority::Authority;
@@ -64,18 +64,89 @@ async fn a_report_that_is_redirected_to_a_sign_in_page_is_not_delivered() {
         }
     });
     let server = Server::start(sign_in).await.unwrap();
-    let client = Client::new(
+    let error = post(&server).await.expect_err("a sign-in page keeps no report");
+    assert!(error.advice().unwrap().contains("sign-in page"), "{error}");
+}
+
+/// A client for the run at this server.
+fn client(server: &Server) -> Client {
+    Client::new(
         http::client(None, Redirects::Refuse).unwrap(),
         Address::new(server.endpoint(), RUN_ID.parse().unwrap()),
         TOKEN.into(),
         Limits { attempt: Duration::from_secs(10), long: Duration::from_secs(10) },
-    );
+    )
+}
+
+/// Posts a status to this server, with all patience.
+async fn post(server: &Server) -> Result<(), RegistryError> {
+    let client = client(server);
     let callbacks = client.callbacks().unwrap();
-    let error = client
-        .post(Callback::Status, &callbacks, "{}".into(), Patience::Once)
-        .await
-        .expect_err("a sign-in page keeps no report");
-    assert!(error.advice().unwrap().contains("sign-in page"), "{error}");
+    client.post(Callback::Status, &callbacks, "{}".into(), Patience::Long).await
+}
+
+/// A server that answers so, first with the first, and counts the requests to any of its paths.
+async fn answering(
+    answers: &'static [u16],
+    headers: Vec<(&'static str, String)>,
+) -> (Server, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let answer = Router::new().fallback(move || {
+        let number = counted.fetch_add(1, Ordering::SeqCst);
+        let status = StatusCode::from_u16(answers[number.min(answers.len() - 1)]).unwrap();
+        let headers = headers.clone();
+        async move {
+            let mut answer = (status, Html("<h1>no JSON</h1>")).into_response();
+            for (name, value) in headers {
+                answer.headers_mut().insert(name, value.parse().unwrap());
+            }
+            answer
+        }
+    });
+    (Server::start(answer).await.unwrap(), asked)
+}
+
+#[tokio::test]
+async fn each_answer_to_a_report_is_final_or_asked_for_again() {
+    const STORED: [&[u16]; 4] = [&[200], &[201], &[202], &[204]];
+    const REFUSED: [&[u16]; 8] = [&[400], &[401], &[403], &[404], &[405], &[409], &[413], &[422]];
+    const LATER: [&[u16]; 6] =
+        [&[408, 200], &[429, 200], &[500, 200], &[502, 200], &[503, 200], &[504, 200]];
+    let outcome = |answers: &'static [u16]| async move {
+        let (server, asked) = answering(answers, Vec::new()).await;
+        let posted = post(&server).await;
+        assert_eq!(matches!(posted, Err(RegistryError::RunOver)), answers == [409]);
+        (answers, posted.is_ok(), asked.load(Ordering::SeqCst))
+    };
+    let all = STORED.map(|answers| (answers, true, 1)).into_iter();
+    let all = all.chain(REFUSED.map(|answers| (answers, false, 1)));
+    let all: Vec<_> = all.chain(LATER.map(|answers| (answers, true, 2))).collect();
+    let outcomes = all.iter().map(|(answers, _, _)| outcome(answers));
+    assert_eq!(futures_util::future::join_all(outcomes).await, all);
+}
+
+#[tokio::test]
+async fn no_redirect_is_followed_neither_away_nor_within() {
+    const REDIRECTS: [&[u16]; 4] = [&[301], &[302], &[307], &[308]];
+    let (elsewhere, asked_elsewhere) = answering(&[200], Vec::new()).await;
+    let away = elsewhere.endpoint().to_string();
+    for answers in REDIRECTS {
+        for (target, advice) in [
+            (away.as_str(), "set --endpoint (BUTLER_ENDPOINT) to that"),
+            // What a sign-in page, a missing slash or a moved API look like; none is guessed at.
+            ("/login?next=x", "redirects to `/login`: check that --endpoint"),
+        ] {
+            let (server, asked) = answering(answers, vec![("location", target.to_owned())]).await;
+            let error = post(&server).await.unwrap_err();
+            assert!(error.advice().unwrap().contains(advice), "{:?}", error.advice());
+            assert_eq!(asked.load(Ordering::SeqCst), 1, "{answers:?} {target}");
+            let error = client(&server).status(Patience::Long).await.unwrap_err();
+            assert!(error.advice().unwrap().contains(advice), "{:?}", error.advice());
+            assert_eq!(asked.load(Ordering::SeqCst), 2, "{answers:?} {target}");
+        }
+    }
+    assert_eq!(asked_elsewhere.load(Ordering::SeqCst), 0, "nothing is sent to another origin");
 }
 
 #[tokio::test]

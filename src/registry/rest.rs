@@ -1,0 +1,87 @@
+//! How long the registry asks to be left alone: in a header, or in the body of its error.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What `Retry-After` says, in seconds or as a date (RFC 9110, section 10.2.3), or else what a rate
+/// limiter says in the body, in seconds (registry API, Errors).
+pub(super) fn asked_rest(headers: &HeaderMap, body: &[u8]) -> Option<Duration> {
+    in_header(headers).or_else(|| in_body(body))
+}
+
+fn in_header(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
+    let date = |text| httpdate::parse_http_date(text).ok();
+    let value = text(RETRY_AFTER)?;
+    seconds(value).or_else(|| {
+        // The registry's own clock counts: this machine's may be wrong.
+        let now = text(DATE).and_then(date).unwrap_or_else(SystemTime::now);
+        Some(date(value)?.duration_since(now).unwrap_or_default())
+    })
+}
+
+fn in_body(body: &[u8]) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Details,
+    }
+    #[derive(Deserialize)]
+    struct Details {
+        #[serde(rename = "retryAfter")]
+        retry_after: Value,
+    }
+    match serde_json::from_slice::<Answer>(body).ok()?.error.retry_after {
+        Value::Number(number) => seconds(&number.to_string()),
+        Value::String(text) => seconds(text.trim()),
+        _ => None,
+    }
+}
+
+/// What is longer than a clock can count is as long as it can.
+fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.parse().ok().filter(|seconds: &f64| *seconds >= 0.0)?;
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(headers: &[(HeaderName, &str)], body: &str) -> Option<Duration> {
+        let headers =
+            headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        asked_rest(&headers, body.as_bytes())
+    }
+
+    #[test]
+    fn every_way_of_asking_is_understood() {
+        let seven = Some(Duration::from_secs(7));
+        assert_eq!(asked(&[(RETRY_AFTER, " 7 ")], ""), seven);
+        assert_eq!(asked(&[], r#"{"error":{"code":"RATE_LIMITED","retryAfter":7}}"#), seven);
+        assert_eq!(asked(&[], r#"{"error":{"code":"RATE_LIMITED","retryAfter":"7"}}"#), seven);
+        let date = "Sat, 21 Nov 2026 17:00:07 GMT";
+        let now = (DATE, "Sat, 21 Nov 2026 17:00:00 GMT");
+        assert_eq!(asked(&[(RETRY_AFTER, date), now.clone()], ""), seven);
+        let past = "Sat, 21 Nov 2026 16:00:00 GMT";
+        assert_eq!(asked(&[(RETRY_AFTER, past), now], ""), Some(Duration::ZERO));
+        let header_first = asked(&[(RETRY_AFTER, "7")], r#"{"error":{"retryAfter":9}}"#);
+        assert_eq!(header_first, seven);
+        let soon = SystemTime::now() + Duration::from_secs(3600);
+        let by_own_clock = asked(&[(RETRY_AFTER, &httpdate::fmt_http_date(soon))], "").unwrap();
+        assert!(by_own_clock > Duration::from_secs(3500), "{by_own_clock:?}");
+    }
+
+    #[test]
+    fn what_is_no_time_is_nothing() {
+        for value in ["", "soon", "-1", "NaN", "Sat, 99 Nov"] {
+            assert_eq!(asked(&[(RETRY_AFTER, value)], ""), None, "{value}");
+        }
+        for body in ["", "{}", r#"{"error":"x"}"#, r#"{"error":{"retryAfter":null}}"#] {
+            assert_eq!(asked(&[], body), None, "{body}");
+        }
+        assert_eq!(asked(&[(RETRY_AFTER, "99999999999999999999999")], ""), Some(Duration::MAX));
+    }
+}
