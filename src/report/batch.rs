@@ -99,6 +99,14 @@ impl Batch {
         number(self.lines.first())..=number(self.lines.last())
     }
 
+    /// The lines as JSON objects.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &[u8]> {
+        // A comma stands between two of them.
+        let ends = self.lines.iter().skip(1).map(|next| next.offset - 1);
+        let ends = ends.chain([self.body.len() - CLOSING.len()]);
+        self.lines.iter().zip(ends).map(|(line, end)| &self.body[line.offset..end])
+    }
+
     /// The first and the second half; none if it is but one line.
     pub(super) fn halves(&self) -> Option<[Self; 2]> {
         let (first, second) = self.lines.split_at(self.lines.len() / 2);

@@ -6,6 +6,7 @@ mod overflow;
 mod run_log;
 mod spool;
 mod terminal;
+mod undelivered;
 mod upload;
 
 pub use batch::Batch;
@@ -13,4 +14,5 @@ pub use block::Entry;
 pub use run_log::RunLog;
 pub use spool::{Receiver, Sender, channel};
 pub use terminal::show;
+pub use undelivered::{Undelivered, Written};
 pub use upload::{Delivery, LogSink, UploadEnd, UploadReport, jittered, upload};

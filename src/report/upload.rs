@@ -14,12 +14,16 @@ use tokio::time::Instant;
 
 use super::batch::{Batch, LARGEST_BODY, MOST_LINES};
 use super::spool::Receiver;
+use super::undelivered::Undelivered;
 
 /// The longest pause between two tries while the run goes on: soon enough for whoever watches.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The shortest pause between two tries, however short the interval.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest that the registry is left alone because it asks for it.
+const LONGEST_REST: Duration = Duration::from_mins(1);
 
 /// Where batches go.
 pub trait LogSink {
@@ -45,6 +49,8 @@ pub enum Delivery {
     Unreachable {
         /// Why, for people.
         reason: String,
+        /// How long the registry asks to be left alone; nothing where it does not.
+        rest: Duration,
     },
 }
 
@@ -78,14 +84,15 @@ pub struct UploadReport {
 /// together do not send together. From the end of the log on `overdue` is waited for: when it
 /// completes, what was not delivered stays so.
 ///
-/// When the registry takes no more lines, later ones are dropped, and this still waits for the log
-/// to be closed, so that its report is about the whole of it.
+/// When the registry takes no more lines, this still waits for the log to be closed, so that its
+/// report is about the whole of it. Returns the lines that were not delivered, too; there are none
+/// once the registry has ended the run, for which they are of no more use.
 pub async fn upload(
     receiver: Receiver,
     sink: &(impl LogSink + Sync),
     interval: Duration,
     overdue: impl Future<Output = ()>,
-) -> UploadReport {
+) -> (UploadReport, Undelivered) {
     let closed = receiver.closed();
     let overdue = async move {
         closed.await;
@@ -171,11 +178,11 @@ impl<S: LogSink> Uploader<'_, S> {
             Delivery::RunOver => Some(UploadEnd::RunOver),
             Delivery::TooLarge => self.divide(),
             Delivery::Refused { reason } => Some(refused(&reason)),
-            Delivery::Unreachable { reason } => {
+            Delivery::Unreachable { reason, rest } => {
                 if self.pause.is_zero() {
                     tracing::warn!(%reason, "log lines cannot be delivered; they are kept for later");
                 }
-                self.wait().await;
+                self.wait(rest.min(LONGEST_REST)).await;
                 None
             }
         }
@@ -201,8 +208,9 @@ impl<S: LogSink> Uploader<'_, S> {
 
     /// Waits before the next try: longer each time while the run goes on, because the lines are
     /// safe; an interval once the log has ended, because then the deadline runs.
-    async fn wait(&mut self) {
+    async fn wait(&mut self, rest: Duration) {
         let shortest = self.interval.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let rested = tokio::time::sleep(rest);
         if self.receiver.is_closed() {
             self.pause = shortest;
             tokio::time::sleep(jittered(self.pause)).await;
@@ -213,22 +221,38 @@ impl<S: LogSink> Uploader<'_, S> {
                 () = self.receiver.closed() => {}
             }
         }
+        rested.await;
     }
 
-    async fn finish(mut self, end: UploadEnd) -> UploadReport {
+    async fn finish(mut self, end: UploadEnd) -> (UploadReport, Undelivered) {
+        if end == UploadEnd::RunOver {
+            let first = self.first_undelivered();
+            self.receiver.discard();
+            self.receiver.closed().await;
+            return self.reported(end, first);
+        }
+        self.receiver.closed().await;
+        let first = self.first_undelivered();
+        self.reported(end, first)
+    }
+
+    /// The number of the oldest line that was not delivered, or of the next one that comes.
+    fn first_undelivered(&mut self) -> u32 {
         // Read first: a line that comes just now belongs to what waits.
         let last = self.receiver.last();
         let waiting = self.receiver.unread();
         let kept = self.hand.front().map(|batch| *batch.numbers().start());
-        self.receiver.discard();
-        self.receiver.closed().await;
-        let first = kept.or(waiting.map(|waiting| *waiting.start())).unwrap_or(last + 1);
+        kept.or(waiting.map(|waiting| *waiting.start())).unwrap_or(last + 1)
+    }
+
+    fn reported(self, end: UploadEnd, first: u32) -> (UploadReport, Undelivered) {
         let last = self.receiver.last();
-        UploadReport {
+        let report = UploadReport {
             delivered: self.delivered,
             undelivered: (first <= last).then_some(first..=last),
             end,
-        }
+        };
+        (report, Undelivered { hand: self.hand, receiver: self.receiver })
     }
 }
 
@@ -297,7 +321,7 @@ mod tests {
     }
 
     fn unreachable() -> Delivery {
-        Delivery::Unreachable { reason: "nobody there".to_owned() }
+        Delivery::Unreachable { reason: "nobody there".to_owned(), rest: Duration::ZERO }
     }
 
     fn start(registry: &Registry) -> (Sender, tokio::task::JoinHandle<UploadReport>) {
@@ -306,8 +330,8 @@ mod tests {
         (
             sender,
             tokio::spawn(async move {
-                upload(receiver, &registry, INTERVAL, async { tokio::time::sleep(DEADLINE).await })
-                    .await
+                let overdue = async { tokio::time::sleep(DEADLINE).await };
+                upload(receiver, &registry, INTERVAL, overdue).await.0
             }),
         )
     }
@@ -375,6 +399,23 @@ mod tests {
         let pauses: Vec<_> =
             registry.times().windows(2).take(4).map(|pair| pair[1] - pair[0]).collect();
         assert!(pauses.is_sorted(), "{pauses:?}");
+        drop(sender);
+        assert_eq!(uploaded.await.unwrap().undelivered, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn registry_that_asks_for_rest_is_left_alone_but_not_for_ever() {
+        let registry = Registry::new(|request, _| match request {
+            1 => Some(Delivery::Unreachable { reason: String::new(), rest: INTERVAL * 5 }),
+            2 => Some(Delivery::Unreachable { reason: String::new(), rest: Duration::MAX }),
+            _ => Some(Delivery::Delivered),
+        });
+        let (sender, uploaded) = start(&registry);
+        send(&sender, 1..=1, "x");
+        tokio::time::sleep(INTERVAL * 100).await;
+        let times = registry.times();
+        let pauses: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(pauses, [INTERVAL * 5, LONGEST_REST]);
         drop(sender);
         assert_eq!(uploaded.await.unwrap().undelivered, None);
     }

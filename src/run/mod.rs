@@ -14,6 +14,7 @@ mod reports;
 mod secrets;
 mod sources;
 mod teardown;
+mod undelivered;
 mod watch;
 mod workspace;
 

@@ -3,6 +3,7 @@
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
+use super::undelivered::UndeliveredLogs;
 use crate::cancel::StopReason;
 use crate::engine::{Counts, TestCounts};
 use crate::error::Advice;
@@ -117,6 +118,8 @@ pub(super) struct Outcome {
     pub(super) commit: Option<String>,
     /// The tool that was used, `terraform 1.11.4` for example.
     pub(super) tool: Option<String>,
+    /// The log lines that the registry did not get.
+    pub(super) undelivered: Option<UndeliveredLogs>,
 }
 
 impl Outcome {
@@ -169,6 +172,7 @@ impl Outcome {
             }),
             source_commit: self.commit.clone(),
             tool: self.tool.clone(),
+            undelivered_logs: self.undelivered.clone(),
         }
     }
 }
@@ -197,6 +201,8 @@ pub(super) struct StatusReport {
     source_commit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undelivered_logs: Option<UndeliveredLogs>,
 }
 
 impl StatusReport {
@@ -208,6 +214,9 @@ impl StatusReport {
         if let Some(error) = &mut self.error {
             mask(&mut error.message);
             error.advice.iter_mut().for_each(mask);
+        }
+        if let Some(undelivered) = &mut self.undelivered_logs {
+            undelivered.kept_in.iter_mut().chain(&mut undelivered.problem).for_each(mask);
         }
         self
     }
@@ -238,7 +247,13 @@ mod tests {
     use super::*;
 
     fn outcome(failure: Option<Failure>) -> Outcome {
-        Outcome { achievement: Achievement::default(), failure, commit: None, tool: None }
+        Outcome {
+            achievement: Achievement::default(),
+            failure,
+            commit: None,
+            tool: None,
+            undelivered: None,
+        }
     }
 
     #[test]

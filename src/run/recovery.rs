@@ -33,11 +33,19 @@ pub(super) fn keep_state(
     kept.map(Some)
 }
 
+/// A new file (0600) under a name of its own in `directory` (0700), which is made if needed.
+pub(super) fn new_file(
+    directory: &Path,
+    prefix: &str,
+    suffix: &str,
+) -> std::io::Result<tempfile::NamedTempFile> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    tempfile::Builder::new().prefix(prefix).suffix(suffix).tempfile_in(directory)
+}
+
 /// Copies a state into `recovery` (0700) under a name of its own (0600).
 fn copy_state(state: &Path, recovery: &Path) -> std::io::Result<PathBuf> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(recovery)?;
-    let mut kept =
-        tempfile::Builder::new().prefix("errored-").suffix(".tfstate").tempfile_in(recovery)?;
+    let mut kept = new_file(recovery, "errored-", ".tfstate")?;
     std::io::copy(&mut fs_err::File::open(state)?, &mut kept)?;
     kept.as_file().sync_all()?;
     let (_, path) = kept.keep().map_err(|error| error.error)?;

@@ -86,7 +86,8 @@ impl LogSink for RegistryReports {
                 Delivery::TooLarge
             }
             Err(error) if error.is_transient() => {
-                Delivery::Unreachable { reason: crate::error::chain(&error) }
+                let rest = error.retry_after().unwrap_or_default();
+                Delivery::Unreachable { reason: crate::error::chain(&error), rest }
             }
             Err(error) => Delivery::Refused { reason: crate::error::chain(&error) },
         }

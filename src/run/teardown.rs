@@ -7,24 +7,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use zeroize::Zeroizing;
 
 use super::outcome::{Exit, Failure, Outcome};
 use super::phases::Findings;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
+use super::undelivered::{Place, UndeliveredLogs};
 use super::workspace::RunDirectory;
 use super::{Terminal, guarded};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
-use crate::report::{Receiver, RunLog, Sender, UploadEnd, UploadReport, channel, show, upload};
+use crate::report::{Receiver, RunLog, Sender, Undelivered, UploadReport, channel, show, upload};
 use crate::secret::redact_json;
 use crate::settings::Settings;
 use crate::spec::{Operation, RunSpec};
 
-/// How long the last log lines may take after the end of the run.
+/// How long the last log lines may take after the end of the run; no longer than the final status.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
 
 /// How long the steps of the teardown may take once a signal has come: the platform that sent it
@@ -47,8 +49,10 @@ const MEMORY: usize = 2 * 1024 * 1024;
 pub(super) struct Logs {
     pub(super) log: RunLog,
     upload: Option<(Arc<RegistryReports>, Receiver)>,
-    uploader: Option<JoinHandle<UploadReport>>,
+    uploader: Option<JoinHandle<(UploadReport, Undelivered)>>,
     readers: Vec<JoinHandle<bool>>,
+    /// Where the lines go that the registry does not get.
+    place: Place,
 }
 
 impl Logs {
@@ -93,17 +97,22 @@ impl Logs {
             upload,
             uploader: None,
             readers,
+            place: Place {
+                recovery: settings.recovery_dir.clone(),
+                work: settings.work_dir.clone(),
+            },
         }
     }
 
     /// Begins to send lines to the registry. The run must have been reported as running before.
     pub(super) fn start(mut self, settings: &Settings, stop: &Stop) -> Self {
         let (interval, stop) = (settings.log_interval, stop.clone());
+        let deadline = LOG_DEADLINE.min(settings.registry_timeout);
         self.uploader = self.upload.take().map(|(registry, receiver)| {
             tokio::spawn(async move {
                 // Made when it is first polled, which is at the end of the log.
                 let overdue = async {
-                    hurried(&stop, LOGS_AFTER_SIGNAL, tokio::time::sleep(LOG_DEADLINE)).await;
+                    hurried(&stop, LOGS_AFTER_SIGNAL, tokio::time::sleep(deadline)).await;
                 };
                 upload(receiver, registry.as_ref(), interval, overdue).await
             })
@@ -111,9 +120,9 @@ impl Logs {
         self
     }
 
-    /// Ends the log and waits until its readers have it all, or their deadlines are over. Says
+    /// Ends the log and waits until its readers have it all, or their deadlines are over. Keeps
     /// what the registry did not get.
-    async fn close(self, stop: &Stop) -> Option<String> {
+    async fn close(self, stop: &Stop) -> Result<Option<UndeliveredLogs>, String> {
         self.log.close();
         let readers = futures_util::future::join_all(self.readers);
         let readers = hurried(stop, LOGS_AFTER_SIGNAL, readers);
@@ -128,18 +137,14 @@ impl Logs {
         if !shown.unwrap_or_default().into_iter().all(|shown| shown.unwrap_or(false)) {
             tracing::warn!("the output was not shown to its end");
         }
-        match sent? {
-            Ok(
-                UploadReport { end: UploadEnd::RunOver, .. }
-                | UploadReport { undelivered: None, .. },
-            ) => None,
-            Ok(UploadReport { undelivered: Some(lines), .. }) => Some(format!(
-                "log lines {} to {} did not reach the registry",
-                lines.start(),
-                lines.end()
-            )),
-            Err(error) => Some(format!("the log uploader failed (a bug): {error}")),
+        let failed = |error| format!("the log uploader failed (a bug): {error}");
+        let Some((report, left)) = sent.transpose().map_err(failed)? else { return Ok(None) };
+        if stop.run_is_over() {
+            return Ok(None);
         }
+        let (place, signalled) = (self.place, stop.signalled().now_or_never().is_some());
+        let keep = move || UndeliveredLogs::keep(&report, left, &place, signalled);
+        tokio::task::spawn_blocking(keep).await.map_err(failed)
     }
 }
 
@@ -186,12 +191,16 @@ impl Teardown<'_> {
             failure,
             commit: findings.commit.clone(),
             tool: findings.tool.clone(),
+            undelivered: None,
         };
         let reported = guarded(async {
             self.rescue_state(&logs.log);
             outcome.say(&logs.log);
-            let undelivered = logs.close(&self.stop).await;
-            self.note(&mut outcome, undelivered);
+            let closed = logs.close(&self.stop).await;
+            let undelivered =
+                closed.as_ref().map(|lines| lines.as_ref().map(UndeliveredLogs::text));
+            self.note(&mut outcome, undelivered.unwrap_or_else(|text| Some(text.clone())));
+            outcome.undelivered = closed.ok().flatten();
             self.report_findings(&findings, &mut outcome).await;
             Ok(())
         });

@@ -11,6 +11,9 @@ use crate::cancel::{Stop, StopReason};
 use crate::registry::{Client, Patience, RegistryError, RunStatus};
 use crate::report::jittered;
 
+/// The longest that the registry is left alone because it asks for it: it may have ended the run.
+const LONGEST_REST: Duration = Duration::from_mins(1);
+
 /// A watching task that ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Watch(JoinHandle<()>);
@@ -67,8 +70,10 @@ fn is_ignored(signal: Signal) -> bool {
 pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration) -> Watch {
     let stop = stop.clone();
     Watch(tokio::spawn(async move {
+        let mut rest = Duration::ZERO;
         loop {
-            tokio::time::sleep(jittered(interval)).await;
+            tokio::time::sleep(jittered(interval).max(rest)).await;
+            rest = Duration::ZERO;
             match client.status(Patience::Once).await {
                 Ok(RunStatus::Over(status)) => {
                     stop.request(StopReason::RunOver { status });
@@ -81,6 +86,7 @@ pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration)
                 Ok(_) => {}
                 // It is asked again soon; a registry that stays away shows when something is sent.
                 Err(error) => {
+                    rest = error.retry_after().unwrap_or_default().min(LONGEST_REST);
                     tracing::debug!(error = %crate::error::chain(&error), "status not known");
                 }
             }

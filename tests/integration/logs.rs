@@ -111,10 +111,14 @@ impl LogSink for Post {
             Ok(StatusCode::CONFLICT) => Delivery::RunOver,
             Ok(StatusCode::PAYLOAD_TOO_LARGE) => Delivery::TooLarge,
             Ok(StatusCode::BAD_REQUEST) => Delivery::Refused { reason: "400".to_owned() },
-            Ok(status) => Delivery::Unreachable { reason: status.to_string() },
-            Err(error) => Delivery::Unreachable { reason: error.to_string() },
+            Ok(status) => unreachable(status),
+            Err(error) => unreachable(error),
         }
     }
+}
+
+fn unreachable(reason: impl ToString) -> Delivery {
+    Delivery::Unreachable { reason: reason.to_string(), rest: Duration::ZERO }
 }
 
 fn start_upload(
@@ -126,7 +130,7 @@ fn start_upload(
         client: butler_runner::http::client(None, butler_runner::http::Redirects::Follow).unwrap(),
         url: server.url.clone(),
     };
-    tokio::spawn(async move { upload(receiver, &sink, interval, std::future::pending()).await })
+    tokio::spawn(async move { upload(receiver, &sink, interval, std::future::pending()).await.0 })
 }
 
 fn run_log(memory: usize, overflow: &Path) -> (RunLog, Receiver) {
