@@ -20,6 +20,9 @@ pub(crate) enum AtPlan {
     Pass,
     /// Does this in the module's directory, with its records in `$record`, and ends with 1.
     Do(&'static str),
+    /// Does this, as above, and ends with 0; `apply` then writes down that it was `applied` and ends
+    /// with 0 at once.
+    Through(&'static str),
 }
 
 /// The stand-in's records.
@@ -39,6 +42,11 @@ impl StandIn {
             AtPlan::Fail => "exit 1",
             AtPlan::Pass => "exit 0",
             AtPlan::Do(act) => &format!("{act}\n  exit 1"),
+            AtPlan::Through(act) => &format!("{act}\n  exit 0"),
+        };
+        let at_apply = match at_plan {
+            AtPlan::Through(_) => ": > \"$record/applied\"; exit 0",
+            _ => "trap 'echo TERM >> \"$record/signals\"; exit 0' TERM",
         };
         let script = format!(
             r#"#!/bin/sh
@@ -54,7 +62,7 @@ plan)
   while :; do echo waiting; sleep 0.05; done ;;
 show) echo '{{"format_version":"1.2"}}' ;;
 apply)
-  trap 'echo TERM >> "$record/signals"; exit 0' TERM
+  {at_apply}
   : > "$record/planning"
   while :; do echo waiting; sleep 0.05; done ;;
 output) echo '{{}}' ;;
@@ -81,6 +89,11 @@ esac
         };
         let bound = std::time::Duration::from_mins(1);
         tokio::time::timeout(bound, appeared).await.expect("the stand-in was never asked to plan");
+    }
+
+    /// Whether `apply` was carried out by [`AtPlan::Through`].
+    pub(crate) fn applied(&self) -> bool {
+        self.record.join("applied").exists()
     }
 
     /// What was written down under `name`; nothing where nothing was.

@@ -1,0 +1,255 @@
+//! A line to the registry that fails on purpose: a TCP server in front of it that answers itself,
+//! resets, hangs, or loses what the registry answered, and remembers what came by.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use url::Url;
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    /// It is answered with this status, these header lines and this body.
+    Answer(u16, &'static str, &'static str),
+    /// The connection is closed, and the registry never sees it.
+    Close,
+    /// The connection is reset, and the registry never sees it.
+    Reset,
+    /// No answer comes, and the registry never sees it.
+    Hang,
+    /// The registry answers, but the connection is closed instead of handing that on.
+    Lose,
+}
+
+/// To which requests it happens.
+#[derive(Clone, Debug)]
+pub(crate) enum When {
+    /// To the first so many of the named ones.
+    First(usize),
+    /// To every third of the named ones.
+    EveryThird,
+    /// To all of the named ones.
+    Always,
+    /// From the first of the named ones on to all requests, for so long.
+    For(Duration),
+    /// From the first of the named ones on to all requests, until this file exists.
+    Until(PathBuf),
+    /// To those that are not the first on their connection; named or not.
+    Reused,
+}
+
+/// A fault of the line.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    /// `GET status`, `GET config`, `POST running`, `POST logs`, `POST plan`, `POST outputs` or
+    /// `POST final`.
+    pub(crate) request: &'static str,
+    pub(crate) act: Act,
+    pub(crate) when: When,
+}
+
+/// Something that came by.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A request, and whether it got into trouble.
+    Request(Seen),
+    /// The client hung up on a request that got no answer.
+    HungUp(String),
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// Its name, as in [`Trouble`].
+    pub(crate) name: String,
+    /// Its `Idempotency-Key`.
+    pub(crate) key: Option<String>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) troubled: bool,
+}
+
+/// The line; it ends with the value.
+pub(crate) struct Proxy {
+    endpoint: String,
+    shared: Arc<Shared>,
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    registry: String,
+    trouble: Trouble,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    named: usize,
+    begun: Option<Instant>,
+    events: Vec<Event>,
+}
+
+struct Request {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Proxy {
+    /// A line with `trouble` to the registry at `endpoint`.
+    pub(crate) async fn start(endpoint: &str, trouble: Trouble) -> Self {
+        let mut url: Url = endpoint.parse().unwrap();
+        let registry = format!("127.0.0.1:{}", url.port().unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        url.set_port(Some(listener.local_addr().unwrap().port())).unwrap();
+        let shared = Arc::new(Shared { registry, trouble, state: Mutex::default() });
+        let served = Arc::clone(&shared);
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                tokio::spawn(serve(stream, Arc::clone(&served)));
+            }
+        });
+        Self { endpoint: url.into(), shared, task }
+    }
+
+    /// What the runner must be told to use it.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Everything that came by until now.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        self.shared.state.lock().unwrap().events.clone()
+    }
+
+    /// The requests of this name that came by until now.
+    pub(crate) fn seen(&self, name: &str) -> Vec<Seen> {
+        let request = |event| match event {
+            Event::Request(seen) if seen.name == name => Some(seen),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(request).collect()
+    }
+
+    /// Waits until a request of this name has come by.
+    pub(crate) async fn until_seen(&self, name: &str) {
+        let seen = async {
+            while self.seen(name).is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), seen).await.expect("it never came by");
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Shared {
+    /// Notes a request down, and says what happens to it.
+    fn judge(&self, request: &Request, reused: bool) -> Option<Act> {
+        let mut state = self.state.lock().unwrap();
+        let name = request.name();
+        let named = name == self.trouble.request;
+        state.named += usize::from(named);
+        if named && state.begun.is_none() {
+            state.begun = Some(Instant::now());
+        }
+        let troubled = match &self.trouble.when {
+            When::First(times) => named && state.named <= *times,
+            When::EveryThird => named && state.named.is_multiple_of(3),
+            When::Always => named,
+            When::For(duration) => state.begun.is_some_and(|begun| begun.elapsed() < *duration),
+            When::Until(file) => state.begun.is_some() && !file.exists(),
+            When::Reused => reused,
+        };
+        let (key, body) = (request.header("idempotency-key"), request.body.clone());
+        state.events.push(Event::Request(Seen { name, key, body, troubled }));
+        troubled.then_some(self.trouble.act)
+    }
+}
+
+impl Request {
+    /// The next one; none where the client hangs up.
+    async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if stream.read_line(&mut head).await.ok()? == 0 {
+                return None;
+            }
+        }
+        let mut request = Self { head, body: Vec::new() };
+        let length = request.header("content-length").map_or(0, |text| text.parse().unwrap());
+        request.body.resize(length, 0);
+        stream.read_exact(&mut request.body).await.ok()?;
+        Some(request)
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        let mut values = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        values.next().map(|(_, value)| value.trim().to_owned())
+    }
+
+    fn name(&self) -> String {
+        let mut words = self.head.split(' ');
+        let method = words.next().unwrap();
+        let endpoint = words.next().unwrap().rsplit('/').next().unwrap();
+        let running = String::from_utf8_lossy(&self.body).contains(r#""status":"running""#);
+        match (method, endpoint, running) {
+            ("POST", "status", true) => "POST running".to_owned(),
+            ("POST", "status", false) => "POST final".to_owned(),
+            _ => format!("{method} {endpoint}"),
+        }
+    }
+
+    /// What the registry answers, byte for byte.
+    async fn forward(&self, registry: &str) -> std::io::Result<Vec<u8>> {
+        let mut stream = BufReader::new(TcpStream::connect(registry).await?);
+        stream.write_all(self.head.as_bytes()).await?;
+        stream.write_all(&self.body).await?;
+        let answer = Self::read(&mut stream).await.ok_or(std::io::ErrorKind::UnexpectedEof)?;
+        Ok([answer.head.as_bytes(), &answer.body].concat())
+    }
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    let mut stream = BufReader::new(stream);
+    let mut reused = false;
+    while let Some(request) = Request::read(&mut stream).await {
+        let act = shared.judge(&request, reused);
+        reused = true;
+        let answer = match act {
+            None => request.forward(&shared.registry).await.unwrap(),
+            Some(Act::Answer(status, headers, body)) => {
+                let length = body.len();
+                let head = format!("HTTP/1.1 {status} Injected\r\ncontent-length: {length}\r\n");
+                format!("{head}{headers}\r\n{body}").into_bytes()
+            }
+            Some(Act::Close) => return,
+            Some(Act::Reset) => {
+                stream.get_ref().set_zero_linger().unwrap();
+                return;
+            }
+            Some(Act::Hang) => {
+                let _ = stream.read_u8().await;
+                let event = Event::HungUp(request.name());
+                shared.state.lock().unwrap().events.push(event);
+                return;
+            }
+            Some(Act::Lose) => {
+                request.forward(&shared.registry).await.unwrap();
+                return;
+            }
+        };
+        if stream.write_all(&answer).await.is_err() {
+            return;
+        }
+    }
+}
