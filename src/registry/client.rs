@@ -1,6 +1,6 @@
 //! The registry's endpoints for one run, and what their answers mean.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use reqwest::{RequestBuilder, Response};
@@ -62,6 +62,8 @@ pub struct Client {
     limits: Limits,
     /// Whether anything was answered yet, so that there can be an idle connection.
     answered: AtomicBool,
+    /// Statuses that were sent and not answered.
+    doubtful: AtomicUsize,
 }
 
 impl Client {
@@ -73,7 +75,14 @@ impl Client {
         token: SecretString,
         limits: Limits,
     ) -> Self {
-        Self { http, address, token, limits, answered: AtomicBool::new(false) }
+        Self {
+            http,
+            address,
+            token,
+            limits,
+            answered: AtomicBool::new(false),
+            doubtful: AtomicUsize::new(0),
+        }
     }
 
     /// The run's status.
@@ -131,6 +140,13 @@ impl Client {
         Ok(Config { spec: parsed.spec, callbacks, warnings })
     }
 
+    /// Whether a status was sent and never answered, so that nobody knows whether or when it is
+    /// stored.
+    #[must_use]
+    pub fn has_doubtful_status(&self) -> bool {
+        self.doubtful.load(Ordering::Relaxed) > 0
+    }
+
     /// Where reports go as long as no configuration says otherwise.
     ///
     /// # Errors
@@ -168,8 +184,19 @@ impl Client {
                 .header(reqwest::header::CONTENT_TYPE, "application/json")
                 .header("idempotency-key", &key)
                 .body(body.clone());
-            let response = self.send(request, &what).await?;
-            accept(response, &what).await.map(drop)
+            let counted = usize::from(callback == Callback::Status);
+            // What is given up while it waits is never taken off again.
+            self.doubtful.fetch_add(counted, Ordering::Relaxed);
+            let sent = self.send(request, &what).await;
+            let settled = match &sent {
+                // A gateway's answers: what is behind it may have got the request, and be slow.
+                Ok(answer) => !matches!(answer.status().as_u16(), 502 | 504),
+                Err(error) => error.was_not_sent(),
+            };
+            if settled {
+                self.doubtful.fetch_sub(counted, Ordering::Relaxed);
+            }
+            accept(sent?, &what).await.map(drop)
         })
         .await
     }

@@ -83,6 +83,11 @@ impl RegistryError {
         }
     }
 
+    /// Whether there was no connection, so that the registry cannot have seen the request.
+    pub(super) fn was_not_sent(&self) -> bool {
+        matches!(self, Self::Unreachable { source, .. } if source.is_connect())
+    }
+
     /// Whether something answered, but not as the API does: a proxy's page or JSON of its own, a web
     /// site, or a configuration that was cut off on its way.
     pub(super) fn is_not_understood(&self) -> bool {

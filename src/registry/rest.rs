@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(asked(&[(RETRY_AFTER, past), now], ""), Some(Duration::ZERO));
         let header_first = asked(&[(RETRY_AFTER, "7")], r#"{"error":{"retryAfter":9}}"#);
         assert_eq!(header_first, seven);
-        let soon = SystemTime::now() + Duration::from_secs(3600);
+        let soon = SystemTime::now() + Duration::from_hours(1);
         let by_own_clock = asked(&[(RETRY_AFTER, &httpdate::fmt_http_date(soon))], "").unwrap();
         assert!(by_own_clock > Duration::from_secs(3500), "{by_own_clock:?}");
     }

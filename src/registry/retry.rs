@@ -15,7 +15,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The longest pause between two attempts, to which up to as much again is added by chance: a
 /// registry that comes back must not be waited for as long again as it was away.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// The longest delay that `Retry-After` is followed to: a registry that asks for hours must not
 /// take the later attempts with it.

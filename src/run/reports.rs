@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::outcome::StatusReport;
 use crate::cancel::{Stop, StopReason};
-use crate::registry::{Callback, Callbacks, Client, Patience, RegistryError};
+use crate::registry::{Callback, Callbacks, Client, Patience, RegistryError, RunStatus};
 use crate::report::{Batch, Delivery, LogSink};
 use crate::secret::Redactor;
 
@@ -111,6 +111,21 @@ impl Reports {
     /// Says how the run ended. Nothing may be reported after this.
     pub(super) async fn finish(&self, status: &StatusReport) -> Result<(), ReportError> {
         self.status(status, Patience::Long).await
+    }
+
+    /// Whether a `running` may be on its way that nobody has answered.
+    pub(super) fn has_doubtful_running(&self) -> bool {
+        self.registry.as_ref().is_some_and(|registry| registry.client.has_doubtful_status())
+    }
+
+    /// Whether the registry takes the run for an open one.
+    pub(super) async fn is_open(&self) -> bool {
+        match &self.registry {
+            Some(registry) => {
+                matches!(registry.client.status(Patience::Once).await, Ok(RunStatus::Open(_)))
+            }
+            None => false,
+        }
     }
 
     /// Reports a plan whose secrets are masked: its JSON and its text.

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 use zeroize::Zeroizing;
 
-use super::outcome::{Exit, Failure, Outcome};
+use super::outcome::{Exit, Failure, Outcome, StatusReport};
 use super::phases::Findings;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::undelivered::{Place, UndeliveredLogs};
@@ -35,6 +35,7 @@ const LOGS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
 const PLAN_AFTER_SIGNAL: Duration = Duration::from_secs(1);
 const OUTPUTS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
 const STATUS_AFTER_SIGNAL: Duration = Duration::from_secs(4);
+const CHECK_AFTER_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Why something was given up after a signal.
 const TOO_LATE: &str = "the time after a signal was over";
@@ -164,6 +165,18 @@ async fn hurried<T>(
     }
 }
 
+/// Sends the very same final status again where a `running` that was never answered was stored after
+/// it and has opened the run again: that cannot be prevented, because the registry may take its time.
+async fn close_again(stop: &Stop, reports: &Reports, report: &StatusReport) {
+    if hurried(stop, CHECK_AFTER_SIGNAL, reports.is_open()).await == Some(true) {
+        tracing::warn!("the registry has stored `running` late; the final status is sent again");
+        if !matches!(hurried(stop, STATUS_AFTER_SIGNAL, reports.finish(report)).await, Some(Ok(())))
+        {
+            tracing::error!("the run may be shown as running in the registry");
+        }
+    }
+}
+
 fn spool(directory: &Path, name: &str) -> (Sender, Receiver) {
     channel(MEMORY, directory.join(format!("log-{name}.spool")))
 }
@@ -223,7 +236,9 @@ impl Teardown<'_> {
         }
         if !over {
             let report = outcome.report(settings.plan_status);
+            let doubtful = reports.has_doubtful_running();
             match hurried(&stop, STATUS_AFTER_SIGNAL, reports.finish(&report)).await {
+                Some(Ok(())) if doubtful => close_again(&stop, &reports, &report).await,
                 Some(Ok(())) => {}
                 Some(Err(ReportError::Registry(RegistryError::RunOver))) => exit = Exit::Cancelled,
                 None => {

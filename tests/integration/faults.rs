@@ -37,16 +37,18 @@ enum Fault {
     Hanging,
     Lost,
     Outage,
+    Refused,
     Gone,
 }
 
-const FAULTS: [Fault; 7] = [
+const FAULTS: [Fault; 8] = [
     Fault::Failing,
     Fault::Limited,
     Fault::Reset,
     Fault::Hanging,
     Fault::Lost,
     Fault::Outage,
+    Fault::Refused,
     Fault::Gone,
 ];
 
@@ -59,7 +61,8 @@ impl Fault {
             Self::Hanging => "no answer within the time limit",
             Self::Lost => "answer lost after it was stored",
             Self::Outage => "registry away for 10 s",
-            Self::Gone => "this request fails for good",
+            Self::Refused => "this request fails for good",
+            Self::Gone => "registry gone for good",
         }
     }
 
@@ -67,53 +70,63 @@ impl Fault {
         let refused = r#"{"error":{"code":"RATE_LIMITED","message":"slow down"}}"#;
         let (act, when) = match self {
             Self::Failing => (Act::Answer(500, "", "{}"), When::First(3)),
-            Self::Limited => (Act::Answer(429, "retry-after: 1\r\n", refused), When::First(1)),
+            Self::Limited => {
+                // Longer than the fault lasts: who honours it meets the fault once.
+                (Act::Answer(429, "retry-after: 2\r\n", refused), When::For(Duration::from_secs(1)))
+            }
             Self::Reset => (Act::Reset, When::First(1)),
             Self::Hanging => (Act::Hang, When::First(1)),
             Self::Lost => (Act::Lose, When::First(1)),
             Self::Outage => (Act::Close, When::For(Duration::from_secs(10))),
-            Self::Gone => (Act::Close, When::Always),
+            Self::Refused => (Act::Close, When::Always),
+            Self::Gone => (Act::Close, When::For(Duration::MAX)),
         };
         Trouble { request, act, when }
     }
 }
 
-/// What a fault does to a run.
+/// What a fault does to a run. The log that is left is a file in the recovery directory.
 #[derive(Debug, Eq, PartialEq)]
 struct Effect {
-    lost: &'static str,
+    lost: String,
     left: &'static str,
-    finals: &'static str,
+    finals: String,
     code: i32,
 }
 
 /// What `fault` at `request` must do to an apply.
 fn expected(request: &str, fault: Fault) -> Effect {
-    let well = Effect { lost: "nothing", left: "nothing", finals: "`succeeded`", code: 0 };
-    let failed = Effect { finals: "`failed`", code: 4, ..well };
+    let effect = |lost: &str, left, finals: &str, code| {
+        let (lost, finals) = (lost.to_owned(), finals.to_owned());
+        Effect { lost, left, finals, code }
+    };
+    let well = |lost| effect(lost, "nothing", "`succeeded`", 0);
+    let failed = |lost| effect(lost, "nothing", "`failed`", 4);
+    let gone = |lost| effect(lost, "nothing", "none", 4);
+    let gone_with_log = |lost| effect(lost, "the log", "none", 4);
     match (fault, request) {
-        (Fault::Lost, "POST running") => {
-            Effect { lost: "nothing; `running` is stored twice", ..well }
+        (Fault::Lost, "POST running") => well("nothing; `running` is stored twice"),
+        (Fault::Lost, "POST logs") => well("nothing; lines are stored twice, numbers and all"),
+        (Fault::Lost, "POST final") => {
+            effect("nothing", "nothing", "`succeeded`, twice the same", 0)
         }
-        (Fault::Lost, "POST logs") => {
-            Effect { lost: "nothing; lines are stored twice, with the same numbers", ..well }
-        }
-        (Fault::Lost, "POST final") => Effect { finals: "`succeeded`, twice the same", ..well },
-        (Fault::Gone, "GET status") => {
-            Effect { lost: "the run, which did not begin", finals: "none", ..failed }
-        }
+        (Fault::Refused | Fault::Gone, "GET status") => gone("the run, which did not begin"),
+        (Fault::Refused, "GET config" | "POST running") => failed("the run, which did not begin"),
         (Fault::Gone, "GET config" | "POST running") => {
-            Effect { lost: "the run, which did not begin", ..failed }
+            gone_with_log("the run, which did not begin; its log is kept")
         }
-        (Fault::Gone, "POST logs") => Effect {
-            lost: "nothing; the log is in a file that the status names",
-            left: "that file, in the recovery directory",
-            ..well
-        },
-        (Fault::Gone, "POST plan") => Effect { lost: "the plan, as the status says", ..well },
-        (Fault::Gone, "POST outputs") => Effect { lost: "the outputs", ..failed },
-        (Fault::Gone, "POST final") => Effect { lost: "the status", finals: "none", ..failed },
-        _ => well,
+        (Fault::Refused, "POST logs") => {
+            effect("nothing; its log is kept", "the log", "`succeeded`", 0)
+        }
+        (Fault::Gone, "POST logs") => {
+            gone_with_log("the plan, the outputs, the status; its log is kept")
+        }
+        (Fault::Refused, "POST plan") => well("the plan"),
+        (Fault::Gone, "POST plan") => gone("the plan, the outputs, the status"),
+        (Fault::Refused, "POST outputs") => failed("the outputs"),
+        (Fault::Gone, "POST outputs") => gone("the outputs, the status"),
+        (Fault::Refused | Fault::Gone, "POST final") => gone("the status"),
+        _ => well("nothing"),
     }
 }
 
@@ -167,12 +180,14 @@ async fn effect(request: &'static str, fault: Fault) -> Effect {
     let (mut world, tool) = quick_world().await;
     match fault {
         Fault::Hanging => world.set("BUTLER_REQUEST_TIMEOUT", "2s"),
-        Fault::Gone => world.set("BUTLER_REGISTRY_TIMEOUT", "3s"),
+        Fault::Refused | Fault::Gone => world.set("BUTLER_REGISTRY_TIMEOUT", "3s"),
         _ => {}
     }
     let proxy = Proxy::start(&world.endpoint(), fault.trouble(request)).await;
     let end = run(&world, &proxy, "apply").await;
-    assert!(proxy.seen(request).iter().any(|seen| seen.troubled), "{request}: no fault");
+    let troubled = proxy.seen(request).iter().filter(|seen| seen.troubled).count();
+    assert!(troubled > 0, "{request}: no fault");
+    assert!(fault != Fault::Limited || troubled == 1, "{request}: too soon, {troubled} times");
 
     let received = world.received();
     let is_final = |status: &&Value| status["status"] != "running";
@@ -182,57 +197,60 @@ async fn effect(request: &'static str, fault: Fault) -> Effect {
     assert!(received.statuses[..runnings].iter().all(|status| status["status"] == "running"));
     let sent = lines(&world);
     let files = kept(&world);
-    let begun = tool.applied();
-    let lost = if !begun {
-        "the run, which did not begin"
-    } else if let [file] = &files[..] {
-        assert_undelivered(&world, &end, &read_kept(file));
-        "nothing; the log is in a file that the status names"
+    let mut lost = Vec::new();
+    if tool.applied() {
+        lost.extend(received.plans.is_empty().then_some("the plan"));
+        lost.extend(received.outputs.is_empty().then_some("the outputs"));
+        lost.extend(finals.is_empty().then_some("the status"));
     } else {
-        let log: String = sent.values().map(|line| format!("{}\n", line.content)).collect();
-        assert!(log.contains("one") && log.contains("two") && log.contains("three"), "{log}");
-        let said = finals.iter().all(|status| status.to_string().contains("plan was not deliver"));
-        match (received.plans.is_empty(), received.outputs.is_empty(), finals.is_empty()) {
-            (true, false, false) if said => "the plan, as the status says",
-            (false, true, false) => "the outputs",
-            (false, false, true) => "the status",
-            (false, false, false) if runnings == 2 => "nothing; `running` is stored twice",
-            (false, false, false) if received.logs.len() > sent.len() => {
-                "nothing; lines are stored twice, with the same numbers"
-            }
-            (false, false, false) => "nothing",
-            other => panic!("{request}, {fault:?}: {other:?}"),
-        }
+        lost.push("the run, which did not begin");
+    }
+    let mut notes = Vec::new();
+    notes.extend((runnings == 2).then_some("`running` is stored twice"));
+    notes.extend(
+        (received.logs.len() > sent.len()).then_some("lines are stored twice, numbers and all"),
+    );
+    if let [file] = &files[..] {
+        notes.push("its log is kept");
+        assert_undelivered(&world, &end, &read_kept(file));
+    } else if tool.applied() {
+        let log: Vec<_> = sent.values().map(|line| line.content.as_str()).collect();
+        assert!(["one", "two", "three"].iter().all(|line| log.contains(line)), "{log:?}");
+    }
+    if let (["the plan"], [status]) = (&lost[..], &finals[..]) {
+        assert!(status["plan_summary"].as_str().unwrap().contains("the plan was not delivered"));
+    }
+    let lost = if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") };
+    let finals = match &finals[..] {
+        [] => "none".to_owned(),
+        [status] => format!("`{}`", status["status"].as_str().unwrap()),
+        [status, ..] => format!("`{}`, twice the same", status["status"].as_str().unwrap()),
     };
-    let finals = match finals
-        .iter()
-        .map(|status| status["status"].as_str().unwrap())
-        .collect::<Vec<_>>()[..]
-    {
-        [] => "none",
-        ["succeeded"] => "`succeeded`",
-        ["failed"] => "`failed`",
-        ["succeeded", "succeeded"] => "`succeeded`, twice the same",
-        ref other => panic!("{request}, {fault:?}: {other:?}"),
-    };
-    let left = if files.is_empty() { "nothing" } else { "that file, in the recovery directory" };
-    let code = end.code.unwrap_or_else(|| panic!("{}", end.stderr));
-    Effect { lost, left, finals, code }
+    Effect {
+        lost: [&[lost][..], &notes.iter().map(ToString::to_string).collect::<Vec<_>>()]
+            .concat()
+            .join("; "),
+        left: if files.is_empty() { "nothing" } else { "the log" },
+        finals,
+        code: end.code.unwrap_or_else(|| panic!("{}", end.stderr)),
+    }
 }
 
 /// Asserts that the final status and the runner's own log tell of these undelivered lines.
 fn assert_undelivered(world: &World, end: &End, lines: &[LogLine]) {
     let (first, last) = (lines.first().unwrap().sequence, lines.last().unwrap().sequence);
     assert!(lines.iter().map(|line| line.sequence).eq(first..=last));
-    let status = world.last_status();
     let [file] = &kept(world)[..] else { panic!("{:?}", kept(world)) };
-    let expected =
-        json!({"lines": lines.len(), "first": first, "last": last, "kept_in": file.to_str()});
-    assert_eq!(status["undelivered_logs"], expected);
     let told = format!("log lines ({first} to {last}) did not reach the registry; kept in");
     let told = format!("{} {told} `{}`", lines.len(), file.display());
-    assert!(status["plan_summary"].as_str().unwrap().contains(&told), "{status}");
     assert!(end.stderr.contains(&told), "{}", end.stderr);
+    let status = world.received().statuses.pop().unwrap_or_default();
+    if ["succeeded", "failed", "cancelled"].iter().any(|name| status["status"] == *name) {
+        let expected =
+            json!({"lines": lines.len(), "first": first, "last": last, "kept_in": file.to_str()});
+        assert_eq!(status["undelivered_logs"], expected);
+        assert!(status["plan_summary"].as_str().unwrap().contains(&told), "{status}");
+    }
 }
 
 /// Has `fault` happen to every request, each in a run of its own, all at the same time.
@@ -275,6 +293,11 @@ async fn a_registry_that_is_away_for_a_while_gets_everything() {
 
 #[tokio::test]
 async fn what_fails_for_good_is_told() {
+    assert_effects(Fault::Refused).await;
+}
+
+#[tokio::test]
+async fn what_a_registry_that_is_gone_for_good_does_not_get_is_kept() {
     assert_effects(Fault::Gone).await;
 }
 
@@ -292,7 +315,8 @@ fn the_documentation_lists_what_is_tested() {
 /// A world whose tool prints many lines, and that many.
 async fn chatty_world() -> (World, usize) {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let print = r#"awk 'BEGIN { for (i = 1; i <= 200000; i++) print "resource[" i "]: Still creating... [10s elapsed]" }'"#;
+    let print =
+        r#"awk 'BEGIN { for (i = 1; i <= 200000; i++) print "resource[" i "]: Creating" }'"#;
     StandIn::install(&mut world, AtPlan::Through(print));
     world.set("BUTLER_LOG_INTERVAL", "100ms");
     (world, 200_000)
@@ -438,6 +462,19 @@ async fn a_running_that_a_signal_meets_is_given_up_before_the_final_status() {
 }
 
 #[tokio::test]
+async fn a_running_that_is_stored_after_the_final_status_does_not_stay() {
+    let (mut world, _tool) = quick_world().await;
+    world.set("BUTLER_REQUEST_TIMEOUT", "2s");
+    let trouble = Trouble { request: "POST running", act: Act::Late, when: When::First(1) };
+    let proxy = Proxy::start(&world.endpoint(), trouble).await;
+    let end = run(&world, &proxy, "apply").await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(world.statuses(), ["running", "succeeded", "running", "succeeded"]);
+    assert_eq!(distinct(&proxy, "POST final").len(), 1);
+    assert!(end.stderr.contains("stored `running` late"), "{}", end.stderr);
+}
+
+#[tokio::test]
 async fn a_log_that_is_refused_is_kept() {
     for answer in [400, 413] {
         let (world, tool) = quick_world().await;
@@ -487,7 +524,7 @@ async fn nothing_is_kept_of_a_run_that_the_registry_has_ended() {
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "apply").await;
     assert_eq!(end.code, Some(3), "{}", end.stderr);
-    assert_eq!(kept(&world), [PathBuf::new(); 0]);
+    assert!(kept(&world).is_empty(), "{:?}", kept(&world));
     assert_eq!(world.statuses(), ["running"]);
 }
 

@@ -111,13 +111,13 @@ impl LogSink for Post {
             Ok(StatusCode::CONFLICT) => Delivery::RunOver,
             Ok(StatusCode::PAYLOAD_TOO_LARGE) => Delivery::TooLarge,
             Ok(StatusCode::BAD_REQUEST) => Delivery::Refused { reason: "400".to_owned() },
-            Ok(status) => unreachable(status),
-            Err(error) => unreachable(error),
+            Ok(status) => unreachable(&status),
+            Err(error) => unreachable(&error),
         }
     }
 }
 
-fn unreachable(reason: impl ToString) -> Delivery {
+fn unreachable(reason: &impl ToString) -> Delivery {
     Delivery::Unreachable { reason: reason.to_string(), rest: Duration::ZERO }
 }
 

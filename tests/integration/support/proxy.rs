@@ -21,6 +21,8 @@ pub(crate) enum Act {
     Reset,
     /// No answer comes, and the registry never sees it.
     Hang,
+    /// No answer comes, and the registry sees it late: just after the final status.
+    Late,
     /// The registry answers, but the connection is closed instead of handing that on.
     Lose,
 }
@@ -89,6 +91,7 @@ struct Shared {
 struct State {
     named: usize,
     begun: Option<Instant>,
+    late: Vec<Request>,
     events: Vec<Event>,
 }
 
@@ -226,7 +229,16 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         let act = shared.judge(&request, reused);
         reused = true;
         let answer = match act {
-            None => request.forward(&shared.registry).await.unwrap(),
+            None => {
+                let answer = request.forward(&shared.registry).await.unwrap();
+                if request.name() == "POST final" {
+                    let late = std::mem::take(&mut shared.state.lock().unwrap().late);
+                    for request in late {
+                        request.forward(&shared.registry).await.unwrap();
+                    }
+                }
+                answer
+            }
             Some(Act::Answer(status, headers, body)) => {
                 let length = body.len();
                 let head = format!("HTTP/1.1 {status} Injected\r\ncontent-length: {length}\r\n");
@@ -237,9 +249,12 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
                 stream.get_ref().set_zero_linger().unwrap();
                 return;
             }
-            Some(Act::Hang) => {
-                let _ = stream.read_u8().await;
+            Some(act @ (Act::Hang | Act::Late)) => {
                 let event = Event::HungUp(request.name());
+                if matches!(act, Act::Late) {
+                    shared.state.lock().unwrap().late.push(request);
+                }
+                let _ = stream.read_u8().await;
                 shared.state.lock().unwrap().events.push(event);
                 return;
             }
