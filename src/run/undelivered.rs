@@ -122,7 +122,7 @@ mod tests {
             sender.send(Entry { sequence, stream, content: "x" });
         }
         drop(sender);
-        let overdue = std::future::ready(());
+        let overdue = std::future::pending();
         let (report, left) = upload(receiver, &Refuses(answer), Duration::ZERO, overdue).await;
         UndeliveredLogs::keep(&report, left, place, false)
     }

@@ -176,10 +176,13 @@ fn read_kept(path: &std::path::Path) -> Vec<LogLine> {
 
 /// What `fault` at `request` did to an apply. `World::end` asserts that nothing is left of it in the
 /// directory for temporary files.
-async fn effect(request: &'static str, fault: Fault) -> Effect {
-    let (mut world, tool) = quick_world().await;
+async fn effect(
+    (mut world, tool): (World, StandIn),
+    request: &'static str,
+    fault: Fault,
+) -> Effect {
     match fault {
-        Fault::Hanging => world.set("BUTLER_REQUEST_TIMEOUT", "2s"),
+        Fault::Hanging => world.set("BUTLER_REQUEST_TIMEOUT", "3s"),
         Fault::Refused | Fault::Gone => world.set("BUTLER_REGISTRY_TIMEOUT", "3s"),
         _ => {}
     }
@@ -255,8 +258,13 @@ fn assert_undelivered(world: &World, end: &End, lines: &[LogLine]) {
 
 /// Has `fault` happen to every request, each in a run of its own, all at the same time.
 async fn assert_effects(fault: Fault) {
-    let effects = join_all(REQUESTS.map(|request| effect(request, fault))).await;
-    for (request, effect) in REQUESTS.into_iter().zip(effects) {
+    let mut effects = Vec::new();
+    for request in REQUESTS {
+        // All worlds are made before the first run begins: making one holds up this thread, which
+        // is also the registries'.
+        effects.push(effect(quick_world().await, request, fault));
+    }
+    for (request, effect) in REQUESTS.into_iter().zip(join_all(effects).await) {
         assert_eq!(effect, expected(request, fault), "{request}");
     }
 }
