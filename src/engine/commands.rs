@@ -236,12 +236,13 @@ impl<S: Sink> Engine<'_, S> {
         match self.stopped(name, exit) {
             Ok(exit) => self.check(name, &exit, headline).map_err(|error| match error {
                 EngineError::Failed { product, command, failed } => {
-                    let failed = Failed { lock: foreign, left, ..failed };
+                    let failed = Box::new(Failed { lock: foreign, left, ..*failed });
                     EngineError::Failed { product, command, failed }
                 }
                 error => error,
             }),
             Err(EngineError::Stopped { command, reason, product, killed, .. }) => {
+                let left = left.map(Box::new);
                 Err(EngineError::Stopped { command, reason, product, killed, left })
             }
             Err(error) => Err(error),
@@ -320,13 +321,13 @@ impl<S: Sink> Engine<'_, S> {
         if exit.status.success() {
             return Ok(());
         }
-        let failed = Failed {
+        let failed = Box::new(Failed {
             code: exit.status.code(),
             signal: exit.status.signal(),
             headline,
             lock: None,
             left: None,
-        };
+        });
         Err(EngineError::Failed { product: self.tool.product.executable(), command, failed })
     }
 }

@@ -57,7 +57,7 @@ pub enum EngineError {
         /// The command, `plan` for example.
         command: &'static str,
         /// How.
-        failed: Failed,
+        failed: Box<Failed>,
     },
     /// The run was stopped.
     #[error("`{command}` was stopped because {reason}")]
@@ -71,7 +71,7 @@ pub enum EngineError {
         /// Whether it had to be killed.
         killed: bool,
         /// What became of its state lock, where it was killed and its lock outlives it.
-        left: Option<LeftLock>,
+        left: Option<Box<LeftLock>>,
     },
     /// A file that the command wrote cannot be read.
     #[error("cannot read `{}`", path.display())]

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use nix::sys::signal::Signal;
+
 use super::arguments;
 use super::commands::Engine;
 use super::error::EngineError;
@@ -70,7 +72,10 @@ impl<S: Sink> Engine<'_, S> {
         let (exit, observed) = self.observed(name, command, &watch).await?;
         let seen = watch.into_seen();
         let mut left = None;
-        if exit.status.signal().is_some() && self.killed_lock != KilledLock::EndsWithTool {
+        // A tool that dies of being asked to stop was not ready yet, and has locked nothing.
+        let asked = [Signal::SIGTERM as i32, Signal::SIGINT as i32];
+        let killed = exit.status.signal().is_some_and(|signal| !asked.contains(&signal));
+        if killed && self.killed_lock != KilledLock::EndsWithTool {
             let who = own_name();
             let killed = Killed {
                 operation,

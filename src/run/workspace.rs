@@ -57,7 +57,13 @@ impl RunDirectory {
         }
         symlink(&data, &link).map_err(failed("create"))?;
         // One that the repository brings along is not this run's, and must not be pushed or kept.
-        wipe_file(&module.join(ERRORED_STATE))?;
+        let errored = module.join(ERRORED_STATE);
+        match std::fs::remove_file(&errored) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(WipeError { act: "remove", path: errored, source });
+            }
+            _ => {}
+        }
         *self.module.lock().unwrap_or_else(PoisonError::into_inner) = Some(module.to_owned());
         Ok(())
     }
