@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use semver::Version;
 
@@ -37,11 +38,18 @@ pub(super) fn writes_junit(tool: &ToolRequest) -> bool {
 }
 
 /// `init`, with the backend's settings from a file, or without any backend.
-pub(super) fn init(backend: Option<&Path>, without_backend: bool) -> Vec<OsString> {
+pub(super) fn init(
+    backend: Option<&Path>,
+    without_backend: bool,
+    lock_timeout: Duration,
+) -> Vec<OsString> {
     let mut arguments = words(&["init", "-input=false", "-no-color"]);
     if without_backend {
         arguments.push("-backend=false".into());
-    } else if let Some(file) = backend {
+        return arguments;
+    }
+    arguments.extend(waiting(lock_timeout));
+    if let Some(file) = backend {
         // A working directory that was initialised for another backend must not ask questions.
         arguments.push("-reconfigure".into());
         arguments.push(option("-backend-config=", file));
@@ -50,8 +58,14 @@ pub(super) fn init(backend: Option<&Path>, without_backend: bool) -> Vec<OsStrin
 }
 
 /// `plan` into a file.
-pub(super) fn plan(mode: PlanMode, variables: &[std::path::PathBuf], out: &Path) -> Vec<OsString> {
+pub(super) fn plan(
+    mode: PlanMode,
+    variables: &[std::path::PathBuf],
+    out: &Path,
+    lock_timeout: Duration,
+) -> Vec<OsString> {
     let mut arguments = words(&["plan", "-input=false", "-no-color"]);
+    arguments.extend(waiting(lock_timeout));
     match mode {
         PlanMode::Normal => {}
         PlanMode::Destroy => arguments.push("-destroy".into()),
@@ -63,8 +77,13 @@ pub(super) fn plan(mode: PlanMode, variables: &[std::path::PathBuf], out: &Path)
 }
 
 /// `apply` of exactly one saved plan.
-pub(super) fn apply(variables: &[std::path::PathBuf], plan: &Path) -> Vec<OsString> {
+pub(super) fn apply(
+    variables: &[std::path::PathBuf],
+    plan: &Path,
+    lock_timeout: Duration,
+) -> Vec<OsString> {
     let mut arguments = words(&["apply", "-input=false", "-no-color"]);
+    arguments.extend(waiting(lock_timeout));
     arguments.extend(variables.iter().map(|file| option("-var-file=", file)));
     arguments.push(plan.into());
     arguments
@@ -98,6 +117,30 @@ pub(super) fn test(variables: &[std::path::PathBuf], junit: Option<&Path>) -> Ve
     arguments
 }
 
+/// `state push` of a file.
+pub(super) fn push_state(file: &Path, lock_timeout: Duration) -> Vec<OsString> {
+    let mut arguments = words(&["state", "push", "-no-color"]);
+    arguments.extend(waiting(lock_timeout));
+    arguments.push(file.into());
+    arguments
+}
+
+/// A command that takes the lock, changes nothing and gives it back.
+pub(super) fn ask_for_lock() -> Vec<OsString> {
+    words(&["state", "rm", "-dry-run", "-no-color", "-lock-timeout=0s", "terraform_data.nothing"])
+}
+
+/// `force-unlock`, without a question.
+pub(super) fn force_unlock(id: &str) -> Vec<OsString> {
+    words(&["force-unlock", "-force", "-no-color", id])
+}
+
+/// How long to wait for a state lock; nothing is passed where that is the tool's own default.
+fn waiting(lock_timeout: Duration) -> Option<OsString> {
+    (!lock_timeout.is_zero())
+        .then(|| format!("-lock-timeout={}ms", lock_timeout.as_millis()).into())
+}
+
 fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(OsString::from).collect()
 }
@@ -114,6 +157,9 @@ mod tests {
 
     use super::*;
 
+    const NO: Duration = Duration::ZERO;
+    const WAIT: Duration = Duration::from_millis(90_500);
+
     #[test]
     fn every_command_has_exactly_these_arguments() {
         let files = [PathBuf::from("/p/a b.tfvars.json")];
@@ -126,25 +172,33 @@ mod tests {
                 .join("|")
         };
         let cases = [
-            (init(None, false), "init|-input=false|-no-color"),
-            (init(None, true), "init|-input=false|-no-color|-backend=false"),
+            (init(None, false, NO), "init|-input=false|-no-color"),
+            (init(None, true, WAIT), "init|-input=false|-no-color|-backend=false"),
             (
-                init(Some(Path::new("/p/b")), false),
-                "init|-input=false|-no-color|-reconfigure|-backend-config=/p/b",
+                init(Some(Path::new("/p/b")), false, WAIT),
+                "init|-input=false|-no-color|-lock-timeout=90500ms|-reconfigure|-backend-config=/p/b",
             ),
             (
-                plan(PlanMode::Normal, &files, plan_file),
+                plan(PlanMode::Normal, &files, plan_file, NO),
                 "plan|-input=false|-no-color|-var-file=/p/a b.tfvars.json|-out=/p/plan",
             ),
             (
-                plan(PlanMode::Destroy, &[], plan_file),
+                plan(PlanMode::Destroy, &[], plan_file, NO),
                 "plan|-input=false|-no-color|-destroy|-out=/p/plan",
             ),
             (
-                plan(PlanMode::RefreshOnly, &[], plan_file),
-                "plan|-input=false|-no-color|-refresh-only|-out=/p/plan",
+                plan(PlanMode::RefreshOnly, &[], plan_file, WAIT),
+                "plan|-input=false|-no-color|-lock-timeout=90500ms|-refresh-only|-out=/p/plan",
             ),
-            (apply(&[], plan_file), "apply|-input=false|-no-color|/p/plan"),
+            (apply(&[], plan_file, NO), "apply|-input=false|-no-color|/p/plan"),
+            (
+                apply(&[], plan_file, WAIT),
+                "apply|-input=false|-no-color|-lock-timeout=90500ms|/p/plan",
+            ),
+            (push_state(plan_file, NO), "state|push|-no-color|/p/plan"),
+            (push_state(plan_file, WAIT), "state|push|-no-color|-lock-timeout=90500ms|/p/plan"),
+            (ask_for_lock(), "state|rm|-dry-run|-no-color|-lock-timeout=0s|terraform_data.nothing"),
+            (force_unlock("1-2"), "force-unlock|-force|-no-color|1-2"),
             (show(Some(plan_file)), "show|-json|-no-color|/p/plan"),
             (show(None), "show|-json|-no-color"),
             (output(), "output|-json|-no-color"),

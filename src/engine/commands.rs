@@ -5,17 +5,19 @@ use std::io::BufReader;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use zeroize::Zeroizing;
 
 use super::arguments::{self, PlanMode};
 use super::diagnostics::Validation;
 use super::error::{EngineError, Failed};
+use super::locking::{KilledLock, Locked};
 use super::plan::PlanSummary;
 use super::state::Applied;
 use super::test_results::TestCounts;
-use super::watching::{Headline, Messages};
-use crate::cancel::Stop;
+use super::watching::{Messages, Watch};
+use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
 use crate::process::{Command, Environment, Exit, Grace, Output, ProcessError, Sink, supervise};
 use crate::spec::ToolRequest;
@@ -42,6 +44,10 @@ pub struct Engine<'run, S> {
     pub stop: &'run Stop,
     /// How much time a command gets to stop.
     pub grace: Grace,
+    /// How long commands wait for a state lock.
+    pub lock_timeout: Duration,
+    /// What becomes of the lock of a command that is killed.
+    pub killed_lock: KilledLock,
 }
 
 /// A saved plan.
@@ -87,7 +93,8 @@ impl<S: Sink> Engine<'_, S> {
         backend: Option<&Path>,
         without_backend: bool,
     ) -> Result<(), EngineError> {
-        let command = self.command(arguments::init(backend, without_backend), Output::Lines);
+        let command = self
+            .command(arguments::init(backend, without_backend, self.lock_timeout), Output::Lines);
         self.succeed("init", &command).await.map(drop)
     }
 
@@ -102,9 +109,9 @@ impl<S: Sink> Engine<'_, S> {
     ) -> Result<Planned, EngineError> {
         let file = self.private.join("plan.tfplan");
         let text = self.private.join("plan.txt");
-        let command = self
-            .command(arguments::plan(mode, variables, &file), Output::LinesAndFile(text.clone()));
-        self.succeed("plan", &command).await?;
+        let arguments = arguments::plan(mode, variables, &file, self.lock_timeout);
+        let command = self.command(arguments, Output::LinesAndFile(text.clone()));
+        self.succeed_locking("plan", "OperationTypePlan", &command).await?;
         let json = self.private.join("plan.json");
         self.succeed(
             "show",
@@ -120,8 +127,9 @@ impl<S: Sink> Engine<'_, S> {
     /// # Errors
     /// When it fails or is stopped.
     pub async fn apply(&self, plan: &Planned, variables: &[PathBuf]) -> Result<(), EngineError> {
-        let command = self.command(arguments::apply(variables, &plan.file), Output::Lines);
-        self.succeed("apply", &command).await.map(drop)
+        let arguments = arguments::apply(variables, &plan.file, self.lock_timeout);
+        let command = self.command(arguments, Output::Lines);
+        self.succeed_locking("apply", "OperationTypeApply", &command).await
     }
 
     /// What an apply that failed or was stopped has really done, from the state. Deaf to the stop:
@@ -198,7 +206,7 @@ impl<S: Sink> Engine<'_, S> {
         Ok(Tested { passed: exit.status.success(), counts, junit })
     }
 
-    fn command(&self, arguments: Vec<std::ffi::OsString>, output: Output) -> Command {
+    pub(super) fn command(&self, arguments: Vec<std::ffi::OsString>, output: Output) -> Command {
         Command {
             program: self.program.to_owned(),
             arguments,
@@ -216,8 +224,33 @@ impl<S: Sink> Engine<'_, S> {
         Ok(exit)
     }
 
+    /// Runs a command that locks the state and has to end with 0.
+    async fn succeed_locking(
+        &self,
+        name: &'static str,
+        operation: &str,
+        command: &Command,
+    ) -> Result<(), EngineError> {
+        let Locked { exit, headline, foreign, left } =
+            self.run_locking(name, operation, command).await?;
+        match self.stopped(name, exit) {
+            Ok(exit) => self.check(name, &exit, headline).map_err(|error| match error {
+                EngineError::Failed { product, command, failed } => {
+                    let failed = Box::new(Failed { lock: foreign, left, ..*failed });
+                    EngineError::Failed { product, command, failed }
+                }
+                error => error,
+            }),
+            Err(EngineError::Stopped { command, reason, product, killed, .. }) => {
+                let left = left.map(Box::new);
+                Err(EngineError::Stopped { command, reason, product, killed, left })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Runs a command that has to end with 0, whether or not the run was stopped.
-    async fn undisturbed(
+    pub(super) async fn undisturbed(
         &self,
         name: &'static str,
         command: &Command,
@@ -235,9 +268,9 @@ impl<S: Sink> Engine<'_, S> {
         name: &'static str,
         command: &Command,
     ) -> Result<(Exit, Option<String>), EngineError> {
-        let watch = Headline { sink: self.log, first: Mutex::default() };
+        let watch = Watch::new(self.log);
         let exit = self.supervise(name, command, &watch).await?;
-        Ok((exit, watch.first.into_inner().unwrap_or_else(PoisonError::into_inner)))
+        Ok((exit, watch.into_seen().headline))
     }
 
     async fn supervise(
@@ -246,22 +279,37 @@ impl<S: Sink> Engine<'_, S> {
         command: &Command,
         sink: &impl Sink,
     ) -> Result<Exit, EngineError> {
-        let exit =
-            supervise(command, sink, self.stop, self.grace).await.map_err(
-                |source| match source {
-                    ProcessError::Stopped(reason) => {
-                        EngineError::Stopped { command: name, reason, killed: false }
-                    }
-                    source => EngineError::Process { command: name, source },
-                },
-            )?;
+        let exit = self.supervise_any(name, command, sink).await?;
+        self.stopped(name, exit)
+    }
+
+    /// Runs a command; that it was stopped is in its exit, unless it was not even started.
+    pub(super) async fn supervise_any(
+        &self,
+        name: &'static str,
+        command: &Command,
+        sink: &impl Sink,
+    ) -> Result<Exit, EngineError> {
+        supervise(command, sink, self.stop, self.grace).await.map_err(|source| match source {
+            ProcessError::Stopped(reason) => self.stopped_by(name, reason, false),
+            source => EngineError::Process { command: name, source },
+        })
+    }
+
+    /// An exit that the stop has brought about is an error.
+    fn stopped(&self, name: &'static str, exit: Exit) -> Result<Exit, EngineError> {
         match exit.stopped.clone() {
             Some(reason) if !exit.status.success() => {
-                Err(EngineError::Stopped { command: name, reason, killed: exit.killed })
+                Err(self.stopped_by(name, reason, exit.killed))
             }
             // It was done before the signal had an effect: what it did counts.
             _ => Ok(exit),
         }
+    }
+
+    fn stopped_by(&self, command: &'static str, reason: StopReason, killed: bool) -> EngineError {
+        let product = self.tool.product.executable();
+        EngineError::Stopped { command, reason, product, killed, left: None }
     }
 
     fn check(
@@ -273,7 +321,13 @@ impl<S: Sink> Engine<'_, S> {
         if exit.status.success() {
             return Ok(());
         }
-        let failed = Failed { code: exit.status.code(), signal: exit.status.signal(), headline };
+        let failed = Box::new(Failed {
+            code: exit.status.code(),
+            signal: exit.status.signal(),
+            headline,
+            lock: None,
+            left: None,
+        });
         Err(EngineError::Failed { product: self.tool.product.executable(), command, failed })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::lock::{LeftLock, StateLock};
 use crate::cancel::StopReason;
 use crate::process::ProcessError;
 
@@ -14,6 +15,10 @@ pub struct Failed {
     pub signal: Option<i32>,
     /// The first error that it printed.
     pub headline: Option<String>,
+    /// The lock that kept it from its work.
+    pub lock: Option<StateLock>,
+    /// What became of its own lock, where something killed it and its lock outlives it.
+    pub left: Option<LeftLock>,
 }
 
 impl std::fmt::Display for Failed {
@@ -23,7 +28,12 @@ impl std::fmt::Display for Failed {
             (None, Some(signal)) => write!(formatter, "was killed by signal {signal}")?,
             (None, None) => write!(formatter, "failed")?,
         }
-        self.headline.as_ref().map_or(Ok(()), |headline| write!(formatter, ": {headline}"))
+        match (&self.lock, &self.headline) {
+            (Some(lock), _) => write!(formatter, ": {lock}")?,
+            (None, Some(headline)) => write!(formatter, ": {headline}")?,
+            (None, None) => {}
+        }
+        self.left.as_ref().map_or(Ok(()), |left| write!(formatter, "; {left}"))
     }
 }
 
@@ -47,7 +57,7 @@ pub enum EngineError {
         /// The command, `plan` for example.
         command: &'static str,
         /// How.
-        failed: Failed,
+        failed: Box<Failed>,
     },
     /// The run was stopped.
     #[error("`{command}` was stopped because {reason}")]
@@ -56,8 +66,12 @@ pub enum EngineError {
         command: &'static str,
         /// Why it had to stop.
         reason: StopReason,
-        /// Whether it had to be killed, so that its state lock may be left.
+        /// The tool.
+        product: &'static str,
+        /// Whether it had to be killed.
         killed: bool,
+        /// What became of its state lock, where it was killed and its lock outlives it.
+        left: Option<Box<LeftLock>>,
     },
     /// A file that the command wrote cannot be read.
     #[error("cannot read `{}`", path.display())]
@@ -83,14 +97,35 @@ impl crate::error::Advice for EngineError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Process { source, .. } => source.advice(),
-            Self::Failed { failed: Failed { signal: Some(9), .. }, .. } => Some(
-                "SIGKILL mostly comes from the OOM killer: give the job more memory".to_owned(),
-            ),
+            Self::Failed { product, failed, .. } => failed.advice(product),
+            Self::Stopped { product, left: Some(left), .. } => left.advice(product),
             Self::Stopped { killed: true, .. } => Some(
-                "the state lock may be left: the next run names it, `force-unlock` removes it"
+                "the state lock has ended with the tool, but what it was doing may be missing in the state"
                     .to_owned(),
             ),
             _ => None,
+        }
+    }
+}
+
+impl Failed {
+    fn advice(&self, product: &str) -> Option<String> {
+        if let Some(lock) = &self.lock {
+            let wait = "wait for it with --lock-timeout (BUTLER_LOCK_TIMEOUT)";
+            return Some(match &lock.id {
+                Some(id) => format!(
+                    "{wait}; only when its holder is gone for good, run `{product} force-unlock {id}` in the module"
+                ),
+                None => format!("{wait}; it ends with the connection of its holder"),
+            });
+        }
+        let killed = (self.signal == Some(9)).then(|| {
+            "SIGKILL mostly comes from the OOM killer: give the job more memory".to_owned()
+        });
+        let left = self.left.as_ref().and_then(|left| left.advice(product));
+        match (killed, left) {
+            (Some(killed), Some(left)) => Some(format!("{killed}; {left}")),
+            (killed, left) => killed.or(left),
         }
     }
 }

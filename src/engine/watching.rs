@@ -1,10 +1,12 @@
 //! Sinks that pass a command's lines on and remember what matters of them.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 use serde::Deserialize;
 
 use super::diagnostics::Diagnostic;
+use super::lock::{LockMessage, shows_end, shows_work};
 use super::test_results::TestCounts;
 use crate::event::Stream;
 use crate::process::Sink;
@@ -13,26 +15,97 @@ use crate::process::Sink;
 /// secret is not found.
 const LONGEST_HEADLINE: usize = 2000;
 
-/// Passes lines on and keeps the first `Error: ...` of standard error.
-pub(super) struct Headline<'sink, S> {
-    pub(super) sink: &'sink S,
-    pub(super) first: Mutex<Option<String>>,
+/// What a command's lines say about it.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// The first `Error: ...` of standard error.
+    pub(super) headline: Option<String>,
+    /// Who holds the lock that it wanted.
+    pub(super) lock: LockMessage,
+    /// When it was first at work under its own lock.
+    pub(super) working: Option<SystemTime>,
+    /// Whether it has given its lock back.
+    pub(super) ended: bool,
 }
 
-impl<S: Sink> Sink for Headline<'_, S> {
+/// Passes lines on and keeps what they say.
+pub(super) struct Watch<'sink, S> {
+    sink: &'sink S,
+    seen: Mutex<Seen>,
+}
+
+impl<'sink, S> Watch<'sink, S> {
+    pub(super) fn new(sink: &'sink S) -> Self {
+        Self { sink, seen: Mutex::default() }
+    }
+
+    /// Whether the command works under its lock.
+    pub(super) fn is_at_work(&self) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.working.is_some() && !seen.ended
+    }
+
+    pub(super) fn into_seen(self) -> Seen {
+        self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Sink> Sink for Watch<'_, S> {
     fn line(&self, stream: Stream, line: &[u8]) {
-        if stream == Stream::Stderr
-            && let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
-            && text.len() <= LONGEST_HEADLINE
-        {
-            let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match stream {
+            Stream::Stdout => {
+                if seen.working.is_none() && shows_work(line) {
+                    seen.working = Some(SystemTime::now());
+                }
+                seen.ended |= shows_end(line);
+            }
+            Stream::Stderr => {
+                if let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
+                    && text.len() <= LONGEST_HEADLINE
+                {
+                    seen.headline.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
+                }
+                seen.lock.read(line);
+            }
         }
+        drop(seen);
         self.sink.line(stream, line);
     }
 
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
         self.sink.partial(stream, pending)
+    }
+}
+
+/// What asking for the lock has shown.
+#[derive(Default)]
+pub(super) struct Answer {
+    /// Who holds it.
+    pub(super) lock: LockMessage,
+    /// Whether there is no state yet, which is looked for under the lock.
+    pub(super) without_state: bool,
+}
+
+/// Shows nobody the lines of a command that only asks who holds the lock.
+#[derive(Default)]
+pub(super) struct Asking(Mutex<Answer>);
+
+impl Asking {
+    pub(super) fn into_answer(self) -> Answer {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for Asking {
+    fn line(&self, _: Stream, line: &[u8]) {
+        let mut answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        answer.without_state |= line.trim_ascii() == b"No state file was found!";
+        answer.lock.read(line);
+    }
+
+    fn partial(&self, _: Stream, _: &[u8]) -> usize {
+        0
     }
 }
 

@@ -13,6 +13,7 @@ mod recovery;
 mod reports;
 mod secrets;
 mod sources;
+mod state_place;
 mod teardown;
 mod undelivered;
 mod watch;

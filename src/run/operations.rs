@@ -1,10 +1,11 @@
 //! What each operation runs, and what it leaves to be reported.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::outcome::Failure;
 use super::phases::Findings;
+use super::recovery;
 use crate::cancel::StopReason;
 use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
 use crate::error::{Advice, chain};
@@ -24,6 +25,8 @@ const AFTER_FAILURE: Duration = Duration::from_mins(1);
 pub(super) struct Files {
     pub(super) variables: VariableFiles,
     pub(super) backend: Option<PathBuf>,
+    /// Whether the module's directory is the user's own.
+    pub(super) in_place: bool,
 }
 
 /// Runs `init` and the operation.
@@ -81,8 +84,7 @@ async fn apply(
 ) -> Result<(), Failure> {
     let plan = findings.plan.insert(plan(engine, mode, files).await?);
     findings.achievement.summary = Some(plan.summary.line());
-    if let Err(error) = engine.apply(plan, &files.variables.apply).await {
-        let failure = engine_failure(Phase::Apply, &error);
+    if let Err(failure) = apply_plan(engine, plan, files).await {
         let applied = tokio::time::timeout(AFTER_FAILURE, engine.applied(plan));
         let applied = tokio::select! {
             applied = applied => applied.ok(),
@@ -121,11 +123,28 @@ async fn refresh(
     let plan = findings.plan.insert(plan(engine, PlanMode::RefreshOnly, files).await?);
     findings.achievement.counts = Some(Counts::default());
     findings.achievement.summary = Some(plan.summary.drift_line());
-    engine
-        .apply(plan, &files.variables.apply)
-        .await
-        .map_err(|error| engine_failure(Phase::Apply, &error))?;
+    apply_plan(engine, plan, files).await?;
     outputs(engine, findings).await
+}
+
+/// Applies, and sees to it that the state is stored even where that failed at first.
+async fn apply_plan(
+    engine: &Engine<'_, RunLog>,
+    plan: &Planned,
+    files: &Files,
+) -> Result<(), Failure> {
+    let begun = SystemTime::now();
+    let Err(error) = engine.apply(plan, &files.variables.apply).await else { return Ok(()) };
+    let mut failure = engine_failure(Phase::Apply, &error);
+    let said = if files.in_place {
+        recovery::point_to_state(engine, begun)
+    } else {
+        recovery::push_state(engine, impatient(engine)).await
+    };
+    if let Some(said) = said {
+        failure.reason = format!("{}; {said}", failure.reason);
+    }
+    Err(failure)
 }
 
 async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
@@ -176,8 +195,13 @@ async fn test(
 
 fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
     match error {
-        EngineError::Stopped { reason, .. } => {
-            Failure { advice: error.advice(), ..Failure::stopped(phase, reason) }
+        EngineError::Stopped { reason, left, .. } => {
+            let mut failure = Failure::stopped(phase, reason);
+            if let Some(left) = left {
+                failure.reason =
+                    format!("{}; the tool had to be killed, and {left}", failure.reason);
+            }
+            Failure { advice: error.advice(), ..failure }
         }
         error => Failure::new(phase, error),
     }

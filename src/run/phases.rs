@@ -9,9 +9,10 @@ use zeroize::Zeroizing;
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::secrets::{register_json, register_spec};
+use super::state_place;
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
-use crate::engine::{Engine, Planned, prepare_environment, required_version};
+use crate::engine::{Engine, KilledLock, Planned, prepare_environment, required_version};
 use crate::event::Phase;
 use crate::process::{Environment, Grace};
 use crate::report::RunLog;
@@ -58,15 +59,16 @@ pub(super) async fn perform(
     register_spec(context.log.redactor(), spec);
     // Before the clone: who has to supply a secret should not wait for one.
     let inputs = resolve_inputs(context, spec)?;
+    state_place::check_run(context, spec, &inputs)?;
     let (place, tool) = prepare(context, spec, findings).await?;
     check_operation(spec.operation, &tool.request)?;
     let module =
         Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
+    state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
     register_declared(context, &inputs, &module);
     let environment = environment(context, spec, &place, &inputs)?;
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
     let backend = write_backend(context, spec, &place.directory, &tool.request)?;
-    warn_of_lost_state(context, spec, &module);
     if let Source::Git(_) = spec.source {
         workspace::write_provider_features(&module, &environment, &place.directory)
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
@@ -80,8 +82,18 @@ pub(super) async fn perform(
         log: context.log,
         stop: context.stop,
         grace: context.grace,
+        lock_timeout: context.settings.lock_timeout,
+        killed_lock: killed_lock(context, spec, &module),
     };
-    operate(&engine, spec.operation, &Files { variables, backend }, findings).await
+    let in_place = matches!(spec.source, Source::Directory(_));
+    operate(&engine, spec.operation, &Files { variables, backend, in_place }, findings).await
+}
+
+/// What becomes of the lock of a tool that is killed, in the backend that counts.
+fn killed_lock(context: &Context<'_>, spec: &RunSpec, module: &Module) -> KilledLock {
+    let of_run = spec.backend.as_ref().map(|backend| backend.kind.as_str());
+    let of_module = module.backend.as_ref().map(|block| block.kind.as_str());
+    KilledLock::of(of_run.or(of_module).unwrap_or("local"), context.settings.force_unlock_own)
 }
 
 fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failure> {
@@ -273,17 +285,6 @@ fn write_variables(
         files.apply.extend_from_slice(context.var_files);
     }
     Ok(files)
-}
-
-/// A state in the clone is gone with it.
-fn warn_of_lost_state(context: &Context<'_>, spec: &RunSpec, module: &Module) {
-    let changes = matches!(spec.operation, Operation::Apply | Operation::Destroy);
-    let in_clone = matches!(spec.source, Source::Git(_)) && spec.backend.is_none();
-    if changes && in_clone && !module.has_backend {
-        let text = "neither the run nor the module names a backend: the state is lost at the end";
-        tracing::warn!("{text}");
-        context.log.say(&format!("Warning: {text}"));
-    }
 }
 
 /// Writes the run's backend; only into a clone, never into a directory of the user's.

@@ -1,12 +1,79 @@
-//! Keeps what could not be handed over: a state that Terraform could not store.
+//! Saves what could not be handed over: a state that Terraform could not store.
 //!
-//! It is the only copy there is, so it leaves the run's directory before that is wiped.
+//! It is the only copy there is, so it is pushed again, and where that fails it leaves the run's
+//! directory before that is wiped. It is never forced upon a backend whose state has gone on.
 
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::engine::Engine;
+use crate::error::chain;
+use crate::report::RunLog;
+use crate::secret::wipe_file;
 
 /// Where Terraform leaves a state that it could not store, in the module's directory.
 pub(super) const ERRORED_STATE: &str = "errored.tfstate";
+
+/// How long each try to push a state waits. Backends have tries of their own within these.
+const WAITS: [Duration; 4] = [
+    Duration::from_millis(250),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+
+/// How long all of them may take.
+const PUSH_DEADLINE: Duration = Duration::from_mins(1);
+
+/// Pushes the state that the apply could not store, if there is one, a few times or until
+/// `given_up`. Says so where it went well; where it did not, the state is still where it was.
+pub(super) async fn push_state(
+    engine: &Engine<'_, RunLog>,
+    given_up: impl Future,
+) -> Option<String> {
+    let errored = engine.directory.join(ERRORED_STATE);
+    if !errored.is_file() {
+        return None;
+    }
+    engine.log.announce("The state could not be stored: pushing it again");
+    let tries = async {
+        for wait in WAITS {
+            tokio::time::sleep(wait).await;
+            match engine.push_state(&errored).await {
+                Ok(()) => return true,
+                Err(error) => tracing::warn!(error = %chain(&error), "the state was not pushed"),
+            }
+        }
+        false
+    };
+    let pushed = tokio::select! {
+        pushed = tokio::time::timeout(PUSH_DEADLINE, tries) => pushed.unwrap_or(false),
+        _ = given_up => false,
+    };
+    pushed.then_some(())?;
+    if let Err(error) = wipe_file(&errored) {
+        tracing::warn!(error = %chain(&error), "the state that was pushed is still on the disk");
+    }
+    let text = "the state could not be stored at first, and was then pushed by the runner";
+    engine.log.announce(text);
+    Some(text.to_owned())
+}
+
+/// Says where the state is that an apply, begun then, could not store in a directory of the
+/// user's own; what becomes of it is the user's to say.
+pub(super) fn point_to_state(engine: &Engine<'_, RunLog>, begun: SystemTime) -> Option<String> {
+    let errored = engine.directory.join(ERRORED_STATE);
+    let modified = std::fs::metadata(&errored).ok()?.modified().ok()?;
+    // File times are coarser than the clock.
+    (modified + Duration::from_secs(1) >= begun).then(|| {
+        format!(
+            "the state could not be stored and is in `{}`: run `{} state push {ERRORED_STATE}` there",
+            errored.display(),
+            engine.tool.product.executable(),
+        )
+    })
+}
 
 /// Takes the state that Terraform could not store out of `module`: into `recovery`, or, where that
 /// is not possible, beside `run`, the run's directory, which needs no room on the disk. Returns

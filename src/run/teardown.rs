@@ -24,7 +24,7 @@ use crate::registry::RegistryError;
 use crate::report::{Receiver, RunLog, Sender, Undelivered, UploadReport, channel, show, upload};
 use crate::secret::redact_json;
 use crate::settings::Settings;
-use crate::spec::{Operation, RunSpec};
+use crate::spec::{Operation, Product, RunSpec};
 
 /// How long the last log lines may take after the end of the run; no longer than the final status.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
@@ -206,9 +206,12 @@ impl Teardown<'_> {
             tool: findings.tool.clone(),
             undelivered: None,
         };
+        let rescued = self.rescue_state(outcome.tool.as_deref());
         let reported = guarded(async {
-            self.rescue_state(&logs.log);
             outcome.say(&logs.log);
+            if let Some(text) = &rescued {
+                logs.log.say(text);
+            }
             let closed = logs.close(&self.stop).await;
             let undelivered =
                 closed.as_ref().map(|lines| lines.as_ref().map(UndeliveredLogs::text));
@@ -219,6 +222,10 @@ impl Teardown<'_> {
         });
         if let Err(failure) = reported.await {
             outcome.failure.get_or_insert(failure);
+        }
+
+        if let Some(text) = &rescued {
+            outcome.remark(text);
         }
 
         let Self { settings, stop, reports, directory, spec } = self;
@@ -257,6 +264,9 @@ impl Teardown<'_> {
                 }
             }
         }
+        if let Some(text) = rescued {
+            tracing::error!("{text}");
+        }
         exit
     }
 
@@ -272,22 +282,25 @@ impl Teardown<'_> {
         }
     }
 
-    /// A state that Terraform could not store is the only copy there is: it is kept.
-    fn rescue_state(&self, log: &RunLog) {
-        let Some(directory) = &self.directory else { return };
-        let text = match directory.rescue_state(&self.settings.recovery_dir) {
-            Ok(None) => return,
-            Ok(Some(kept)) => format!(
-                "Terraform could not store the state; it is kept in {0}: run `terraform state push {0}` in the module",
-                kept.display()
-            ),
-            Err(error) => format!(
-                "Terraform could not store the state, and nor could the runner: {}",
-                chain(&error)
-            ),
+    /// A state that Terraform could not store is the only copy there is: it is kept. Returns what
+    /// is to be the last that people read.
+    fn rescue_state(&self, tool: Option<&str>) -> Option<String> {
+        let product = if tool.is_some_and(|tool| tool.starts_with("opentofu")) {
+            Product::OpenTofu.executable()
+        } else {
+            Product::Terraform.executable()
         };
-        tracing::error!("{text}");
-        log.say(&text);
+        match self.directory.as_ref()?.rescue_state(&self.settings.recovery_dir) {
+            Ok(None) => None,
+            Ok(Some(kept)) => Some(format!(
+                "The state could not be stored; it is kept in {0}: run `{product} state push {0}` in the module",
+                kept.display()
+            )),
+            Err(error) => Some(format!(
+                "The state could not be stored, and the runner could not keep it: {}",
+                chain(&error)
+            )),
+        }
     }
 
     /// Why something was given up after a signal.

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::recovery::keep_state;
+use super::recovery::{ERRORED_STATE, keep_state};
 use crate::secret::{PrivateDirectory, WipeError, wipe_file};
 
 /// How directories of runs are called in the work directory.
@@ -56,6 +56,14 @@ impl RunDirectory {
             Err(_) => {}
         }
         symlink(&data, &link).map_err(failed("create"))?;
+        // One that the repository brings along is not this run's, and must not be pushed or kept.
+        let errored = module.join(ERRORED_STATE);
+        match std::fs::remove_file(&errored) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(WipeError { act: "remove", path: errored, source });
+            }
+            _ => {}
+        }
         *self.module.lock().unwrap_or_else(PoisonError::into_inner) = Some(module.to_owned());
         Ok(())
     }

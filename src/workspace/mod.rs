@@ -12,7 +12,7 @@ mod variables;
 
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
 pub use hcl::{HclError, JsonError, collection_texts};
-pub use module::{Module, ModuleError, TypeKind, VariableDeclaration};
+pub use module::{BackendBlock, BlockSetting, Module, ModuleError, TypeKind, VariableDeclaration};
 pub use references::{ReferenceError, SecretSources, SensitiveValues};
 pub use variables::{
     Inputs, Unresolved, VariableError, VariableFiles, resolve, saved_plan_takes_variables,

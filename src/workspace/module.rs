@@ -41,6 +41,29 @@ pub struct VariableDeclaration {
     pub ephemeral: bool,
 }
 
+/// A module's `backend` block, or its `cloud` block as one of the type `cloud`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct BackendBlock {
+    /// The backend's type.
+    pub kind: String,
+    /// Where a local backend keeps the state.
+    pub path: BlockSetting,
+    /// Where a local backend keeps the states of other workspaces than the default one.
+    pub workspace_dir: BlockSetting,
+}
+
+/// A setting in a block, as far as it can be read without evaluating anything.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum BlockSetting {
+    /// It is not there.
+    #[default]
+    Unset,
+    /// A text that is written out.
+    Text(String),
+    /// It has to be computed.
+    Computed,
+}
+
 /// What the files of one module directory say.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
@@ -52,8 +75,8 @@ pub struct Module {
     pub version_file: Option<(String, String)>,
     /// Declared variables by name.
     pub variables: BTreeMap<String, VariableDeclaration>,
-    /// Whether there is a `backend` or `cloud` block.
-    pub has_backend: bool,
+    /// Its `backend` or `cloud` block; an override file's replaces the one before it.
+    pub backend: Option<BackendBlock>,
     /// Whether the module uses azurerm (a required provider, a resource or a data source) and has
     /// no `provider "azurerm"` block.
     pub lacks_azurerm_provider: bool,
@@ -149,8 +172,8 @@ impl Findings {
         self.module.required_versions.push(constraint.to_owned());
     }
 
-    fn backend(&mut self) {
-        self.module.has_backend = true;
+    fn backend(&mut self, block: BackendBlock) {
+        self.module.backend = Some(block);
     }
 
     fn required_provider(&mut self, name: &str) {
@@ -238,7 +261,7 @@ mod tests {
             ("z.tf", "terraform {\n  required_version = \"< 2\"\n}"),
         ]);
         assert_eq!(module.required_versions, ["~> 1.9"]);
-        assert!(module.has_backend);
+        assert_eq!(module.backend.unwrap().kind, "pg");
         let expected =
             VariableDeclaration { kind: TypeKind::Complex, sensitive: true, ephemeral: true };
         assert_eq!(module.variables["token"], expected);
@@ -255,8 +278,37 @@ mod tests {
             ("main.tf~", "variable \"backup\" {}"),
         ]);
         assert_eq!(module.required_versions, [">= 1.0", "< 2"]);
-        assert!(module.has_backend);
+        assert_eq!(module.backend.unwrap().kind, "cloud");
         assert!(module.variables.is_empty());
+    }
+
+    #[test]
+    fn where_a_local_backend_keeps_its_state_is_read_where_it_is_written_out() {
+        let text = |text: &str| BlockSetting::Text(text.to_owned());
+        for (name, content, expected) in [
+            ("a.tf", "terraform {\n  backend \"local\" {\n    path = \"/a\"\n  }\n}", text("/a")),
+            (
+                "a.tf",
+                "terraform {\n  backend \"local\" {\n    path = \"${b}\"\n  }\n}",
+                BlockSetting::Computed,
+            ),
+            ("a.tf", "terraform {\n  backend \"local\" {}\n}", BlockSetting::Unset),
+            ("a.tf.json", r#"{"terraform": [{"backend": {"local": {"path": "/a"}}}]}"#, text("/a")),
+            (
+                "a.tf.json",
+                r#"{"terraform": {"backend": {"local": {"path": "${b}"}}}}"#,
+                BlockSetting::Computed,
+            ),
+            (
+                "a.tf.json",
+                r#"{"terraform": {"backend": {"local": {"path": null}}}}"#,
+                BlockSetting::Unset,
+            ),
+        ] {
+            let block = module(&[(name, content)]).backend.unwrap();
+            assert_eq!((block.kind.as_str(), block.path), ("local", expected), "{content}");
+        }
+        assert_eq!(module(&[("a.tf", "terraform {}")]).backend, None);
     }
 
     #[test]

@@ -1,1 +1,421 @@
-//! State locks and states that could not be stored, on real backends.
+//! State locks, and states that cannot be stored, with real Terraform and real backends.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::support::http_backend::HttpBackend;
+use crate::support::postgres::Postgres;
+use crate::support::terraform::TestModule;
+use crate::support::world::{End, MODULE, RUN_ID, World};
+
+/// An apply that stands still under its lock and ends as Terraform does when it is asked to.
+const STANDS: &str = ": > READY; exec sleep 1000";
+
+/// One whose Terraform does not answer any more: only a kill ends it.
+const HANGS: &str = "kill -STOP $PPID; : > READY; exec sleep 1000";
+
+/// A module whose apply does `act`; `READY` in it is the file that says that it does.
+fn module(world: &World, act: &str) -> String {
+    let act = act.replace("READY", ready(world).to_str().unwrap());
+    format!(
+        "resource \"terraform_data\" \"standing\" {{\n  provisioner \"local-exec\" {{\n    \
+         command = \"{act}\"\n  }}\n}}\n"
+    )
+}
+
+fn ready(world: &World) -> std::path::PathBuf {
+    world.path("ready")
+}
+
+/// Waits until a file is there.
+async fn appeared(path: &Path) {
+    let appeared = async {
+        while !path.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let bound = std::time::Duration::from_mins(1);
+    tokio::time::timeout(bound, appeared).await.expect("the apply never got to its provisioner");
+}
+
+/// Applies `act` in the world, with this backend, and sends SIGTERM in the middle of it.
+async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
+    world.commit(&[("main.tf", &module(world, act))]);
+    world.add_run(config(world, "apply", backend));
+    let child = world.execute().spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    appeared(&ready(world)).await;
+    kill(pid, Signal::SIGTERM).unwrap();
+    let output: Output = child.wait_with_output().await.unwrap();
+    // Also asserts that no process of the run is left.
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+    assert_eq!(world.statuses(), ["running", "cancelled"]);
+    end
+}
+
+fn config(world: &World, operation: &str, backend: &Value) -> Value {
+    let mut config = world.config(operation);
+    config["stateBackend"] = backend.clone();
+    config
+}
+
+/// Asserts that a run that wants the lock gets it.
+async fn assert_free(world: &World, backend: &Value) {
+    let end = world.run(config(world, "plan", backend)).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+}
+
+fn local(world: &World) -> Value {
+    json!({"type": "local", "config": {"path": world.path("terraform.tfstate")}})
+}
+
+fn pg(server: &Postgres) -> Value {
+    let connection = server.connection_string();
+    json!({"type": "pg", "config": {"conn_str": connection, "schema_name": "team"}})
+}
+
+fn http(server: &HttpBackend) -> Value {
+    json!({"type": "http", "config": server.config()})
+}
+
+fn error(world: &World) -> (String, String) {
+    let error = world.last_status()["error"].clone();
+    let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+    (text("message"), text("advice"))
+}
+
+#[tokio::test]
+async fn a_graceful_stop_releases_the_lock_of_a_local_state() {
+    let world = World::new(&[]).await;
+    let backend = local(&world);
+    interrupted(&world, &backend, STANDS).await;
+    assert!(!world.path(".terraform.tfstate.lock.info").exists());
+    assert_free(&world, &backend).await;
+}
+
+#[tokio::test]
+async fn a_graceful_stop_releases_the_lock_of_a_state_in_postgresql() {
+    let server = Postgres::start();
+    let world = World::new(&[]).await;
+    interrupted(&world, &pg(&server), STANDS).await;
+    let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
+    assert_eq!(server.query(locks), ["0"]);
+    assert_free(&world, &pg(&server)).await;
+}
+
+#[tokio::test]
+async fn a_graceful_stop_releases_the_lock_of_a_state_behind_http() {
+    let server = HttpBackend::start().await;
+    let world = World::new(&[]).await;
+    interrupted(&world, &http(&server), STANDS).await;
+    assert_eq!(server.lock(), None);
+    assert!(server.state().is_some(), "what was done is in the state");
+    assert_free(&world, &http(&server)).await;
+}
+
+#[tokio::test]
+async fn the_lock_of_a_local_state_ends_with_a_killed_tool() {
+    let mut world = World::new(&[]).await;
+    world.set("BUTLER_GRACE_PERIOD", "1s");
+    let backend = local(&world);
+    interrupted(&world, &backend, HANGS).await;
+    let (_, advice) = error(&world);
+    assert!(advice.contains("the state lock has ended with the tool"), "{advice}");
+    assert_free(&world, &backend).await;
+}
+
+#[tokio::test]
+async fn the_lock_of_a_state_in_postgresql_ends_with_a_killed_tool() {
+    let server = Postgres::start();
+    let mut world = World::new(&[]).await;
+    world.set("BUTLER_GRACE_PERIOD", "1s");
+    interrupted(&world, &pg(&server), HANGS).await;
+    let (_, advice) = error(&world);
+    assert!(advice.contains("the state lock has ended with the tool"), "{advice}");
+    assert_free(&world, &pg(&server)).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_outlives_a_killed_tool_is_named_with_the_command_that_removes_it() {
+    let server = HttpBackend::start().await;
+    let mut world = World::new(&[]).await;
+    world.set("BUTLER_GRACE_PERIOD", "4s");
+    let end = interrupted(&world, &http(&server), HANGS).await;
+    let lock = server.lock().expect("nobody has removed it");
+    assert_eq!(lock["Operation"], "OperationTypeApply");
+    let id = lock["ID"].as_str().unwrap();
+    let (message, advice) = error(&world);
+    assert!(message.contains(&format!("it left the state lock `{id}`")), "{message}");
+    let command = format!("`terraform force-unlock {id}`");
+    assert!(advice.contains(&command), "{advice}");
+    assert!(end.stderr.contains(&command), "{}", end.stderr);
+
+    // To the next run it is somebody else's, whatever it may do with its own.
+    world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
+    let end = world.run(config(&world, "plan", &http(&server))).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, advice) = error(&world);
+    assert!(message.contains(&format!("the state is locked (id {id};")), "{message}");
+    assert!(advice.contains("--lock-timeout") && advice.contains(&command), "{advice}");
+    assert_eq!(server.lock().unwrap()["ID"], id);
+}
+
+#[tokio::test]
+async fn a_killed_tools_own_lock_is_removed_where_that_is_wanted() {
+    let server = HttpBackend::start().await;
+    let mut world = World::new(&[]).await;
+    world.set("BUTLER_GRACE_PERIOD", "4s");
+    world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
+    interrupted(&world, &http(&server), HANGS).await;
+    assert_eq!(server.lock(), None);
+    let (message, _) = error(&world);
+    assert!(message.contains("that it left was removed"), "{message}");
+    assert_free(&world, &http(&server)).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_surely_its_own_is_never_removed() {
+    let server = HttpBackend::start().await;
+    let mut world = World::new(&[]).await;
+    world.set("BUTLER_GRACE_PERIOD", "4s");
+    world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
+    // Killed by somebody else, so that nobody could ask meanwhile whose lock it is.
+    let act = "kill -KILL $PPID; exec sleep 1000";
+    world.commit(&[("main.tf", &module(&world, act))]);
+    let end = world.run(config(&world, "apply", &http(&server))).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(world.statuses(), ["running", "failed"]);
+    let lock = server.lock().expect("nobody has removed it");
+    let id = lock["ID"].as_str().unwrap();
+    let (message, advice) = error(&world);
+    assert!(message.contains("was killed by signal 9"), "{message}");
+    assert!(message.contains(id) && message.contains("may be its own lock"), "{message}");
+    let command = format!("when no other run holds it, run `terraform force-unlock {id}`");
+    assert!(advice.contains(&command), "{advice}");
+}
+
+/// Terraform of somebody else's that stands still under the lock; ended when it is dropped.
+struct Standing(Child);
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
+        let _ = kill(pid, Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_lock_is_reported_with_who_holds_it_since_when_and_its_id() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let state = world.path("terraform.tfstate");
+    let block = format!(
+        "terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n",
+        state.display()
+    );
+    let other = TestModule::new(&[("main.tf", &module(&world, STANDS)), ("backend.tf", &block)]);
+    other.succeed(&["init"]);
+    let mut apply = other.command(&["apply", "-auto-approve"]);
+    apply.stdout(Stdio::null()).stderr(Stdio::null());
+    let _standing = Standing(apply.spawn().unwrap());
+    appeared(&ready(&world)).await;
+    let lock = std::fs::read(world.path(".terraform.tfstate.lock.info")).unwrap();
+    let lock: Value = serde_json::from_slice(&lock).unwrap();
+    let field = |name: &str| lock[name].as_str().unwrap().to_owned();
+
+    for operation in ["plan", "apply", "destroy", "refresh", "drift-check"] {
+        let end = world.run(world.config(operation)).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let (message, advice) = error(&world);
+        let since = field("Created").replace('T', " ");
+        for part in
+            [field("Who"), since[..19].to_owned(), field("ID"), "OperationTypeApply".to_owned()]
+        {
+            assert!(message.contains(&part), "{operation}: {part} in {message}");
+        }
+        let command = format!("`terraform force-unlock {}`", field("ID"));
+        assert!(advice.contains(&command) && advice.contains("--lock-timeout"), "{advice}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_waits_for_a_lock_as_long_as_it_may() {
+    let server = HttpBackend::start().await;
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.set("BUTLER_LOCK_TIMEOUT", "5m");
+    server.set_lock(Some(json!({"ID": "theirs", "Who": "alice@elsewhere"})));
+    world.add_run(config(&world, "plan", &http(&server)));
+    let run = world.execute().spawn().unwrap();
+    server.refused_a_lock().await;
+    server.set_lock(None);
+    let end = world.end(&run.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(world.statuses(), ["running", "succeeded"]);
+}
+
+#[tokio::test]
+async fn a_state_that_could_not_be_stored_is_pushed_again() {
+    for operation in ["apply", "refresh"] {
+        let server = HttpBackend::start().await;
+        let world = World::new(&[("main.tf", MODULE)]).await;
+        if operation == "refresh" {
+            let end = world.run(config(&world, "apply", &http(&server))).await;
+            assert_eq!(end.code, Some(0), "{}", end.stderr);
+            let more = format!("{MODULE}output \"more\" {{ value = 1 }}\n");
+            world.commit(&[("main.tf", &more)]);
+        }
+        server.refuse(&["OperationTypeApply"]);
+        let end = world.run(config(&world, operation, &http(&server))).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        assert_eq!(world.statuses(), ["running", "failed"]);
+        assert_eq!(server.stored().last().unwrap(), "state-push");
+        assert!(server.state().unwrap()["outputs"]["greeting"].is_object());
+        let more = &server.state().unwrap()["outputs"]["more"];
+        assert_eq!(more.is_object(), operation == "refresh");
+        assert_eq!(server.lock(), None);
+        let (message, _) = error(&world);
+        assert!(message.contains("was then pushed by the runner"), "{message}");
+        assert!(world.received().log_text().contains("was then pushed by the runner"));
+        assert!(!world.path("cache/recovery").exists(), "nothing is kept that is stored");
+    }
+}
+
+#[tokio::test]
+async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
+    let server = HttpBackend::start().await;
+    let mut world =
+        World::new(&[("main.tf", MODULE), ("errored.tfstate", "not of this run")]).await;
+    let recovery = world.path("volume/recovery");
+    world.set("BUTLER_RECOVERY_DIR", &recovery);
+    server.refuse(&["OperationTypeApply", "state-push"]);
+    let end = world.run(config(&world, "apply", &http(&server))).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let pushes = server.stored().iter().filter(|operation| *operation == "state-push").count();
+    assert!(pushes > 1, "{:?}", server.stored());
+    let kept: Vec<_> = std::fs::read_dir(&recovery).unwrap().map(|it| it.unwrap().path()).collect();
+    let [kept] = kept.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(std::fs::metadata(kept).unwrap().permissions().mode() & 0o777, 0o600);
+    let state: Value = serde_json::from_slice(&std::fs::read(kept).unwrap()).unwrap();
+    assert_eq!(state["resources"][0]["name"], "hello");
+
+    let command = format!("terraform state push {}", kept.display());
+    let (log, status) = (world.received().log_text(), world.last_status());
+    let summary = status["plan_summary"].as_str().unwrap();
+    for text in [log.as_str(), &end.stderr, summary] {
+        let last = text.lines().last().unwrap();
+        assert!(last.contains(&command), "{last}");
+    }
+
+    // It does what it says, as soon as the backend is back.
+    server.refuse(&[]);
+    let block = server.block();
+    let pushed = tokio::task::spawn_blocking(move || {
+        let module = TestModule::new(&[("main.tf", MODULE), ("backend.tf", &block)]);
+        module.succeed(&["init"]);
+        module.succeed(&command.split(' ').skip(1).collect::<Vec<_>>());
+        module.succeed(&["plan"])
+    });
+    let plan = pushed.await.unwrap();
+    assert!(plan.contains("No changes."), "{plan}");
+}
+
+#[tokio::test]
+async fn a_state_that_could_not_be_stored_stays_where_the_user_works() {
+    let server = HttpBackend::start().await;
+    server.refuse(&["OperationTypeApply"]);
+    let world = World::new(&[]).await;
+    let directory = world.path("module");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("main.tf"), format!("{MODULE}{}", server.block())).unwrap();
+    let directory = directory.to_str().unwrap();
+    let arguments = ["execute", "--local", "--module-dir", directory, "--operation", "apply", "-q"];
+    let end = world.end(&world.command(&arguments).output().await.unwrap());
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let errored = Path::new(directory).join("errored.tfstate");
+    assert!(errored.is_file());
+    assert!(!server.stored().contains(&"state-push".to_owned()));
+    let said = format!("is in `{}`: run `terraform state push errored.tfstate`", errored.display());
+    assert!(end.stderr.contains(&said), "{}", end.stderr);
+}
+
+const IN_CLONE: &str =
+    "terraform {\n  backend \"local\" {\n    path = \"states/own.tfstate\"\n  }\n}\n";
+
+#[tokio::test]
+async fn a_state_in_the_clone_is_refused_before_anything_is_created() {
+    for operation in ["apply", "destroy"] {
+        for (files, backend, path) in [
+            (vec![("main.tf", MODULE)], json!(null), "terraform.tfstate"),
+            (vec![("main.tf", MODULE), ("b.tf", IN_CLONE)], json!(null), "states/own.tfstate"),
+            (
+                vec![("main.tf", MODULE)],
+                json!({"type": "local", "config": {"path": "a/../b.tfstate"}}),
+                "a/../b.tfstate",
+            ),
+        ] {
+            let world = World::new(&files).await;
+            let end = world.run(config(&world, operation, &backend)).await;
+            assert_eq!(end.code, Some(1), "{}", end.stderr);
+            let (message, advice) = error(&world);
+            assert_eq!(message, format!("the state, `{path}` in the clone, is lost at the end"));
+            assert!(advice.contains("--allow-ephemeral-state"), "{advice}");
+            assert!(!world.received().log_text().contains("Initializing"), "before init");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_says_itself_that_its_state_is_lost_is_refused_before_the_clone() {
+    let world = World::new(&[]).await;
+    let mut config = config(&world, "apply", &json!({"type": "local", "config": {}}));
+    config["source"]["gitRepo"] = json!("file:///nonexistent");
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, _) = error(&world);
+    assert_eq!(message, "the state, `terraform.tfstate` in the clone, is lost at the end");
+}
+
+#[tokio::test]
+async fn a_workspace_of_the_environment_counts_for_where_the_state_lies() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.set("TF_WORKSPACE", "blue");
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, _) = error(&world);
+    assert!(message.contains("`terraform.tfstate.d/blue/terraform.tfstate`"), "{message}");
+}
+
+#[tokio::test]
+async fn a_state_outside_of_the_clone_is_none_of_these() {
+    let world = World::new(&[]).await;
+    let state = world.path("own.tfstate");
+    let block = IN_CLONE.replace("states/own.tfstate", state.to_str().unwrap());
+    world.commit(&[("main.tf", MODULE), ("backend.tf", &block)]);
+    let end = world.run(config(&world, "apply", &json!(null))).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(state.is_file());
+    assert!(!world.received().log_text().contains("is lost at the end"));
+}
+
+#[tokio::test]
+async fn what_keeps_no_state_and_who_wants_it_lost_is_not_refused() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    for operation in ["plan", "validate", "drift-check", "refresh", "test"] {
+        let end = world.run(config(&world, operation, &json!(null))).await;
+        // Terraform itself refuses to refresh a state that is empty.
+        assert_eq!(end.code == Some(0), operation != "refresh", "{operation}: {}", end.stderr);
+        assert!(!world.received().log_text().contains("is lost at the end"));
+    }
+    world.set("BUTLER_ALLOW_EPHEMERAL_STATE", "true");
+    let end = world.run(config(&world, "apply", &json!(null))).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let warning = "Warning: the state, `terraform.tfstate` in the clone, is lost at the end";
+    assert!(world.received().log_text().contains(warning));
+    assert_eq!(world.registry.run(RUN_ID).unwrap().received.outputs.len(), 1);
+}

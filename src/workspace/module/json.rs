@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::native::quoted_type_kind;
-use super::{Findings, PartialDeclaration};
+use super::{BackendBlock, BlockSetting, Findings, PartialDeclaration};
 
 /// Adds what `text` says to `findings`; nothing when it is no JSON.
 pub(super) fn read(text: &str, findings: &mut Findings) {
@@ -33,11 +33,29 @@ fn read_settings(settings: &Map<String, Value>, findings: &mut Findings) {
     if let Some(constraint) = settings.get("required_version").and_then(Value::as_str) {
         findings.required_version(constraint);
     }
-    if ["backend", "cloud"].iter().any(|name| objects_at(settings, name).next().is_some()) {
-        findings.backend();
+    for (kind, block) in labelled(settings, "backend") {
+        let body = objects(block).next();
+        findings.backend(BackendBlock {
+            kind: kind.to_owned(),
+            path: setting(body, "path"),
+            workspace_dir: setting(body, "workspace_dir"),
+        });
+    }
+    if objects_at(settings, "cloud").next().is_some() {
+        findings.backend(BackendBlock { kind: "cloud".to_owned(), ..Default::default() });
     }
     for (name, _) in labelled(settings, "required_providers") {
         findings.required_provider(name);
+    }
+}
+
+fn setting(body: Option<&Map<String, Value>>, name: &str) -> BlockSetting {
+    match body.and_then(|body| body.get(name)) {
+        None | Some(Value::Null) => BlockSetting::Unset,
+        Some(Value::String(text)) if !text.contains("${") && !text.contains("%{") => {
+            BlockSetting::Text(text.clone())
+        }
+        Some(_) => BlockSetting::Computed,
     }
 }
 

@@ -3,7 +3,7 @@
 use hcl_edit::expr::Expression;
 use hcl_edit::structure::{Block, Body};
 
-use super::{Findings, PartialDeclaration, TypeKind};
+use super::{BackendBlock, BlockSetting, Findings, PartialDeclaration, TypeKind};
 
 /// Adds what `text` says to `findings`; nothing when it is no HCL.
 pub(super) fn read(text: &str, findings: &mut Findings) {
@@ -30,7 +30,17 @@ fn settings(block: &Block, findings: &mut Findings) {
     }
     for block in block.body.blocks() {
         match block.ident.as_str() {
-            "backend" | "cloud" => findings.backend(),
+            "backend" => {
+                let kind = block.labels.first().map_or("", hcl_edit::structure::BlockLabel::as_str);
+                findings.backend(BackendBlock {
+                    kind: kind.to_owned(),
+                    path: setting(&block.body, "path"),
+                    workspace_dir: setting(&block.body, "workspace_dir"),
+                });
+            }
+            "cloud" => {
+                findings.backend(BackendBlock { kind: "cloud".to_owned(), ..Default::default() });
+            }
             "required_providers" => {
                 for requirement in block.body.attributes() {
                     findings.required_provider(requirement.key.as_str());
@@ -38,6 +48,15 @@ fn settings(block: &Block, findings: &mut Findings) {
             }
             _ => {}
         }
+    }
+}
+
+fn setting(body: &Body, name: &str) -> BlockSetting {
+    match body.get_attribute(name).map(|given| &given.value) {
+        None | Some(Expression::Null(_)) => BlockSetting::Unset,
+        Some(value) => value
+            .as_str()
+            .map_or(BlockSetting::Computed, |text| BlockSetting::Text(text.to_owned())),
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
 pub(crate) mod git_server;
+pub(crate) mod http_backend;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
 pub(crate) mod release_site;

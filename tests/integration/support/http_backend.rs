@@ -1,0 +1,145 @@
+//! A server for Terraform's `http` backend, with locks, that can refuse to store states.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use butler_runner::devregistry::Server;
+use serde_json::{Value, json};
+
+#[derive(Default)]
+struct Kept {
+    state: Option<Bytes>,
+    /// The lock as its holder described it.
+    lock: Option<Value>,
+    /// How often a lock was not given because it was held.
+    refusals: usize,
+    /// Operations (`OperationTypeApply`, `state-push`) whose states are answered with 500.
+    refused: Vec<&'static str>,
+    /// Operations that tried to store a state.
+    stored: Vec<String>,
+}
+
+/// A running server; dropping it ends it.
+pub(crate) struct HttpBackend {
+    server: Server,
+    kept: Arc<Mutex<Kept>>,
+}
+
+impl HttpBackend {
+    pub(crate) async fn start() -> Self {
+        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let shared = kept.clone();
+        let router = Router::new().fallback(move |method: Method, body: Bytes| {
+            let shared = shared.clone();
+            async move { shared.lock().unwrap().answer(&method, body) }
+        });
+        Self { server: Server::start(router).await.unwrap(), kept }
+    }
+
+    /// The backend's settings.
+    pub(crate) fn config(&self) -> Value {
+        let address = self.server.endpoint().to_string();
+        json!({
+            "address": address,
+            "lock_address": address,
+            "unlock_address": address,
+            "retry_max": 0,
+        })
+    }
+
+    /// The same as a block in a module.
+    pub(crate) fn block(&self) -> String {
+        let settings = self.config();
+        let settings: String = settings
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| format!("    {name} = {value}\n"))
+            .collect();
+        format!("terraform {{\n  backend \"http\" {{\n{settings}  }}\n}}\n")
+    }
+
+    /// From now on, has states of these operations refused.
+    pub(crate) fn refuse(&self, operations: &[&'static str]) {
+        self.kept.lock().unwrap().refused = operations.to_vec();
+    }
+
+    /// The state that is stored.
+    pub(crate) fn state(&self) -> Option<Value> {
+        let kept = self.kept.lock().unwrap();
+        kept.state.as_ref().map(|state| serde_json::from_slice(state).unwrap())
+    }
+
+    /// The operations that tried to store a state.
+    pub(crate) fn stored(&self) -> Vec<String> {
+        self.kept.lock().unwrap().stored.clone()
+    }
+
+    /// Who holds the lock.
+    pub(crate) fn lock(&self) -> Option<Value> {
+        self.kept.lock().unwrap().lock.clone()
+    }
+
+    /// Gives the lock to somebody, or to nobody.
+    pub(crate) fn set_lock(&self, lock: Option<Value>) {
+        self.kept.lock().unwrap().lock = lock;
+    }
+
+    /// Waits until somebody was not given the lock.
+    pub(crate) async fn refused_a_lock(&self) {
+        let refused = async {
+            while self.kept.lock().unwrap().refusals == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), refused).await.expect("nobody wants the lock");
+    }
+}
+
+impl Kept {
+    fn answer(&mut self, method: &Method, body: Bytes) -> Response {
+        match method.as_str() {
+            "GET" => match &self.state {
+                Some(state) => state.clone().into_response(),
+                None => StatusCode::NOT_FOUND.into_response(),
+            },
+            "POST" => {
+                let operation = self.lock.as_ref().and_then(|lock| lock["Operation"].as_str());
+                let operation = operation.unwrap_or_default().to_owned();
+                let refused = self.refused.contains(&operation.as_str());
+                self.stored.push(operation);
+                if refused {
+                    return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+                }
+                self.state = Some(body);
+                StatusCode::OK.into_response()
+            }
+            "LOCK" => match &self.lock {
+                Some(lock) => {
+                    self.refusals += 1;
+                    (StatusCode::LOCKED, lock.to_string()).into_response()
+                }
+                None => {
+                    self.lock = Some(serde_json::from_slice(&body).unwrap());
+                    StatusCode::OK.into_response()
+                }
+            },
+            "UNLOCK" => {
+                // `force-unlock` sends nothing.
+                let other = serde_json::from_slice::<Value>(&body).is_ok_and(|given| {
+                    self.lock.as_ref().is_some_and(|lock| lock["ID"] != given["ID"])
+                });
+                if other {
+                    return StatusCode::CONFLICT.into_response();
+                }
+                self.lock = None;
+                StatusCode::OK.into_response()
+            }
+            _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        }
+    }
+}
