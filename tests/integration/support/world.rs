@@ -23,6 +23,9 @@ pub(crate) const TOKEN: &str = "brce_0123456789abcdef";
 /// The id of the one run of a world.
 pub(crate) const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
+/// The status of a [`Fault`] that is no answer: the request hangs.
+pub(crate) const HANG: u16 = 0;
+
 /// The user and group without rights, as most systems number it.
 const NOBODY: u32 = 65534;
 
@@ -84,6 +87,17 @@ impl World {
     /// Has every such request answered with `status` instead of by the registry.
     pub(crate) fn fault(&self, method: &'static str, endpoint: &'static str, status: u16) {
         self.faults.lock().unwrap().push(Fault { method, endpoint, status, times: usize::MAX });
+    }
+
+    /// Lets the next such request hang.
+    pub(crate) fn hang(&self, method: &'static str, endpoint: &'static str) {
+        self.faults.lock().unwrap().push(Fault { method, endpoint, status: HANG, times: 1 });
+    }
+
+    /// Waits until a request hangs.
+    pub(crate) async fn hanging(&self) {
+        let hangs = |fault: &Fault| fault.status == HANG && fault.times == 0;
+        eventually("a request that hangs", || self.faults.lock().unwrap().iter().any(hangs)).await;
     }
 
     /// A path in the world's directory.
@@ -318,6 +332,17 @@ impl World {
     }
 }
 
+/// Waits until `condition` holds; `what` says what is waited for.
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let held = async {
+        while !condition() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let bound = std::time::Duration::from_mins(1);
+    tokio::time::timeout(bound, held).await.unwrap_or_else(|_| panic!("there never was {what}"));
+}
+
 /// Makes `nobody` the owner of everything in and of `path`.
 fn give_away(path: &Path) {
     if path.is_dir() && !path.is_symlink() {
@@ -375,6 +400,7 @@ async fn inject(faults: Arc<Mutex<Vec<Fault>>>, request: Request, next: Next) ->
     };
     match status {
         None => next.run(request).await,
+        Some(HANG) => std::future::pending().await,
         Some(status) => {
             let body = json!({"error": {"message": "injected", "code": "INJECTED"}}).to_string();
             let status = axum::http::StatusCode::from_u16(status).unwrap();
