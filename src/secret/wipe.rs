@@ -65,7 +65,10 @@ pub(crate) fn wipe_file(path: &Path) -> Result<(), WipeError> {
 /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
 pub(crate) fn wipe_directory(root: &Path, layout: Layout) -> Result<(), WipeError> {
     open_directories(root);
-    let overwritten = overwrite_tree(root, layout.public);
+    // What a lock file says of its owner counts until the end.
+    let overwritten = each_entry(root, &mut |path, kind| {
+        if is_lock(path) { Ok(()) } else { overwrite_entry(path, kind, layout.public) }
+    });
     let changed = match layout.changed {
         Some((directory, mark)) => overwrite_changed(&root.join(directory), &root.join(mark)),
         None => Ok(()),
@@ -76,19 +79,33 @@ pub(crate) fn wipe_directory(root: &Path, layout: Layout) -> Result<(), WipeErro
 fn remove_tree(root: &Path) -> Result<(), WipeError> {
     let mut result = Ok(());
     for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let removed = if entry.file_name().as_encoded_bytes().ends_with(LOCK.as_bytes()) {
-            Ok(())
-        } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            std::fs::remove_dir_all(&path)
-        } else {
-            std::fs::remove_file(&path)
-        };
-        result = result.and(unless_gone("remove", &path, removed));
+        if !is_lock(&entry.path()) {
+            result = result.and(remove_all(&entry.path()));
+        }
     }
-    // What holds a file that could not be removed keeps its locks: it is found again by them.
+    // What holds something that could not be removed keeps its locks: it is found again by them.
     result?;
     unless_gone("remove", root, std::fs::remove_dir_all(root))
+}
+
+fn is_lock(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(LOCK.as_bytes())
+}
+
+/// Removes `path` and everything below it, or as much of it as can be.
+fn remove_all(path: &Path) -> Result<(), WipeError> {
+    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return unless_gone("remove", path, std::fs::remove_file(path));
+    }
+    if std::fs::remove_dir_all(path).is_ok() {
+        return Ok(());
+    }
+    // It stopped at the first thing that cannot be removed.
+    let mut result = Ok(());
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        result = result.and(remove_all(&entry.path()));
+    }
+    result.and(unless_gone("remove", path, std::fs::remove_dir(path)))
 }
 
 /// An error of `act` on `path`, unless what it was about is gone.
@@ -125,18 +142,19 @@ fn allow_owner(path: &Path, rights: u32) {
     }
 }
 
-/// Overwrites every regular file below `root`; follows no symbolic link and leaves files alone
-/// that have another name elsewhere, because their content is not ours.
-fn overwrite_tree(root: &Path, public: &[&'static str]) -> Result<(), WipeError> {
-    each_entry(root, &mut |path, kind| {
-        if kind.is_dir() && !public.iter().any(|name| path.file_name() == Some(name.as_ref())) {
-            overwrite_tree(path, public)
-        } else if kind.is_file() {
-            unless_gone("overwrite", path, overwrite_file(path))
-        } else {
-            Ok(())
-        }
-    })
+/// Overwrites a regular file, or those below a directory unless its name is one of `public`.
+fn overwrite_entry(
+    path: &Path,
+    kind: std::fs::FileType,
+    public: &[&'static str],
+) -> Result<(), WipeError> {
+    if kind.is_dir() && !public.iter().any(|name| path.file_name() == Some(name.as_ref())) {
+        each_entry(path, &mut |path, kind| overwrite_entry(path, kind, public))
+    } else if kind.is_file() {
+        unless_gone("overwrite", path, overwrite_file(path))
+    } else {
+        Ok(())
+    }
 }
 
 /// Overwrites the files below `root` that were changed since `mark` was made: not those that git

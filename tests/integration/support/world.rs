@@ -296,11 +296,7 @@ impl World {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
-        let left: Vec<_> = ["tmp", "shm"]
-            .into_iter()
-            .flat_map(|name| std::fs::read_dir(self.path(name)).unwrap())
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let left: Vec<_> = ["tmp", "shm"].into_iter().flat_map(|name| self.left_in(name)).collect();
         assert!(left.is_empty(), "left behind: {left:?}\n{}", end.stderr);
         // What was killed may take the kernel a moment.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
@@ -311,6 +307,40 @@ impl World {
         }
         assert!(processes.is_empty(), "still running: {processes:?}\n{}", end.stderr);
         end
+    }
+
+    /// What is in a directory of the world, in the order of names.
+    pub(crate) fn left_in(&self, name: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path(name)).unwrap();
+        let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths
+    }
+
+    /// The job's command in a namespace of its own in which `mounts`, a shell script, is carried
+    /// out first. Who is not root becomes it there.
+    pub(crate) fn with_mounts(
+        &self,
+        job: &tokio::process::Command,
+        mounts: &str,
+    ) -> tokio::process::Command {
+        let job = job.as_std();
+        let mut command = tokio::process::Command::new("unshare");
+        if !nix::unistd::Uid::effective().is_root() {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command
+            .args(["--mount", "/bin/sh", "-e", "-c", &format!("{mounts}\nexec \"$0\" \"$@\"")])
+            .arg(job.get_program())
+            .args(job.get_args())
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
     }
 
     /// Command lines of the processes that were started in this world and still run.
