@@ -3,6 +3,7 @@
 //! The only place that knows clap, prints to standard output, and picks the runtime. One file a
 //! subcommand; nothing below sees a parsed command line, only [`Arguments`].
 
+mod clean;
 mod demo;
 mod execute;
 mod flags;
@@ -48,6 +49,7 @@ enum Command {
     #[command(visible_alias = "exec")]
     Execute(execute::Execute),
     Demo(demo::Demo),
+    Clean(clean::Clean),
     Tool(tool::Tool),
     #[command(flatten)]
     Internal(internal::Internal),
@@ -74,6 +76,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
     match command {
         Command::Execute(execute) => execute.run(log, environment),
         Command::Demo(demo) => demo.run(log, environment),
+        Command::Clean(clean) => clean.run(log, environment),
         Command::Tool(tool) => tool.run(log, environment),
         Command::Internal(internal) => internal.run(),
     }

@@ -19,7 +19,9 @@ use super::test_results::TestCounts;
 use super::watching::{Messages, Watch};
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
-use crate::process::{Command, Environment, Exit, Grace, Output, ProcessError, Sink, supervise};
+use crate::process::{
+    Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
+};
 use crate::spec::ToolRequest;
 
 /// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
@@ -38,6 +40,8 @@ pub struct Engine<'run, S> {
     pub private: &'run Path,
     /// The whole environment of the commands.
     pub environment: Environment,
+    /// Their standard input: Terraform hands it on to its providers and asks nothing of it.
+    pub input: Input,
     /// Where their lines go.
     pub log: &'run S,
     /// How the run is stopped.
@@ -212,7 +216,7 @@ impl<S: Sink> Engine<'_, S> {
             arguments,
             environment: self.environment.clone(),
             directory: Some(self.directory.to_owned()),
-            input: None,
+            input: self.input.clone(),
             output,
         }
     }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
@@ -65,6 +67,19 @@ pub enum Output {
     Memory(usize),
 }
 
+/// What a child reads from standard input.
+#[derive(Clone, Debug, Default)]
+pub enum Input {
+    /// Nothing: it meets the end at once.
+    #[default]
+    Nothing,
+    /// These bytes, and then the end.
+    Bytes(Zeroizing<Vec<u8>>),
+    /// This open file, from where it stands. The child and those to which it hands its input on
+    /// hold the file open, and with it the file's lock, even when the runner is gone.
+    File(Arc<File>),
+}
+
 /// A child process to be run.
 #[derive(Clone, Debug, Default)]
 pub struct Command {
@@ -76,8 +91,8 @@ pub struct Command {
     pub environment: Environment,
     /// The directory that it runs in; the runner's own if none is given.
     pub directory: Option<PathBuf>,
-    /// What it reads from standard input before it meets the end.
-    pub input: Option<Zeroizing<Vec<u8>>>,
+    /// What it reads from standard input.
+    pub input: Input,
     /// Where its standard output goes.
     pub output: Output,
 }

@@ -9,7 +9,7 @@ mod command;
 mod pump;
 mod supervise;
 
-pub use command::{Command, Environment, Output};
+pub use command::{Command, Environment, Input, Output};
 pub use supervise::{Exit, Grace, ProcessError, supervise};
 
 use crate::event::Stream;

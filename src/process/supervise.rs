@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::pump::{Pumped, pump};
-use super::{Command, Output, Sink};
+use super::{Command, Input, Output, Sink};
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
 
@@ -158,7 +158,7 @@ pub async fn supervise(
         tokio::join!(
             pump(stdout, Stream::Stdout, target),
             pump(stderr, Stream::Stderr, Pumped { sink: Some(sink), file: None, memory: None }),
-            feed(stdin, command.input.as_ref()),
+            feed(stdin, &command.input),
         )
     };
     tokio::pin!(pumps);
@@ -206,22 +206,25 @@ fn output_file(command: &Command) -> Result<Option<tokio::fs::File>, ProcessErro
 }
 
 fn spawn(command: &Command) -> Result<Child, ProcessError> {
+    let failed = |source| ProcessError::Start { program: command.program.clone(), source };
+    let input = match &command.input {
+        // A pipe that is closed at once serves as /dev/null, which an empty root does not have.
+        Input::Nothing | Input::Bytes(_) => Stdio::piped(),
+        Input::File(file) => file.try_clone().map_err(failed)?.into(),
+    };
     let mut builder = tokio::process::Command::new(&command.program);
     builder
         .args(&command.arguments)
         .env_clear()
         .envs(command.environment.iter())
-        // A pipe that is closed at once serves as /dev/null, which an empty root does not have.
-        .stdin(Stdio::piped())
+        .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
     if let Some(directory) = &command.directory {
         builder.current_dir(directory);
     }
-    builder
-        .spawn()
-        .map_err(|source| ProcessError::Start { program: command.program.clone(), source })
+    builder.spawn().map_err(failed)
 }
 
 fn pid_of(child: &Child) -> Pid {
@@ -230,8 +233,8 @@ fn pid_of(child: &Child) -> Pid {
 }
 
 /// Writes `input` and closes the pipe. A child that does not read it ends on its own terms.
-async fn feed(stdin: Option<ChildStdin>, input: Option<&Zeroizing<Vec<u8>>>) {
-    if let (Some(mut stdin), Some(input)) = (stdin, input) {
+async fn feed(stdin: Option<ChildStdin>, input: &Input) {
+    if let (Some(mut stdin), Input::Bytes(input)) = (stdin, input) {
         let _ = stdin.write_all(input).await;
         let _ = stdin.shutdown().await;
     }

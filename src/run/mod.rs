@@ -6,8 +6,11 @@
 //! registry itself has ended the run: then nothing more is sent.
 
 mod demo;
+mod leftovers;
+mod memory;
 mod operations;
 mod outcome;
+mod ownership;
 mod phases;
 mod recovery;
 mod reports;
@@ -27,6 +30,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 pub use demo::demo;
+pub use leftovers::{Act, Finding, clean};
 pub use outcome::Exit;
 
 use crate::cancel::Stop;
@@ -40,7 +44,7 @@ use outcome::Failure;
 use phases::{Context, Findings, perform};
 use reports::Reports;
 use teardown::Teardown;
-use workspace::RunDirectory;
+use workspace::{Place, RunDirectory};
 
 /// What a second signal leaves of the grace. Terraform itself gives up 5 s after a second signal;
 /// less would lose state for impatience.
@@ -48,6 +52,10 @@ const URGENT_GRACE: Duration = Duration::from_secs(5);
 
 /// How long a report that is on its way may take to land once the run has to stop.
 const RUNNING_ON_ITS_WAY: Duration = Duration::from_secs(2);
+
+/// What to do when a run has nowhere to be.
+const NO_DIRECTORY: &str = "check that --work-dir (BUTLER_WORK_DIR), and --tmpfs-dir (BUTLER_TMPFS_DIR) \
+where it is set, are writable and have room";
 
 /// Where the output of children is shown.
 pub struct Terminal {
@@ -75,6 +83,7 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, terminal: Term
             return Exit::Failed;
         }
     };
+    leftovers::clean_before(&settings, &stop).await;
     let exit = match http::client(settings.ca_bundle.as_deref(), http::Redirects::Follow) {
         Ok(http) => {
             let reports =
@@ -110,7 +119,7 @@ struct Run<'settings> {
 impl Run<'_> {
     /// Carries it out and reports how it ended.
     async fn carry_out(mut self) -> Exit {
-        let directory = RunDirectory::create(&self.settings.work_dir);
+        let directory = RunDirectory::create(&Place::from(self.settings));
         let terminal = std::mem::take(&mut self.terminal);
         let logs =
             teardown::Logs::open(self.settings, &self.reports, terminal, directory.as_ref().ok());
@@ -138,13 +147,7 @@ impl Run<'_> {
             (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),
             (Err(error), _) => {
                 let failure = Failure::because(Phase::Config, crate::error::chain(&error));
-                (
-                    None,
-                    Some(Failure {
-                        advice: Some("check --work-dir (BUTLER_WORK_DIR)".to_owned()),
-                        ..failure
-                    }),
-                )
+                (None, Some(Failure { advice: Some(NO_DIRECTORY.to_owned()), ..failure }))
             }
         };
         let Self { settings, stop, reports, spec, watch, .. } = self;

@@ -79,6 +79,7 @@ pub(super) async fn perform(
         directory: &place.directory,
         private: context.directory.private().path(),
         environment,
+        input: context.directory.tool_input(),
         log: context.log,
         stop: context.stop,
         grace: context.grace,
@@ -262,7 +263,7 @@ fn environment(
     let own_directory = matches!(spec.source, Source::Git(_));
     prepare_environment(&mut environment, own_directory);
     if let Source::Git(git) = &spec.source {
-        let private = context.directory.private();
+        let private = context.directory.secrets();
         source::share_credentials(git, &context.settings.git, private, &mut environment)
             .map_err(|error| Failure::new(Phase::Source, &error))?;
     }
@@ -275,7 +276,7 @@ fn write_variables(
     module: &Module,
     tool: &ToolRequest,
 ) -> Result<VariableFiles, Failure> {
-    let private = context.directory.private();
+    let private = context.directory.secrets();
     let mut files = workspace::write_variable_files(inputs, module, &tool.version, private)
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     files.plan.extend_from_slice(context.var_files);
@@ -295,7 +296,7 @@ fn write_backend(
     tool: &ToolRequest,
 ) -> Result<Option<PathBuf>, Failure> {
     let (Source::Git(_), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(None) };
-    let files = workspace::write_backend(backend, tool, directory, context.directory.private())
+    let files = workspace::write_backend(backend, tool, directory, context.directory.secrets())
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     Ok(Some(files.config_file))
 }

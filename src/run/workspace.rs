@@ -1,47 +1,107 @@
-//! The directory of one run: the clone beside everything private, both gone at the end.
+//! The directory of one run: the clone beside everything private, and secrets in memory where there
+//! is some. All of it is gone at the end.
 
+use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::memory;
+use super::ownership::OwnedDirectory;
 use super::recovery::{ERRORED_STATE, keep_state};
-use crate::secret::{PrivateDirectory, WipeError, wipe_file};
+use crate::process::Input;
+use crate::secret::{Layout, PrivateDirectory, WipeError};
+use crate::settings::{RunSource, Settings};
 
-/// How directories of runs are called in the work directory.
-const PREFIX: &str = "butler-runner-";
+/// The clone.
+const SOURCE: &str = "source";
 
-/// Directories that hold no secret and may be huge: the clone, and what `init` downloads.
-const PUBLIC: [&str; 3] = ["source", "providers", "modules"];
+/// A link to the module in the clone; it is made when the clone is complete.
+const MODULE: &str = "module";
+
+/// What of a run's directory is no secret and may be huge: what `init` downloads, and the clone
+/// but for what the run itself writes into it.
+pub(super) const LAYOUT: Layout =
+    Layout { public: &[SOURCE, "providers", "modules"], changed: Some((SOURCE, MODULE)) };
 
 /// One run's directory; it is wiped when it is dropped.
 #[derive(Debug)]
 pub(super) struct RunDirectory {
-    private: PrivateDirectory,
+    /// In memory, and wiped first; none where there is no memory for it.
+    secrets: Option<OwnedDirectory>,
+    private: OwnedDirectory,
+    tool_input: Arc<File>,
     module: Mutex<Option<PathBuf>>,
 }
 
+/// Where a run's directories are made, and for whom.
+#[derive(Debug)]
+pub(super) struct Place<'run> {
+    pub(super) work_dir: &'run Path,
+    pub(super) tmpfs_dir: Option<&'run Path>,
+    /// Who it is, for people, such as `run 7`.
+    pub(super) owner: String,
+}
+
+impl<'run> From<&'run Settings> for Place<'run> {
+    fn from(settings: &'run Settings) -> Self {
+        let owner = match &settings.source {
+            RunSource::Registry { run_id, .. } => format!("run {run_id}"),
+            RunSource::File { config } => config.display().to_string(),
+            RunSource::Local { module_dir, .. } => module_dir.display().to_string(),
+        };
+        let Settings { work_dir, tmpfs_dir, .. } = settings;
+        Self { work_dir, tmpfs_dir: tmpfs_dir.as_deref(), owner }
+    }
+}
+
 impl RunDirectory {
-    /// Creates it in `work_dir`.
-    pub(super) fn create(work_dir: &Path) -> Result<Self, WipeError> {
-        let private = PrivateDirectory::create(work_dir, PREFIX)?.without_secrets_in(&PUBLIC);
-        Ok(Self { private, module: Mutex::default() })
+    /// Creates it, and a directory for secrets in memory.
+    pub(super) fn create(place: &Place<'_>) -> Result<Self, WipeError> {
+        let private = OwnedDirectory::create(place.work_dir, &place.owner, LAYOUT)?;
+        let tool_input = private.tool_input()?;
+        let secrets = memory::place(place.tmpfs_dir)
+            .filter(|memory| memory::is_usable(memory, place.tmpfs_dir))
+            .map(|memory| secrets_in(&memory, &place.owner, private.directory.path()))
+            .transpose();
+        let secrets = match secrets {
+            // What the user did not ask for may be missing.
+            Err(error) if place.tmpfs_dir.is_none() => {
+                tracing::warn!(error = %crate::error::chain(&error), "secret files go to the work directory");
+                None
+            }
+            secrets => secrets?,
+        };
+        Ok(Self { secrets, private, tool_input, module: Mutex::default() })
     }
 
-    /// The directory for secrets and plans.
+    /// The directory for plans and everything else that is large.
     pub(super) const fn private(&self) -> &PrivateDirectory {
-        &self.private
+        &self.private.directory
+    }
+
+    /// The directory for small files with secrets.
+    pub(super) fn secrets(&self) -> &PrivateDirectory {
+        &self.secrets.as_ref().unwrap_or(&self.private).directory
+    }
+
+    /// What Terraform gets as its standard input, so that others see that it lives.
+    pub(super) fn tool_input(&self) -> Input {
+        Input::File(self.tool_input.clone())
     }
 
     /// Where the clone goes; it does not exist yet.
     pub(super) fn source(&self) -> PathBuf {
-        self.private.path().join(PUBLIC[0])
+        self.private().path().join(SOURCE)
     }
 
     /// Takes over `module`, a directory in the clone: its `.terraform` becomes a link to a private
     /// directory, because the backend's settings are stored there in clear text. The name stays
-    /// relative, so that `path.module` does. State that Terraform leaves beside it is wiped.
+    /// relative, so that `path.module` does. Files that are written beside it from here on are
+    /// overwritten at the end.
     pub(super) fn adopt(&self, module: &Path) -> Result<(), WipeError> {
-        let data = self.private.subdirectory("data")?;
+        let data = self.private().subdirectory("data")?;
+        self.mark(module)?;
         let link = module.join(".terraform");
         let failed = |act| {
             let path = link.clone();
@@ -68,48 +128,75 @@ impl RunDirectory {
         Ok(())
     }
 
+    /// Says for those that may come after this runner where the module is, and which files of the
+    /// clone are older than the run's own.
+    fn mark(&self, module: &Path) -> Result<(), WipeError> {
+        let source = self.source();
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| WipeError { act: "create", path, source }
+        };
+        let real = std::fs::canonicalize(&source).map_err(failed(&source))?;
+        let inside = module.strip_prefix(&source).or_else(|_| module.strip_prefix(&real));
+        let mark = self.private().path().join(MODULE);
+        // Relative, because the work directory may have several names.
+        symlink(Path::new(SOURCE).join(inside.unwrap_or(Path::new(""))), &mark)
+            .map_err(failed(&mark))
+    }
+
     /// Takes a state that Terraform could not store out of the clone: into `recovery`, or, where
     /// that is not possible, beside the run's directory, which needs no room on the disk.
     /// Returns where it is, if there was one.
     pub(super) fn rescue_state(&self, recovery: &Path) -> std::io::Result<Option<PathBuf>> {
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match module {
-            Some(module) => keep_state(&module, recovery, self.private.path()),
+            Some(module) => keep_state(&module, recovery, self.private().path()),
             None => Ok(None),
         }
     }
 
     /// Wipes everything. What cannot be wiped is an error; the rest is wiped all the same.
     pub(super) fn wipe(self) -> Result<(), WipeError> {
-        let states = self.overwrite_states();
-        let Self { private, .. } = self;
-        let wiped = private.wipe();
-        states.and(wiped)
+        let secrets = self.secrets.map_or(Ok(()), |secrets| secrets.directory.wipe());
+        // Last: as long as it is there, others know that this run is not over.
+        secrets.and(self.private.directory.wipe())
     }
+}
 
-    fn overwrite_states(&self) -> Result<(), WipeError> {
-        let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut result = Ok(());
-        for entry in
-            module.iter().filter_map(|module| std::fs::read_dir(module).ok()).flatten().flatten()
-        {
-            let is_state = entry.file_name().to_string_lossy().contains(".tfstate");
-            if is_state && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                result = result.and(wipe_file(&entry.path()));
-            }
-        }
-        result
-    }
+/// Makes the directory for the secrets of the run in `run`.
+fn secrets_in(memory: &Path, owner: &str, run: &Path) -> Result<OwnedDirectory, WipeError> {
+    let OwnedDirectory { directory, lock } =
+        OwnedDirectory::create(memory, owner, Layout::default())?;
+    let secrets = OwnedDirectory { directory: directory.with_spare(run), lock };
+    secrets.belongs_to(run)?;
+    Ok(secrets)
+}
+
+/// The module in the directory `run` of a run whose runner is dead.
+pub(super) fn module_of(run: &Path) -> Option<PathBuf> {
+    let source = std::fs::canonicalize(run.join(SOURCE)).ok()?;
+    let module = std::fs::canonicalize(run.join(MODULE)).ok()?;
+    // A link in the clone may have been changed since.
+    module.starts_with(source).then_some(module)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+    use std::time::UNIX_EPOCH;
+
     use super::*;
+
+    /// A run's directory in `base`, with its secrets in `base` too.
+    fn create(base: &Path) -> RunDirectory {
+        let place = Place { work_dir: base, tmpfs_dir: Some(base), owner: "run 7".to_owned() };
+        RunDirectory::create(&place).unwrap()
+    }
 
     #[test]
     fn a_state_survives_the_wipe_where_the_cache_cannot_take_it() {
         let base = tempfile::tempdir().unwrap();
-        let run = RunDirectory::create(base.path()).unwrap();
+        let run = create(base.path());
         std::fs::create_dir(run.source()).unwrap();
         run.adopt(&run.source()).unwrap();
         std::fs::write(run.source().join("errored.tfstate"), "precious").unwrap();
@@ -123,7 +210,7 @@ mod tests {
     #[test]
     fn a_state_that_was_not_stored_survives_the_wipe() {
         let base = tempfile::tempdir().unwrap();
-        let run = RunDirectory::create(base.path()).unwrap();
+        let run = create(base.path());
         let module = run.source();
         std::fs::create_dir(&module).unwrap();
         run.adopt(&module).unwrap();
@@ -133,26 +220,66 @@ mod tests {
         let kept = run.rescue_state(&cache).unwrap().unwrap();
         run.wipe().unwrap();
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), "precious");
-        assert_eq!(
-            std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(kept).unwrap()) & 0o777,
-            0o600
-        );
+        assert_eq!(std::fs::metadata(kept).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]
-    fn state_in_the_clone_is_overwritten_and_the_data_directory_is_private() {
+    fn what_is_written_into_the_clone_is_overwritten_and_the_data_directory_is_private() {
         let base = tempfile::tempdir().unwrap();
-        let run = RunDirectory::create(base.path()).unwrap();
+        let run = create(base.path());
         let module = run.source().join("module");
         std::fs::create_dir_all(module.join(".terraform")).unwrap();
         run.adopt(&module).unwrap();
         std::fs::write(module.join(".terraform/terraform.tfstate"), "hunter22").unwrap();
         assert!(run.private().path().join("data/terraform.tfstate").exists());
-        let state = module.join("terraform.tfstate.backup");
-        std::fs::write(&state, "hunter22").unwrap();
-        let open = std::fs::File::open(&state).unwrap();
+        let state = module.join("terraform.tfstate.d/stage/terraform.tfstate.backup");
+        std::fs::create_dir_all(state.parent().unwrap()).unwrap();
+        let artefact = run.source().join("artefact");
+        let open = [state, artefact].map(|path| {
+            std::fs::write(&path, "hunter22").unwrap();
+            // As those do it who unpack archives.
+            File::options().write(true).open(&path).unwrap().set_modified(UNIX_EPOCH).unwrap();
+            File::open(&path).unwrap()
+        });
         run.wipe().unwrap();
-        assert_eq!(std::io::read_to_string(open).unwrap(), "\0".repeat(8));
+        for open in open {
+            assert_eq!(std::io::read_to_string(open).unwrap(), "\0".repeat(8));
+        }
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_git_checked_out_is_not_overwritten() {
+        let base = tempfile::tempdir().unwrap();
+        let run = create(base.path());
+        std::fs::create_dir(run.source()).unwrap();
+        let file = run.source().join("large.bin");
+        std::fs::write(&file, "hunter22").unwrap();
+        // The time of a file's entry is taken from a clock that ticks.
+        let ticked = || {
+            let probe = base.path().join("probe");
+            std::fs::write(&probe, "").unwrap();
+            let [one, other] = [&probe, &file].map(|path| {
+                let found = std::fs::metadata(path).unwrap();
+                (found.ctime(), found.ctime_nsec())
+            });
+            one > other
+        };
+        while !ticked() {}
+        run.adopt(&run.source()).unwrap();
+        let open = File::open(&file).unwrap();
+        run.wipe().unwrap();
+        assert_eq!(std::io::read_to_string(open).unwrap(), "hunter22");
+    }
+
+    #[test]
+    fn what_has_to_be_executable_is_not_in_memory() {
+        let base = tempfile::tempdir().unwrap();
+        let run = create(base.path());
+        let secret = run.secrets().write("secret", b"hunter22").unwrap();
+        assert!(!secret.starts_with(run.private().path()));
+        let script = run.secrets().write_executable("script", b"#!/bin/sh\n").unwrap();
+        assert!(script.starts_with(run.private().path()));
+        assert_eq!(std::fs::metadata(&script).unwrap().mode() & 0o777, 0o700);
     }
 }

@@ -4,10 +4,12 @@
 //! drop. This module owns what happens where they could show up again.
 
 mod json;
+mod private;
 mod redactor;
 mod wipe;
 
 pub use json::redact_json;
+pub use private::PrivateDirectory;
 pub use redactor::Redactor;
-pub(crate) use wipe::wipe_file;
-pub use wipe::{PrivateDirectory, WipeError};
+pub use wipe::WipeError;
+pub(crate) use wipe::{Layout, wipe_directory, wipe_file};

@@ -1,8 +1,22 @@
-//! Directories that nobody else can read and whose files are overwritten before they are removed.
+//! Overwrites files with zeros before they are removed, and says what could not be.
+//!
+//! No symbolic link is followed, and a file that has another name elsewhere is left as it is: its
+//! content is not ours. What is gone already is no error.
 
-use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long files that somebody wrote into a checkout may take to be overwritten: a module may
+/// have built gigabytes there, and the final status waits. Then they are only removed.
+const CHANGED_LIMIT: Duration = Duration::from_secs(2);
+
+/// A larger file that somebody wrote into a checkout is no text with a secret in it.
+const LARGEST_CHANGED: u64 = 64 * 1024 * 1024;
+
+/// How files end that are removed after all others.
+const LOCK: &str = ".lock";
 
 /// A file or directory could not be made or wiped.
 #[derive(Debug, thiserror::Error)]
@@ -18,100 +32,20 @@ pub struct WipeError {
 }
 
 impl WipeError {
-    fn new(act: &'static str, path: &Path, source: std::io::Error) -> Self {
+    pub(super) fn new(act: &'static str, path: &Path, source: std::io::Error) -> Self {
         Self { act, path: path.to_owned(), source }
     }
 }
 
-/// A directory of mode 0700 that is wiped when it is dropped.
-#[derive(Debug)]
-pub struct PrivateDirectory {
-    path: PathBuf,
-    /// Names of directories that hold no secret and only get removed, such as provider binaries.
-    public: Vec<&'static str>,
-    wiped: bool,
-}
-
-impl PrivateDirectory {
-    /// Creates the directory `prefix` + a random ending in `parent`, which is created if needed.
-    ///
-    /// # Errors
-    /// When a directory cannot be created.
-    pub fn create(parent: &Path, prefix: &str) -> Result<Self, WipeError> {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(parent)
-            .map_err(|source| WipeError::new("create", parent, source))?;
-        // `tempfile` makes the name unpredictable; removing is ours.
-        let directory = tempfile::Builder::new()
-            .prefix(prefix)
-            .permissions(std::fs::Permissions::from_mode(0o700))
-            .tempdir_in(parent)
-            .map_err(|source| WipeError::new("create", parent, source))?;
-        Ok(Self { path: directory.keep(), public: Vec::new(), wiped: false })
-    }
-
-    /// Marks directories of these names as free of secrets: removed, but not overwritten.
-    #[must_use]
-    pub fn without_secrets_in(mut self, names: &[&'static str]) -> Self {
-        self.public.extend_from_slice(names);
-        self
-    }
-
-    /// Where the directory is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Creates a directory of mode 0700 in it.
-    ///
-    /// # Errors
-    /// When it cannot be created.
-    pub fn subdirectory(&self, name: &str) -> Result<PathBuf, WipeError> {
-        let path = self.path.join(name);
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .map_err(|source| WipeError::new("create", &path, source))?;
-        Ok(path)
-    }
-
-    /// Writes a new file of mode 0600 in it.
-    ///
-    /// # Errors
-    /// When the file exists or cannot be written.
-    pub fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, WipeError> {
-        let path = self.path.join(name);
-        std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .and_then(|mut file| file.write_all(content))
-            .map_err(|source| WipeError::new("create", &path, source))?;
-        Ok(path)
-    }
-
-    /// Overwrites and removes everything in it, and the directory itself.
-    ///
-    /// # Errors
-    /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
-    pub fn wipe(mut self) -> Result<(), WipeError> {
-        self.wiped = true;
-        wipe_tree(&self.path, &self.public)
-    }
-}
-
-impl Drop for PrivateDirectory {
-    fn drop(&mut self) {
-        if !self.wiped
-            && let Err(error) = wipe_tree(&self.path, &self.public)
-        {
-            tracing::error!(error = %crate::error::chain(&error), "secrets may be left on the disk");
-        }
-    }
+/// What in a private directory is no secret and may be huge.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Layout {
+    /// Names of directories that only get removed, such as provider binaries.
+    pub(crate) public: &'static [&'static str],
+    /// A directory at the top in which only files are overwritten that are newer than another
+    /// entry at the top: a checkout, and the mark that was made when it was done. While there is no
+    /// mark, nothing in it is overwritten.
+    pub(crate) changed: Option<(&'static str, &'static str)>,
 }
 
 /// Overwrites and removes a file; one that is gone already is no error.
@@ -119,28 +53,71 @@ impl Drop for PrivateDirectory {
 /// # Errors
 /// When it cannot be overwritten (it is removed all the same) or removed.
 pub(crate) fn wipe_file(path: &Path) -> Result<(), WipeError> {
-    let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-    let overwritten = match overwrite_file(path) {
-        Err(error) if !missing(&error) => Err(WipeError::new("overwrite", path, error)),
-        _ => Ok(()),
-    };
-    let removed = match std::fs::remove_file(path) {
-        Err(error) if !missing(&error) => Err(WipeError::new("remove", path, error)),
-        _ => Ok(()),
-    };
-    overwritten.and(removed)
+    let overwritten = unless_gone("overwrite", path, overwrite_file(path));
+    overwritten.and(unless_gone("remove", path, std::fs::remove_file(path)))
 }
 
-fn wipe_tree(root: &Path, public: &[&'static str]) -> Result<(), WipeError> {
+/// Overwrites and removes everything in the directory `root`, and `root` itself; what `layout` says
+/// is only removed. Lock files at the top go last, so that others can tell until the end whether
+/// somebody is at work here.
+///
+/// # Errors
+/// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+pub(crate) fn wipe_directory(root: &Path, layout: Layout) -> Result<(), WipeError> {
     open_directories(root);
-    let overwritten = overwrite_tree(root, public);
-    let removed = match std::fs::remove_dir_all(root) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(WipeError::new("remove", root, error))
-        }
-        _ => Ok(()),
+    // What a lock file says of its owner counts until the end.
+    let overwritten = each_entry(root, &mut |path, kind| {
+        if is_lock(path) { Ok(()) } else { overwrite_entry(path, kind, layout.public) }
+    });
+    let changed = match layout.changed {
+        Some((directory, mark)) => overwrite_changed(&root.join(directory), &root.join(mark)),
+        None => Ok(()),
     };
-    overwritten.and(removed)
+    overwritten.and(changed).and(remove_tree(root))
+}
+
+fn remove_tree(root: &Path) -> Result<(), WipeError> {
+    let mut result = Ok(());
+    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
+        if !is_lock(&entry.path()) {
+            result = result.and(remove_all(&entry.path()));
+        }
+    }
+    // What holds something that could not be removed keeps its locks: it is found again by them.
+    result?;
+    unless_gone("remove", root, std::fs::remove_dir_all(root))
+}
+
+fn is_lock(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(LOCK.as_bytes())
+}
+
+/// Removes `path` and everything below it, or as much of it as can be.
+fn remove_all(path: &Path) -> Result<(), WipeError> {
+    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return unless_gone("remove", path, std::fs::remove_file(path));
+    }
+    if std::fs::remove_dir_all(path).is_ok() {
+        return Ok(());
+    }
+    // It stopped at the first thing that cannot be removed.
+    let mut result = Ok(());
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        result = result.and(remove_all(&entry.path()));
+    }
+    result.and(unless_gone("remove", path, std::fs::remove_dir(path)))
+}
+
+/// An error of `act` on `path`, unless what it was about is gone.
+fn unless_gone(
+    act: &'static str,
+    path: &Path,
+    result: std::io::Result<()>,
+) -> Result<(), WipeError> {
+    match result {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(WipeError::new(act, path, error)),
+        _ => Ok(()),
+    }
 }
 
 /// Gives the owner all rights on `root` and the directories below it: what a module made read-only
@@ -165,31 +142,93 @@ fn allow_owner(path: &Path, rights: u32) {
     }
 }
 
-/// Overwrites every regular file below `root`; follows no symbolic link and leaves files alone
-/// that have another name elsewhere, because their content is not ours.
-fn overwrite_tree(root: &Path, public: &[&'static str]) -> Result<(), WipeError> {
-    let entries = match std::fs::read_dir(root) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(|source| WipeError::new("overwrite", root, source))?,
+/// Overwrites a regular file, or those below a directory unless its name is one of `public`.
+fn overwrite_entry(
+    path: &Path,
+    kind: std::fs::FileType,
+    public: &[&'static str],
+) -> Result<(), WipeError> {
+    if kind.is_dir() && !public.iter().any(|name| path.file_name() == Some(name.as_ref())) {
+        each_entry(path, &mut |path, kind| overwrite_entry(path, kind, public))
+    } else if kind.is_file() {
+        unless_gone("overwrite", path, overwrite_file(path))
+    } else {
+        Ok(())
+    }
+}
+
+/// Overwrites the files below `root` that were changed since `mark` was made: not those that git
+/// checked out, but those that the run wrote. The time of the last change of a file's entry cannot
+/// be set back, as that of its content can.
+fn overwrite_changed(root: &Path, mark: &Path) -> Result<(), WipeError> {
+    let since = match std::fs::symlink_metadata(mark) {
+        Ok(mark) => (mark.ctime(), mark.ctime_nsec()),
+        Err(error) => return unless_gone("look at", mark, Err(error)),
+    };
+    let mut changed = Changed { since, deadline: Instant::now() + CHANGED_LIMIT, left_out: 0 };
+    let result = changed.overwrite(root);
+    if changed.left_out > 0 {
+        tracing::warn!(
+            files = changed.left_out,
+            "not all files that the module wrote were overwritten before they were removed: they are too large or too many"
+        );
+    }
+    result
+}
+
+struct Changed {
+    since: (i64, i64),
+    deadline: Instant,
+    left_out: usize,
+}
+
+impl Changed {
+    fn overwrite(&mut self, root: &Path) -> Result<(), WipeError> {
+        each_entry(root, &mut |path, kind| {
+            if kind.is_dir() {
+                return self.overwrite(path);
+            }
+            let found = match std::fs::symlink_metadata(path) {
+                Ok(found) => found,
+                Err(error) => return unless_gone("overwrite", path, Err(error)),
+            };
+            if !kind.is_file() || (found.ctime(), found.ctime_nsec()) < self.since {
+                return Ok(());
+            }
+            let too_much = Instant::now() >= self.deadline || found.len() > LARGEST_CHANGED;
+            if too_much && !is_terraforms(path) {
+                self.left_out += 1;
+                return Ok(());
+            }
+            unless_gone("overwrite", path, overwrite_file(path))
+        })
+    }
+}
+
+/// Whether this is a state, or what Terraform leaves when it crashes: these hold secrets.
+fn is_terraforms(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.contains(".tfstate") || name == "crash.log"
+}
+
+/// Does `act` to each entry of `directory`, unless that is gone. The first error counts; the others
+/// keep nothing from being done.
+fn each_entry(
+    directory: &Path,
+    act: &mut dyn FnMut(&Path, std::fs::FileType) -> Result<(), WipeError>,
+) -> Result<(), WipeError> {
+    let failed = |source| WipeError::new("overwrite", directory, source);
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) => return unless_gone("overwrite", directory, Err(error)),
     };
     let mut result = Ok(());
     for entry in entries {
-        let wiped =
-            entry.map_err(|source| WipeError::new("overwrite", root, source)).and_then(|entry| {
-                let path = entry.path();
-                let kind = entry
-                    .file_type()
-                    .map_err(|source| WipeError::new("overwrite", &path, source))?;
-                if kind.is_dir() && !public.iter().any(|name| entry.file_name() == *name) {
-                    overwrite_tree(&path, public)
-                } else if kind.is_file() {
-                    overwrite_file(&path)
-                        .map_err(|source| WipeError::new("overwrite", &path, source))
-                } else {
-                    Ok(())
-                }
-            });
-        result = result.and(wiped);
+        let done = entry
+            .and_then(|entry| Ok((entry.path(), entry.file_type()?)))
+            .map_err(failed)
+            .and_then(|(path, kind)| act(&path, kind));
+        result = result.and(done);
     }
     result
 }
@@ -217,28 +256,4 @@ fn overwrite_file(path: &Path) -> std::io::Result<()> {
         left -= size;
     }
     file.sync_data()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wipe_overwrites_files_and_spares_what_is_not_its_own() {
-        let base = tempfile::tempdir().unwrap();
-        let outside = base.path().join("outside");
-        std::fs::write(&outside, "precious").unwrap();
-        let private = PrivateDirectory::create(base.path(), "run-").unwrap();
-        let secret = private.write("secret", b"hunter22").unwrap();
-        assert_eq!(std::fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::metadata(private.path()).unwrap().mode() & 0o777, 0o700);
-        // A handle that was open before shows what is left of the content.
-        let open = std::fs::File::open(&secret).unwrap();
-        std::os::unix::fs::symlink(&outside, private.path().join("link")).unwrap();
-        let path = private.path().to_owned();
-        private.wipe().unwrap();
-        assert_eq!(std::io::read_to_string(open).unwrap(), "\0".repeat(8));
-        assert!(!path.exists());
-        assert_eq!(std::fs::read_to_string(outside).unwrap(), "precious");
-    }
 }

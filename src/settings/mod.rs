@@ -181,6 +181,17 @@ pub struct ToolSettings {
     pub ca_bundle: Option<PathBuf>,
 }
 
+/// What is needed to tidy up after runs.
+#[derive(Clone, Debug)]
+pub struct CleanSettings {
+    /// An existing directory in which runs make theirs.
+    pub work_dir: PathBuf,
+    /// An existing directory in memory for secret files; none to look for one.
+    pub tmpfs_dir: Option<PathBuf>,
+    /// Where a state that could not be stored is kept; may not exist yet.
+    pub recovery_dir: PathBuf,
+}
+
 impl Settings {
     /// The environment that Terraform inherits: what the runner was started in, without
     /// `BUTLER_*`, without the variables in `used_tokens`, and, as [`Settings::environment`] is,

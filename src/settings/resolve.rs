@@ -15,8 +15,8 @@ use super::setting::{
     SENSITIVE_VALUES, SIGNING_KEY, TMPFS_DIR, TOKEN, WORK_DIR,
 };
 use super::{
-    Arguments, Environment, Logging, RunSource, Settings, SettingsError, ToolSettings, directories,
-    parse, source, variable,
+    Arguments, CleanSettings, Environment, Logging, RunSource, Settings, SettingsError,
+    ToolSettings, directories, parse, source, variable,
 };
 use crate::workspace::source::GitEnvironment;
 
@@ -61,12 +61,11 @@ impl Settings {
         let mut warnings = Vec::new();
         let source = source::source(&reader, &mut warnings)?;
         let tool = ToolSettings::resolve(arguments, environment)?;
-        let work_dir = match reader.path(&WORK_DIR)? {
-            Some(path) => path,
-            None => absolute(&WORK_DIR, &directories::temporary(environment)?)?,
-        };
+        let CleanSettings { work_dir, tmpfs_dir, recovery_dir } = CleanSettings::read(&reader)?;
         Ok(Self {
-            work_dir: existing(&WORK_DIR, work_dir, Path::is_dir)?,
+            work_dir,
+            tmpfs_dir,
+            recovery_dir,
             secrets_dir: reader.existing(&SECRETS_DIR, Path::is_dir)?,
             report_dir: reader.path(&REPORT_DIR)?,
             log_interval: reader.parsed(&LOG_INTERVAL, parse::interval)?.unwrap_or(LOG_EVERY),
@@ -78,11 +77,6 @@ impl Settings {
                 .parsed(&REGISTRY_TIMEOUT, parse::duration)?
                 .unwrap_or(REGISTRY_LIMIT),
             body_limit: reader.parsed(&BODY_LIMIT, parse::size)?.unwrap_or(BODY_LIMIT_BYTES),
-            tmpfs_dir: reader.existing(&TMPFS_DIR, Path::is_dir)?,
-            recovery_dir: match reader.path(&RECOVERY_DIR)? {
-                Some(directory) => directory,
-                None => tool.cache_dir.join("recovery"),
-            },
             lock_timeout: reader.parsed(&LOCK_TIMEOUT, parse::duration)?.unwrap_or_default(),
             force_unlock_own: reader.switch(&FORCE_UNLOCK_OWN)?,
             allow_ephemeral_state: reader.switch(&ALLOW_EPHEMERAL_STATE)?,
@@ -108,6 +102,34 @@ impl Settings {
     }
 }
 
+impl CleanSettings {
+    /// Decides where to tidy up, and where to keep what is precious.
+    ///
+    /// # Errors
+    /// When one of these settings cannot be.
+    pub fn resolve(
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        Self::read(&Reader { arguments, environment })
+    }
+
+    fn read(reader: &Reader<'_>) -> Result<Self, SettingsError> {
+        let work_dir = match reader.path(&WORK_DIR)? {
+            Some(path) => path,
+            None => absolute(&WORK_DIR, &directories::temporary(reader.environment)?)?,
+        };
+        Ok(Self {
+            work_dir: existing(&WORK_DIR, work_dir, Path::is_dir)?,
+            tmpfs_dir: reader.existing(&TMPFS_DIR, Path::is_dir)?,
+            recovery_dir: match reader.path(&RECOVERY_DIR)? {
+                Some(directory) => directory,
+                None => cache_dir(reader)?.join("recovery"),
+            },
+        })
+    }
+}
+
 impl ToolSettings {
     /// Decides where tools come from and where they are kept.
     ///
@@ -118,21 +140,24 @@ impl ToolSettings {
         environment: &Environment,
     ) -> Result<Self, SettingsError> {
         let reader = Reader { arguments, environment };
-        let cache_dir = match reader.path(&CACHE_DIR)? {
-            Some(path) => path,
-            None => directories::default_cache(environment)?,
-        };
         let signing_keys = reader
             .paths(&SIGNING_KEY)?
             .into_iter()
             .map(|key| existing(&SIGNING_KEY, key, Path::is_file))
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            cache_dir,
+            cache_dir: cache_dir(&reader)?,
             mirror: reader.parsed(&MIRROR, parse::web_url)?,
             signing_keys,
             ca_bundle: ca_bundle(&reader)?,
         })
+    }
+}
+
+fn cache_dir(reader: &Reader<'_>) -> Result<PathBuf, SettingsError> {
+    match reader.path(&CACHE_DIR)? {
+        Some(path) => Ok(path),
+        None => directories::default_cache(reader.environment),
     }
 }
 

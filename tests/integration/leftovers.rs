@@ -1,8 +1,360 @@
 //! What a runner that was killed leaves behind, and what the next one does with it.
 
+mod clean;
+mod disk;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::process::Child;
+
 use crate::support::documented::assert_documented;
+use crate::support::environment::search_path;
+use crate::support::release_site::{Fault, ReleaseSite, platform};
+use crate::support::stand_in::StandIn;
+use crate::support::terraform::machine_terraform;
+use crate::support::world::{MODULE, RUN_ID, World, eventually};
+
+/// A value of the run that must be nowhere but in the run's own directories.
+const SECRET: &str = "hunter22-very-secret";
+
+/// A point at which the runner is killed.
+struct Case {
+    killed: &'static str,
+    stays: Stays,
+    next: Next,
+}
+
+/// What stays behind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stays {
+    Nothing,
+    RunDirectory,
+    Both,
+}
+
+/// What the next run does; whatever it is, it succeeds itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Next {
+    Runs,
+    Wipes,
+    KeepsStateAndWipes,
+    LeavesAlone,
+}
+
+const CASES: [Case; 9] = [
+    Case { killed: "fetching the configuration", stays: Stays::Nothing, next: Next::Runs },
+    Case { killed: "cloning", stays: Stays::Both, next: Next::Wipes },
+    Case { killed: "in the middle of a download", stays: Stays::Both, next: Next::Wipes },
+    Case { killed: "init", stays: Stays::Both, next: Next::Wipes },
+    Case { killed: "plan", stays: Stays::Both, next: Next::Wipes },
+    Case {
+        killed: "apply, which could not store its state",
+        stays: Stays::Both,
+        next: Next::KeepsStateAndWipes,
+    },
+    Case { killed: "apply, which goes on", stays: Stays::Both, next: Next::LeavesAlone },
+    Case { killed: "uploading at the end", stays: Stays::Both, next: Next::Wipes },
+    Case { killed: "in the middle of the wipe", stays: Stays::RunDirectory, next: Next::Wipes },
+];
+
+impl Case {
+    fn named(killed: &str) -> &'static Self {
+        CASES.iter().find(|case| case.killed == killed).expect("the case is in the table")
+    }
+
+    fn row(&self) -> String {
+        let stays = match self.stays {
+            Stays::Nothing => "nothing",
+            Stays::RunDirectory => "the run's directory (0700)",
+            Stays::Both => "the run's directory and that of its secrets (0700)",
+        };
+        let next = match self.next {
+            Next::Runs => "succeeds",
+            Next::Wipes => "wipes it, says so, and succeeds",
+            Next::KeepsStateAndWipes => {
+                "moves `errored.tfstate` to the recovery directory, names the command for it, wipes the rest, and succeeds"
+            }
+            Next::LeavesAlone => {
+                "leaves it alone, says so, and succeeds; one after Terraform's end wipes it"
+            }
+        };
+        format!("| {} | {stays} | {next} |", self.killed)
+    }
+
+    /// Kills the runner, holds what stays behind to the table, and returns it.
+    async fn kill(&self, world: &World, mut runner: Child) -> Vec<PathBuf> {
+        runner.kill().await.unwrap();
+        let left: Vec<_> = ["tmp", "shm"].into_iter().flat_map(|it| world.left_in(it)).collect();
+        let expected: &[&str] = match self.stays {
+            Stays::Nothing => &[],
+            Stays::RunDirectory => &["tmp"],
+            Stays::Both => &["tmp", "shm"],
+        };
+        let places: Vec<_> = left.iter().map(|path| path.parent().unwrap().to_owned()).collect();
+        assert_eq!(places, expected.iter().map(|it| world.path(it)).collect::<Vec<_>>());
+        for path in &left {
+            let found = std::fs::symlink_metadata(path).unwrap();
+            assert!(found.is_dir() && found.mode() & 0o777 == 0o700, "{}", path.display());
+        }
+        for place in ["home", "cache"] {
+            assert_eq!(files_with(&world.path(place), SECRET), [PathBuf::new(); 0]);
+        }
+        left
+    }
+
+    /// Carries out the next run, and holds what it does with `left` to the table. Returns what it
+    /// said.
+    async fn next_run(&self, world: &mut World, left: &[PathBuf]) -> String {
+        let in_use = self.next == Next::LeavesAlone;
+        if !in_use {
+            // What dies of the end of its output's reader may take a moment.
+            eventually("an end of all processes", || world.processes().is_empty()).await;
+        }
+        world.set("PATH", search_path());
+        world.faults.lock().unwrap().clear();
+        world.add_run(world.config("plan"));
+        let output = world.execute().output().await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        assert_eq!(world.statuses(), ["running", "succeeded"]);
+        for path in left {
+            let line = match self.next {
+                Next::LeavesAlone => {
+                    let why = "is dead, but its terraform still runs";
+                    format!("left {} alone: the runner of run {RUN_ID} {why}", path.display())
+                }
+                _ => format!("wiped {}, left over from run {RUN_ID}", path.display()),
+            };
+            assert!(said.contains(&line), "{line}\n{said}");
+            assert_eq!(path.exists(), in_use, "{}", path.display());
+        }
+        if !in_use {
+            world.end(&output);
+        }
+        assert_eq!(said.contains("terraform state push"), self.next == Next::KeepsStateAndWipes);
+        said
+    }
+}
+
+/// Files below `directory` that hold `text`.
+fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_symlink() {
+            continue;
+        } else if path.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains(text) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A configuration with a secret.
+fn config(world: &World, operation: &str) -> Value {
+    let mut config = world.config(operation);
+    config["variables"] = json!({"name": {"value": SECRET, "sensitive": true}});
+    config
+}
+
+/// Starts a run of `operation` with a stand-in that waits in `command` after it did `act`.
+async fn waiting_in(world: &mut World, operation: &str, command: &str, act: &str) -> Child {
+    let tool = StandIn::install_waiting(world, command, act);
+    world.add_run(config(world, operation));
+    let runner = world.execute().spawn().unwrap();
+    tool.planning().await;
+    runner
+}
+
+#[tokio::test]
+async fn killed_while_it_fetches_the_configuration() {
+    let case = Case::named("fetching the configuration");
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.add_run(config(&world, "plan"));
+    world.hang("GET", "config");
+    let runner = world.execute().spawn().unwrap();
+    world.hanging().await;
+    let left = case.kill(&world, runner).await;
+    case.next_run(&mut world, &left).await;
+}
+
+#[tokio::test]
+async fn killed_while_it_clones() {
+    let case = Case::named("cloning");
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = config(&world, "plan");
+    config["source"]["gitRepo"] =
+        json!(format!("http://{}/repository.git", server.local_addr().unwrap()));
+    world.add_run(config);
+    let runner = world.execute().spawn().unwrap();
+    // The server never answers.
+    let _connection = server.accept().await.unwrap();
+    let left = case.kill(&world, runner).await;
+    case.next_run(&mut world, &left).await;
+}
+
+#[tokio::test]
+async fn killed_while_it_downloads_the_tool() {
+    let case = Case::named("in the middle of a download");
+    let (program, version) = machine_terraform();
+    let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
+    site.misbehave(".zip", Fault::Hanging);
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.use_site(&site);
+    let mut config = config(&world, "plan");
+    config["terraformVersion"] = json!(version);
+    world.use_bare_path();
+    world.add_run(config);
+    let runner = world.execute().spawn().unwrap();
+    site.asked_for(".zip").await;
+    let left = case.kill(&world, runner).await;
+    site.behave();
+    // That one has a terraform on its PATH; here is one that has to install it again.
+    case.next_run(&mut world, &left).await;
+    let installed = world.command(&["tool", "install", &version]).output().await.unwrap();
+    assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    let archives = site.requests().iter().filter(|it| it.ends_with(&*archive_end())).count();
+    assert_eq!(archives, 2);
+}
+
+fn archive_end() -> String {
+    format!("_{}.zip", platform())
+}
+
+#[tokio::test]
+async fn killed_in_init_when_the_secrets_are_written() {
+    let case = Case::named("init");
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let runner = waiting_in(&mut world, "plan", "init", "").await;
+    let left = case.kill(&world, runner).await;
+    let files = files_with(&world.path("shm"), SECRET);
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(std::fs::metadata(&files[0]).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(files_with(&world.path("tmp"), SECRET), [PathBuf::new(); 0]);
+    case.next_run(&mut world, &left).await;
+}
+
+#[tokio::test]
+async fn killed_in_plan() {
+    let case = Case::named("plan");
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let runner = waiting_in(&mut world, "plan", "plan", "").await;
+    let left = case.kill(&world, runner).await;
+    case.next_run(&mut world, &left).await;
+}
+
+#[tokio::test]
+async fn killed_in_an_apply_that_could_not_store_its_state() {
+    let case = Case::named("apply, which could not store its state");
+    let mut world = World::new(&[("network/main.tf", MODULE), ("main.tf", MODULE)]).await;
+    let tool = StandIn::install_waiting(
+        &mut world,
+        "apply",
+        "echo precious > errored.tfstate; chmod 644 errored.tfstate",
+    );
+    let mut config = config(&world, "apply");
+    config["source"]["workingDirectory"] = json!("network");
+    world.add_run(config);
+    let runner = world.execute().spawn().unwrap();
+    tool.planning().await;
+    let left = case.kill(&world, runner).await;
+    let said = case.next_run(&mut world, &left).await;
+    let kept: Vec<_> = world.left_in("cache/recovery");
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "precious\n");
+    assert_eq!(std::fs::metadata(&kept[0]).unwrap().mode() & 0o777, 0o600);
+    let command = format!("`terraform state push {}`", kept[0].display());
+    assert!(said.contains(&command), "{said}");
+}
+
+#[tokio::test]
+async fn killed_in_an_apply_that_goes_on() {
+    let case = Case::named("apply, which goes on");
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let act = "trap '' PIPE; exec > /dev/null 2>&1";
+    let tool = StandIn::install_waiting(&mut world, "apply", act);
+    world.add_run(config(&world, "apply"));
+    let runner = world.execute().spawn().unwrap();
+    tool.planning().await;
+    let left = case.kill(&world, runner).await;
+    case.next_run(&mut world, &left).await;
+    tool.go_on();
+    Case { next: Next::Wipes, ..*case }.next_run(&mut world, &left).await;
+}
+
+#[tokio::test]
+async fn killed_while_it_uploads_at_the_end() {
+    let case = Case::named("uploading at the end");
+    for endpoint in ["logs", "plan"] {
+        let mut world = World::new(&[("main.tf", MODULE)]).await;
+        world.add_run(config(&world, "plan"));
+        world.hang("POST", endpoint);
+        let runner = world.execute().spawn().unwrap();
+        world.hanging().await;
+        let left = case.kill(&world, runner).await;
+        case.next_run(&mut world, &left).await;
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn killed_in_the_middle_of_the_wipe() {
+    let case = Case::named("in the middle of the wipe");
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let act = "echo hunter22 > .terraform/held; echo \"$PWD\" > \"$record/module\"";
+    let tool = StandIn::install_waiting(&mut world, "plan", act);
+    world.add_run(config(&world, "plan"));
+    let runner = world.execute().spawn().unwrap();
+    tool.planning().await;
+    let held = Path::new(tool.record("module").trim()).join(".terraform/held");
+    let lease = lease::Lease::take(&held);
+    tool.go_on();
+    // Whoever overwrites the file waits for its lease from here on.
+    eventually("a wipe", || lease.is_wanted()).await;
+    let left = case.kill(&world, runner).await;
+    drop(lease);
+    case.next_run(&mut world, &left).await;
+}
+
+/// A lease on a file: who opens it for writing waits until the lease is given up (fcntl(2)).
+#[cfg(target_os = "linux")]
+mod lease {
+    #![expect(unsafe_code, reason = "leases have no safe interface")]
+
+    use std::os::fd::AsRawFd;
+
+    use nix::libc;
+
+    pub(super) struct Lease(std::fs::File);
+
+    impl Lease {
+        pub(super) fn take(path: &std::path::Path) -> Self {
+            let file = std::fs::File::open(path).unwrap();
+            // SAFETY: plain calls on a descriptor that is open; the signal says that the lease is
+            // wanted, and would end the test if it were not ignored.
+            let taken = unsafe {
+                libc::signal(libc::SIGIO, libc::SIG_IGN);
+                libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK)
+            };
+            assert_eq!(taken, 0, "{}", std::io::Error::last_os_error());
+            Self(file)
+        }
+
+        pub(super) fn is_wanted(&self) -> bool {
+            // SAFETY: a plain call on a descriptor that is open.
+            unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_GETLEASE) != libc::F_RDLCK }
+        }
+    }
+}
 
 #[test]
 fn the_documentation_lists_what_is_tested() {
-    assert_documented("docs/faults.md", "kills", &[]);
+    let rows: Vec<_> = CASES.iter().map(Case::row).collect();
+    assert_documented("docs/faults.md", "kills", &rows);
 }

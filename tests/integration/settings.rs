@@ -47,7 +47,7 @@ fn command_line_has_no_flag_that_is_no_setting() {
     let mut command = butler_runner::cli::command();
     command.build();
     let known: BTreeSet<_> = SETTINGS.iter().flat_map(|setting| setting.flags).copied().collect();
-    let own = ["--help", "-h", "--version", "-V"];
+    let own = ["--help", "-h", "--version", "-V", "--dry-run"];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {
         waiting.extend(command.get_subcommands().cloned());

@@ -14,7 +14,9 @@ use super::url::RepositoryUrl;
 use super::{Checkout, FETCH_COMMAND, GitEnvironment};
 use crate::cancel::Stop;
 use crate::event::Stream;
-use crate::process::{Command, Environment, Exit, Grace, Output, ProcessError, Sink, supervise};
+use crate::process::{
+    Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
+};
 use crate::spec::{GitCredentials, GitSource};
 
 /// The child has nothing to tidy up, so it gets no more than a chance to end by itself.
@@ -73,7 +75,7 @@ pub async fn fetch(
         arguments: vec![FETCH_COMMAND.into()],
         environment: child_environment(environment, scratch.path()),
         directory: None,
-        input: Some(input),
+        input: Input::Bytes(input),
         output: Output::Memory(LONGEST_ANSWER),
     };
     let shown = RunnerLines(sink);

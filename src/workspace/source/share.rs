@@ -6,7 +6,6 @@
 //! other. An ssh key goes through an ssh configuration that names it for its own host alone.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
@@ -275,10 +274,7 @@ fn ask_pass(
     script.extend_from_slice(b"\"'\"*) ;; *) exit 1 ;; esac\nexec cat ");
     script.extend_from_slice(&quoted(file.as_os_str().as_bytes()));
     script.push(b'\n');
-    let script = write(private, "git-ssh-askpass", &script)?;
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700))
-        .map_err(|error| file_error("make executable", &script, error))?;
-    Ok(script)
+    private.write_executable("git-ssh-askpass", &script).map_err(SourceError::Share)
 }
 
 #[cfg(test)]

@@ -33,9 +33,6 @@ pub(crate) struct StandIn {
 impl StandIn {
     /// Puts the stand-in in front of the world's PATH.
     pub(crate) fn install(world: &mut World, at_plan: AtPlan) -> Self {
-        let (directory, record) = (world.path("bin"), world.path("record"));
-        std::fs::create_dir(&directory).unwrap();
-        std::fs::create_dir(&record).unwrap();
         let trap = match at_plan {
             AtPlan::Wait => "trap 'echo TERM >> \"$record/signals\"; echo stopping; exit 1' TERM",
             AtPlan::Ignore => "trap 'echo TERM >> \"$record/signals\"' TERM; sleep 1000 &",
@@ -48,11 +45,10 @@ impl StandIn {
             AtPlan::Through(_) => ": > \"$record/applied\"; exit 0",
             _ => "trap 'echo TERM >> \"$record/signals\"; exit 0' TERM",
         };
-        let script = format!(
-            r#"#!/bin/sh
-record='{record}'
-case "$1" in
-version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
+        Self::write(
+            world,
+            &format!(
+                r#"
 plan)
   env > "$record/environment"
   echo "$@" > "$record/arguments"
@@ -60,11 +56,42 @@ plan)
   echo 'planning'
   : > "$record/planning"
   while :; do echo waiting; sleep 0.05; done ;;
-show) echo '{{"format_version":"1.2"}}' ;;
 apply)
   {at_apply}
   : > "$record/planning"
-  while :; do echo waiting; sleep 0.05; done ;;
+  while :; do echo waiting; sleep 0.05; done ;;"#
+            ),
+        )
+    }
+
+    /// The same for a stand-in that does `act` at `command`, then writes `waiting` into its output
+    /// until there is a record called `go`, and ends with 1. All other commands end with 0 at once.
+    pub(crate) fn install_waiting(world: &mut World, command: &str, act: &str) -> Self {
+        Self::write(
+            world,
+            &format!(
+                r#"
+{command})
+  echo "$@" > "$record/arguments"
+  {act}
+  : > "$record/planning"
+  while [ ! -e "$record/go" ]; do echo waiting; sleep 0.02; done
+  exit 1 ;;"#
+            ),
+        )
+    }
+
+    /// Installs a script with these cases before those of commands that only answer.
+    fn write(world: &mut World, cases: &str) -> Self {
+        let (directory, record) = (world.path("bin"), world.path("record"));
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::create_dir(&record).unwrap();
+        let script = format!(
+            r#"#!/bin/sh
+record='{record}'
+case "$1" in
+version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;{cases}
+show) echo '{{"format_version":"1.2"}}' ;;
 output) echo '{{}}' ;;
 esac
 "#,
@@ -77,6 +104,11 @@ esac
         path.push(":/usr/local/bin:/usr/bin:/bin");
         world.variables.push(("PATH".into(), path));
         Self { record }
+    }
+
+    /// Lets a stand-in go on that waits for it.
+    pub(crate) fn go_on(&self) {
+        std::fs::write(self.record.join("go"), "").unwrap();
     }
 
     /// Waits until `plan` runs, or `apply` where `plan` passes.

@@ -23,6 +23,9 @@ pub(crate) const TOKEN: &str = "brce_0123456789abcdef";
 /// The id of the one run of a world.
 pub(crate) const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
+/// The status of a [`Fault`] that is no answer: the request hangs.
+pub(crate) const HANG: u16 = 0;
+
 /// The user and group without rights, as most systems number it.
 const NOBODY: u32 = 65534;
 
@@ -84,6 +87,17 @@ impl World {
     /// Has every such request answered with `status` instead of by the registry.
     pub(crate) fn fault(&self, method: &'static str, endpoint: &'static str, status: u16) {
         self.faults.lock().unwrap().push(Fault { method, endpoint, status, times: usize::MAX });
+    }
+
+    /// Lets the next such request hang.
+    pub(crate) fn hang(&self, method: &'static str, endpoint: &'static str) {
+        self.faults.lock().unwrap().push(Fault { method, endpoint, status: HANG, times: 1 });
+    }
+
+    /// Waits until a request hangs.
+    pub(crate) async fn hanging(&self) {
+        let hangs = |fault: &Fault| fault.status == HANG && fault.times == 0;
+        eventually("a request that hangs", || self.faults.lock().unwrap().iter().any(hangs)).await;
     }
 
     /// A path in the world's directory.
@@ -282,11 +296,7 @@ impl World {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
-        let left: Vec<_> = ["tmp", "shm"]
-            .into_iter()
-            .flat_map(|name| std::fs::read_dir(self.path(name)).unwrap())
-            .map(|entry| entry.unwrap().path())
-            .collect();
+        let left: Vec<_> = ["tmp", "shm"].into_iter().flat_map(|name| self.left_in(name)).collect();
         assert!(left.is_empty(), "left behind: {left:?}\n{}", end.stderr);
         // What was killed may take the kernel a moment.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
@@ -297,6 +307,40 @@ impl World {
         }
         assert!(processes.is_empty(), "still running: {processes:?}\n{}", end.stderr);
         end
+    }
+
+    /// What is in a directory of the world, in the order of names.
+    pub(crate) fn left_in(&self, name: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path(name)).unwrap();
+        let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        paths
+    }
+
+    /// The job's command in a namespace of its own in which `mounts`, a shell script, is carried
+    /// out first. Who is not root becomes it there.
+    pub(crate) fn with_mounts(
+        &self,
+        job: &tokio::process::Command,
+        mounts: &str,
+    ) -> tokio::process::Command {
+        let job = job.as_std();
+        let mut command = tokio::process::Command::new("unshare");
+        if !nix::unistd::Uid::effective().is_root() {
+            command.args(["--user", "--map-root-user"]);
+        }
+        command
+            .args(["--mount", "/bin/sh", "-e", "-c", &format!("{mounts}\nexec \"$0\" \"$@\"")])
+            .arg(job.get_program())
+            .args(job.get_args())
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
     }
 
     /// Command lines of the processes that were started in this world and still run.
@@ -316,6 +360,17 @@ impl World {
             })
             .collect()
     }
+}
+
+/// Waits until `condition` holds; `what` says what is waited for.
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let held = async {
+        while !condition() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    let bound = std::time::Duration::from_mins(1);
+    tokio::time::timeout(bound, held).await.unwrap_or_else(|_| panic!("there never was {what}"));
 }
 
 /// Makes `nobody` the owner of everything in and of `path`.
@@ -375,6 +430,7 @@ async fn inject(faults: Arc<Mutex<Vec<Fault>>>, request: Request, next: Next) ->
     };
     match status {
         None => next.run(request).await,
+        Some(HANG) => std::future::pending().await,
         Some(status) => {
             let body = json!({"error": {"message": "injected", "code": "INJECTED"}}).to_string();
             let status = axum::http::StatusCode::from_u16(status).unwrap();

@@ -1,0 +1,64 @@
+//! `clean`: wipes what killed runners left, without a run.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::flags::{Flags, Selection};
+use super::{complain, logging, refuse, together};
+use crate::run::{Act, Exit, clean};
+use crate::settings::setting::{CACHE_DIR, RECOVERY_DIR, TMPFS_DIR, WORK_DIR};
+use crate::settings::{Arguments, CleanSettings, Environment, Logging, Setting};
+
+/// Wipe what killed runners left on this machine; each run does the same when it begins
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Clean {
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    flags: Flags<CleanFlags>,
+}
+
+/// What `--help` says of the exit codes.
+const EXIT_CODES: &str =
+    "Exit codes: 0 all that nobody uses is wiped, 1 something could not be wiped, 2 usage";
+
+/// Where runs make their directories, and where states are kept.
+struct CleanFlags;
+
+impl Selection for CleanFlags {
+    fn has(setting: &Setting) -> bool {
+        [&WORK_DIR, &TMPFS_DIR, &RECOVERY_DIR, &CACHE_DIR].contains(&setting)
+    }
+}
+
+impl Clean {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = together(log, self.flags.into_arguments());
+        let resolved = Logging::resolve(&arguments, environment)
+            .and_then(|logging| Ok((logging, CleanSettings::resolve(&arguments, environment)?)));
+        let (logging, settings) = match resolved {
+            Ok(resolved) => resolved,
+            Err(error) => return refuse(&error),
+        };
+        let _log = logging::start(&logging, environment, &Arc::default());
+        let act = if self.dry_run { Act::Show } else { Act::Wipe };
+        let mut exit = Exit::Success;
+        let mut out = std::io::stdout();
+        let cleaned = clean(&settings, act, |finding| {
+            if finding.has_failed() {
+                exit = Exit::Failed;
+            }
+            // What is found is wiped, whether or not anybody listens.
+            let _ = writeln!(out, "{finding}");
+        });
+        if let Err(error) = cleaned {
+            complain(&format!("cannot read `{}`: {error}", settings.work_dir.display()), None);
+            exit = Exit::Failed;
+        }
+        exit.code()
+    }
+}

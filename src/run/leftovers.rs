@@ -1,0 +1,208 @@
+//! Finds and wipes what runners left that were killed.
+//!
+//! Directories are found by their names where runs make them, and whose they are is known by their
+//! locks. A state that Terraform could not store is kept before anything is wiped, and while a
+//! Terraform still lives its directory stays as it is.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::memory;
+use super::ownership::{Leftover, Use, candidates, inspect};
+use super::recovery::{ERRORED_STATE, keep_state};
+use super::workspace::{LAYOUT, module_of};
+use crate::cancel::Stop;
+use crate::error::chain;
+use crate::secret::wipe_directory;
+use crate::settings::{CleanSettings, Settings};
+
+/// How long a run waits for what it tidies up after others; the rest goes on beside it.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// The child that clones ends a moment after its runner, and may write until then.
+const WIPE_ATTEMPTS: usize = 4;
+const WIPE_PAUSE: Duration = Duration::from_millis(250);
+
+/// What is to be done with what is found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Act {
+    /// It is wiped.
+    Wipe,
+    /// It is only reported.
+    Show,
+}
+
+/// What was found, and what became of it.
+#[derive(Debug)]
+pub struct Finding {
+    path: PathBuf,
+    /// Whose it was, as text for people; empty where that is not known.
+    owner: String,
+    kept: Option<PathBuf>,
+    end: End,
+}
+
+#[derive(Debug)]
+enum End {
+    Wiped,
+    WouldBeWiped,
+    /// Terraform lives.
+    InUse,
+    Failed(String),
+}
+
+impl Finding {
+    /// Whether it is still there although nobody uses it.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        matches!(self.end, End::Failed(_))
+    }
+
+    fn log(&self) {
+        match self.end {
+            End::Failed(_) => tracing::error!("{self}"),
+            End::InUse => tracing::warn!("{self}"),
+            _ if self.kept.is_some() => tracing::warn!("{self}"),
+            End::Wiped | End::WouldBeWiped => tracing::info!("{self}"),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        let of = |text: &str| match self.owner.as_str() {
+            "" => String::new(),
+            owner => format!("{text}{owner}"),
+        };
+        match &self.end {
+            End::Wiped => write!(formatter, "wiped {path}, left over{}", of(" from "))?,
+            End::WouldBeWiped => {
+                write!(formatter, "would wipe {path}, left over{}", of(" from "))?;
+            }
+            End::InUse => write!(
+                formatter,
+                "left {path} alone: the runner{} is dead, but its terraform still runs",
+                of(" of ")
+            )?,
+            End::Failed(reason) => {
+                let from = of(" from ");
+                write!(formatter, "secrets may be left in {path}, left over{from}: {reason}")?;
+            }
+        }
+        match &self.kept {
+            None => Ok(()),
+            Some(state) if matches!(self.end, End::WouldBeWiped) => {
+                write!(formatter, "; would keep the state {} first", state.display())
+            }
+            Some(state) => write!(
+                formatter,
+                "; its terraform could not store the state, which is kept in {0}: run `terraform state push {0}` in the module",
+                state.display()
+            ),
+        }
+    }
+}
+
+/// Tidies up in the directories that `settings` name and tells what was found, one by one.
+///
+/// # Errors
+/// When the work directory cannot be read.
+pub fn clean(
+    settings: &CleanSettings,
+    act: Act,
+    mut tell: impl FnMut(Finding),
+) -> std::io::Result<()> {
+    let memory = memory::place(settings.tmpfs_dir.as_deref());
+    // Both first: a place that is named twice is looked at once.
+    let mut found = candidates(&settings.work_dir)?;
+    // One that cannot be read holds nothing of this user's.
+    found.extend(memory.and_then(|place| candidates(&place).ok()).unwrap_or_default());
+    found.sort();
+    found.dedup();
+    for path in found {
+        let (leftover, end) = match inspect(&path) {
+            Use::Foreign => continue,
+            Use::Empty => {
+                if act == Act::Wipe {
+                    // Fails where somebody just put something into it.
+                    let _ = std::fs::remove_dir(&path);
+                }
+                continue;
+            }
+            Use::Tool(leftover) => (leftover, Some(End::InUse)),
+            Use::Nobody(leftover) => (leftover, (act == Act::Show).then_some(End::WouldBeWiped)),
+        };
+        let (kept, end) = match end {
+            Some(End::WouldBeWiped) => (state_of(&leftover), End::WouldBeWiped),
+            Some(end) => (None, end),
+            None => wipe(&leftover, &settings.recovery_dir),
+        };
+        let Leftover { path, owner, .. } = leftover;
+        tell(Finding { path, owner, kept, end });
+    }
+    Ok(())
+}
+
+/// The same for a run that is about to begin: says what it does in the log, waits for it for a
+/// while only, and never fails.
+pub(super) async fn clean_before(settings: &Settings, stop: &Stop) {
+    let settings = Arc::new(CleanSettings {
+        work_dir: settings.work_dir.clone(),
+        tmpfs_dir: settings.tmpfs_dir.clone(),
+        recovery_dir: settings.recovery_dir.clone(),
+    });
+    let cleaning = tokio::task::spawn_blocking(move || {
+        if let Err(error) = clean(&settings, Act::Wipe, |finding| finding.log()) {
+            let path = settings.work_dir.display();
+            tracing::warn!(%path, %error, "cannot look for what killed runners left");
+        }
+    });
+    tokio::select! {
+        done = tokio::time::timeout(WAIT, cleaning) => match done {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "tidying up after killed runners failed (a bug)"),
+            Err(_) => tracing::info!("there is much to wipe; the run begins meanwhile"),
+        },
+        _ = stop.requested() => {}
+    }
+}
+
+/// Wipes a leftover, after its state was kept.
+fn wipe(leftover: &Leftover, recovery: &Path) -> (Option<PathBuf>, End) {
+    let kept = match module_of(&leftover.path) {
+        Some(module) => keep_state(&module, recovery, &leftover.path),
+        None => Ok(None),
+    };
+    let kept = match kept {
+        Ok(kept) => kept,
+        // It is the only copy there is: it stays, with everything around it.
+        Err(error) => {
+            return (
+                None,
+                End::Failed(format!(
+                    "its terraform could not store the state, and the state cannot be moved from there: {error}"
+                )),
+            );
+        }
+    };
+    let mut attempts = 1;
+    let end = loop {
+        match wipe_directory(&leftover.path, LAYOUT) {
+            Ok(()) => break End::Wiped,
+            Err(_) if attempts < WIPE_ATTEMPTS => {
+                attempts += 1;
+                std::thread::sleep(WIPE_PAUSE);
+            }
+            Err(error) => break End::Failed(chain(&error)),
+        }
+    };
+    (kept, end)
+}
+
+/// A state in it that Terraform could not store.
+fn state_of(leftover: &Leftover) -> Option<PathBuf> {
+    module_of(&leftover.path).map(|module| module.join(ERRORED_STATE)).filter(|path| path.is_file())
+}

@@ -1,0 +1,46 @@
+//! Finds a place in memory for a run's secret files, so that they never reach a disk.
+
+use std::path::{Path, PathBuf};
+
+/// Where Linux has a file system in memory that everybody can write to.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// The least room that makes it worth while: secret files are small, but others want some too.
+#[cfg(target_os = "linux")]
+const ROOM: u64 = 16 * 1024 * 1024;
+
+/// Where secret files of earlier runs may be: `chosen` by the user, else where the system has memory.
+pub(super) fn place(chosen: Option<&Path>) -> Option<PathBuf> {
+    let shared = || Some(PathBuf::from(SHARED_MEMORY)).filter(|path| is_in_memory(path));
+    chosen.map(Path::to_owned).or_else(shared)
+}
+
+/// Whether secret files can go to `place`. What the user chose is taken as it is.
+pub(super) fn is_usable(place: &Path, chosen: Option<&Path>) -> bool {
+    use nix::unistd::{AccessFlags, access};
+    chosen.is_some()
+        || (has_room(place) && access(place, AccessFlags::W_OK | AccessFlags::X_OK).is_ok())
+}
+
+#[cfg(target_os = "linux")]
+fn is_in_memory(path: &Path) -> bool {
+    use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+    statfs(path).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
+}
+
+#[cfg(target_os = "linux")]
+fn has_room(path: &Path) -> bool {
+    nix::sys::statvfs::statvfs(path)
+        .is_ok_and(|found| found.blocks_available() * found.fragment_size() >= ROOM)
+}
+
+/// Other systems have nothing of this kind.
+#[cfg(not(target_os = "linux"))]
+fn is_in_memory(_: &Path) -> bool {
+    false
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_room(_: &Path) -> bool {
+    false
+}

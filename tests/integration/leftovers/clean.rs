@@ -1,0 +1,141 @@
+//! The subcommand `clean`, and a Terraform that outlives its runner.
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use super::{Case, config};
+use crate::support::stand_in::StandIn;
+use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
+
+/// An apply that waits for a file called `go` in `$TMPDIR/..` while it creates its resource.
+const WAITING: &str = r#"
+resource "terraform_data" "waits" {
+  provisioner "local-exec" {
+    command = ": > $TMPDIR/../creating; while [ ! -e $TMPDIR/../go ]; do sleep 0.02; done"
+  }
+}
+"#;
+
+async fn clean(world: &World, arguments: &[&str]) -> End {
+    let output = world.command(&[&["clean"], arguments].concat()).output().await.unwrap();
+    End {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The lines that `clean` prints for `paths`.
+fn lines(paths: &[PathBuf], before: &str, after: &str) -> String {
+    paths.iter().map(|path| format!("{before} {}{after}\n", path.display())).collect()
+}
+
+#[tokio::test]
+async fn clean_wipes_what_a_dead_runner_left_and_a_dry_run_only_says_so() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let living = clean(&world, &[]).await;
+    assert_eq!((living.code, &*living.stdout), (Some(0), ""), "{}", living.stderr);
+    let left = Case::named("plan").kill(&world, runner).await;
+    eventually("an end of all processes", || world.processes().is_empty()).await;
+
+    let said = lines(&left, "would wipe", &format!(", left over from run {RUN_ID}"));
+    for _ in 0..2 {
+        let shown = clean(&world, &["--dry-run"]).await;
+        let mut sorted: Vec<_> = shown.stdout.lines().collect();
+        sorted.sort_unstable();
+        let mut expected: Vec<_> = said.lines().collect();
+        expected.sort_unstable();
+        assert_eq!((shown.code, sorted), (Some(0), expected));
+    }
+    let cleaned = clean(&world, &[]).await;
+    for line in lines(&left, "wiped", &format!(", left over from run {RUN_ID}")).lines() {
+        assert!(cleaned.stdout.contains(line), "{line}\n{}", cleaned.stdout);
+    }
+    assert_eq!(cleaned.code, Some(0));
+    assert_eq!(left.iter().filter(|path| path.exists()).count(), 0);
+    let again = clean(&world, &[]).await;
+    assert_eq!((again.code, &*again.stdout), (Some(0), ""));
+}
+
+#[tokio::test]
+async fn two_that_clean_at_once_wipe_everything_once() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let left = Case::named("plan").kill(&world, runner).await;
+    eventually("an end of all processes", || world.processes().is_empty()).await;
+    let cleaned = futures_util::future::join_all((0..6).map(|_| clean(&world, &[]))).await;
+    let said: Vec<_> = cleaned.iter().flat_map(|end| end.stdout.lines()).collect();
+    assert!(cleaned.iter().all(|end| end.code == Some(0)), "{cleaned:?}");
+    assert_eq!(said.len(), left.len(), "{said:?}");
+    assert_eq!(left.iter().filter(|path| path.exists()).count(), 0);
+}
+
+#[tokio::test]
+async fn clean_leaves_alone_what_is_not_a_runs_directory() {
+    let world = World::new(&[]).await;
+    // The cache's stand-in for a home directory, a user's own directory, and a link into it.
+    let own =
+        ["butler-runner-0", "butler-runner-run-mine"].map(|name| world.path("tmp").join(name));
+    for path in &own {
+        std::fs::create_dir(path).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .unwrap();
+        std::fs::write(path.join("precious"), "").unwrap();
+    }
+    symlink(&own[1], world.path("shm/butler-runner-run-link")).unwrap();
+    let end = clean(&world, &[]).await;
+    assert_eq!((end.code, &*end.stdout), (Some(0), ""), "{}", end.stderr);
+    assert!(own.iter().all(|path| path.join("precious").exists()));
+}
+
+#[tokio::test]
+async fn a_terraform_that_outlives_its_runner_keeps_its_directories_until_it_ends() {
+    let mut world = World::new(&[("main.tf", WAITING)]).await;
+    world.set("PATH", crate::support::environment::search_path());
+    world.add_run(config(&world, "apply"));
+    let runner = world.execute().spawn().unwrap();
+    let creating = world.path("creating");
+    eventually("a resource that is being created", || creating.exists()).await;
+    let left = Case::named("apply, which goes on").kill(&world, runner).await;
+    let said = clean(&world, &[]).await;
+    for line in lines(&left, "left", " alone: the runner of").lines() {
+        assert!(said.stdout.contains(line), "{line}\n{}", said.stdout);
+    }
+    assert!(left.iter().all(|path| path.exists()));
+    std::fs::write(world.path("go"), "").unwrap();
+    eventually("an end of all processes", || world.processes().is_empty()).await;
+    let output = world.command(&["clean"]).output().await.unwrap();
+    assert_eq!(world.end(&output).code, Some(0));
+}
+
+#[tokio::test]
+async fn a_state_that_cannot_be_kept_is_not_wiped() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let tool = StandIn::install_waiting(&mut world, "apply", "echo precious > errored.tfstate");
+    world.add_run(config(&world, "apply"));
+    let runner = world.execute().spawn().unwrap();
+    tool.planning().await;
+    let left = Case::named("apply, which could not store its state").kill(&world, runner).await;
+    eventually("an end of all processes", || world.processes().is_empty()).await;
+    // Neither can hold a file: there is one in the place of the one directory, the other is only
+    // to be read.
+    std::fs::write(world.path("cache/recovery"), "a file").unwrap();
+    let tmp = world.path("tmp");
+    let mounts = format!(
+        "mount --bind '{0}' '{0}'; for run in '{0}'/*; do mount --bind \"$run\" \"$run\"; done; \
+         mount -o remount,bind,ro '{0}'",
+        tmp.display()
+    );
+    let output = world.with_mounts(&world.command(&["clean"]), &mounts).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot be moved from there"), "{said}");
+    let state = left[0].join("source/errored.tfstate");
+    assert_eq!(std::fs::read_to_string(state).unwrap(), "precious\n");
+    // With room for it, it is kept, and the rest is wiped.
+    std::fs::remove_file(world.path("cache/recovery")).unwrap();
+    let output = world.command(&["clean"]).output().await.unwrap();
+    let end = world.end(&output);
+    assert!(end.stdout.contains("terraform state push"), "{}", end.stdout);
+}

@@ -1,0 +1,109 @@
+//! Where a run's secrets lie, and what happens where they cannot be written or wiped.
+
+use serde_json::json;
+
+use super::{SECRET, config};
+use crate::support::stand_in::{AtPlan, StandIn};
+use crate::support::world::{MODULE, World};
+
+/// Where the tool's variable files were, by the arguments of `plan`.
+fn variable_file(tool: &StandIn) -> String {
+    let arguments = tool.record("arguments");
+    let file = arguments.split(' ').find_map(|word| word.strip_prefix("-var-file="));
+    file.expect("the plan had variables").trim().to_owned()
+}
+
+#[tokio::test]
+async fn secret_files_are_in_memory_where_the_system_has_some() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let tool = StandIn::install(&mut world, AtPlan::Fail);
+    world.add_run(config(&world, "plan"));
+    let mut job = world.execute();
+    job.env_remove("BUTLER_TMPFS_DIR");
+    // As much as is needed, whatever the machine has.
+    let mounts = "mount -t tmpfs -o size=32m none /dev/shm";
+    let end = world.end(&world.with_mounts(&job, mounts).output().await.unwrap());
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let file = variable_file(&tool);
+    assert!(file.starts_with("/dev/shm/butler-runner-run-"), "{file}");
+
+    // Less than that is left to others.
+    world.add_run(config(&world, "plan"));
+    let mounts = "mount -t tmpfs -o size=1m none /dev/shm";
+    let end = world.end(&world.with_mounts(&job, mounts).output().await.unwrap());
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let file = variable_file(&tool);
+    assert!(file.starts_with(world.path("tmp").to_str().unwrap()), "{file}");
+}
+
+#[tokio::test]
+async fn a_secret_file_that_does_not_fit_into_memory_goes_to_the_work_directory() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let tool = StandIn::install(
+        &mut world,
+        AtPlan::Do(
+            "cp $(echo \"$@\" | tr ' ' '\\n' | sed -n 's/-var-file=//p') \"$record/variables\"",
+        ),
+    );
+    let mut config = config(&world, "plan");
+    let large = SECRET.repeat(4096);
+    config["variables"]["name"]["value"] = json!(large);
+    world.add_run(config);
+    let mounts = format!("mount -t tmpfs -o size=16k none '{}'", world.path("shm").display());
+    let job = world.with_mounts(&world.execute(), &mounts);
+    let end = world.end(&{ job }.output().await.unwrap());
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let file = variable_file(&tool);
+    assert!(file.starts_with(world.path("tmp").to_str().unwrap()), "{file}");
+    assert!(tool.record("variables").contains(&large));
+    assert!(end.stderr.contains("no room for a secret file in memory"), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn a_work_directory_without_room_is_named_with_what_to_do() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let work = world.path("work");
+    std::fs::create_dir(&work).unwrap();
+    world.set("BUTLER_WORK_DIR", &work);
+    world.add_run(config(&world, "plan"));
+    // Its root is all the files that it can have.
+    let mounts = format!("mount -t tmpfs -o nr_inodes=1 none '{}'", work.display());
+    let output = world.with_mounts(&world.execute(), &mounts).output().await.unwrap();
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let error = world.last_status()["error"].clone();
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains(work.to_str().unwrap()), "{message}");
+    assert!(message.contains("No space left on device"), "{message}");
+    assert!(error["advice"].as_str().unwrap().contains("--work-dir"), "{error}");
+}
+
+#[tokio::test]
+async fn a_wipe_that_fails_is_reported_and_made_up_for_by_the_next_run() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    // What is mounted cannot be removed; it is gone with the runner's namespace.
+    let act = "mkdir .terraform/held; mount -t tmpfs none .terraform/held; \
+               echo hunter22 > .terraform/held/file; echo hunter22 > .terraform/file";
+    let tool = StandIn::install(&mut world, AtPlan::Do(act));
+    world.add_run(config(&world, "plan"));
+    let output = world.with_mounts(&world.execute(), "true").output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!tool.record("arguments").is_empty(), "the tool did run: {said}");
+    let summary = world.last_status()["summary"].as_str().unwrap_or_default().to_owned();
+    let left = world.left_in("tmp");
+    assert_eq!(left.len(), 1, "{left:?}");
+    let held = left[0].join("data/held");
+    let text = format!("secrets may be left on the disk: cannot remove `{}`", held.display());
+    assert!(summary.contains(&text), "{text}\n{}", world.last_status());
+    assert!(said.contains(&text), "{said}");
+    for name in ["data/file", "source"] {
+        assert!(!left[0].join(name).exists(), "what can be removed is: {name}");
+    }
+    assert_eq!(world.left_in("shm").len(), 0);
+
+    world.set("PATH", crate::support::environment::search_path());
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(end.stderr.contains(&format!("wiped {}", left[0].display())), "{}", end.stderr);
+}
