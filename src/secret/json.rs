@@ -1,5 +1,7 @@
 //! Masks secrets in JSON without spoiling it: only inside of strings, which stay strings.
 
+use secrecy::SecretString;
+
 use super::Redactor;
 use super::redactor::MASK;
 
@@ -31,6 +33,23 @@ pub fn redact_json(redactor: &Redactor, json: &str) -> String {
     }
     mask_numbers(redactor, rest, &mut masked);
     masked
+}
+
+/// The texts that stand in `json` as values, wherever they are in it.
+pub fn texts(json: &str) -> impl Iterator<Item = SecretString> {
+    let mut rest = json;
+    std::iter::from_fn(move || {
+        loop {
+            rest = &rest[rest.find('"')?..];
+            let (literal, after) = rest.split_at(end_of_string(rest)?);
+            rest = after;
+            if !after.trim_start().starts_with(':')
+                && let Ok(text) = serde_json::from_str(literal)
+            {
+                return Some(text);
+            }
+        }
+    })
 }
 
 /// Copies what stands between two strings; a number that is a secret becomes a masked string.
@@ -86,9 +105,17 @@ fn mask_literal(redactor: &Redactor, literal: &str, masked: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use secrecy::SecretString;
+    use secrecy::ExposeSecret;
 
     use super::*;
+
+    #[test]
+    fn texts_are_values_and_not_names() {
+        let json = r#"{"a": ["x\"y", 1, {"b" : "\u0068i"}], "c": null}"#;
+        let texts: Vec<_> = texts(json).map(|text| text.expose_secret().to_owned()).collect();
+        assert_eq!(texts, ["x\"y", "hi"]);
+        assert_eq!(super::texts("\"endless").count(), 0);
+    }
 
     #[test]
     fn secrets_are_masked_in_values_and_json_stays_json() {

@@ -3,11 +3,15 @@
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
 
+mod buffer;
 mod json;
 mod redactor;
+mod text;
 mod wipe;
 
-pub use json::redact_json;
-pub use redactor::Redactor;
+pub use buffer::append;
+pub use json::{redact_json, texts};
+pub use redactor::{MASK, Redactor};
+pub use text::redact_text;
 pub(crate) use wipe::wipe_file;
 pub use wipe::{PrivateDirectory, WipeError};
