@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::marks::{DEEPEST, Target, is_sensitive};
 use super::splitter::Splitter;
-use crate::secret::{MASK, Redactor, redact_json, texts};
+use crate::secret::{MASK, Redactor, redact_json, scalars};
 
 /// Shorter lines of a value under a mark are not looked for elsewhere, in characters: a provider
 /// marks whole blocks, and a log without every `5432` and `admin` cannot be read.
@@ -237,7 +237,7 @@ impl Target for Survey {
     }
 
     fn hidden(&mut self, json: &str) -> Result<()> {
-        for text in texts(json) {
+        for text in scalars(json) {
             for line in text.expose_secret().lines().map(str::trim) {
                 if line.chars().count() < SHORTEST {
                     continue;

@@ -421,7 +421,7 @@ mod tests {
                 [leaf.clone(), leaf, json!(false)]
             }
             1 => {
-                let leaf = json!(random.f64());
+                let leaf = json!(random.i64(..));
                 [leaf.clone(), leaf, json!(false)]
             }
             2 => {

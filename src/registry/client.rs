@@ -1,6 +1,5 @@
 //! The registry's endpoints for one run, and what their answers mean.
 
-use bytes::Bytes;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -8,7 +7,7 @@ use zeroize::Zeroizing;
 use super::answer::{accept, read, unreachable};
 use super::retry::{Limits, Patience, retry};
 use super::wire::parse_config;
-use super::{Address, AddressError, Callback, Callbacks, RegistryError};
+use super::{Address, AddressError, Body, Callback, Callbacks, RegistryError};
 use crate::spec::RunSpec;
 
 /// The largest answer that is taken for a configuration or a status.
@@ -144,7 +143,7 @@ impl Client {
         &self,
         callback: Callback,
         callbacks: &Callbacks,
-        body: Bytes,
+        body: Body,
         patience: Patience,
     ) -> Result<(), RegistryError> {
         let what = format!("take the {}", callback.name());
@@ -155,7 +154,9 @@ impl Client {
                 .post(url.clone())
                 .bearer_auth(self.token.expose_secret())
                 .header(reqwest::header::CONTENT_TYPE, "application/json")
-                .body(body.clone())
+                // A body that is read while it is sent does not know its own.
+                .header(reqwest::header::CONTENT_LENGTH, body.length())
+                .body(body.open())
                 .send()
                 .await
                 .map_err(|source| unreachable(&what, source))?;
@@ -183,7 +184,73 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use url::Url;
+
+    use super::super::Part;
     use super::*;
+
+    /// Answers one request on each connection with the next of `statuses`. Returns the head and
+    /// the body of each.
+    fn serve(listener: &std::net::TcpListener, statuses: &[&str]) -> Vec<(String, String)> {
+        let serve_one = |status: &&str| {
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut text = String::new();
+            let length = |text: &str| -> Option<usize> {
+                let head = text.split_once("\r\n\r\n")?.0.to_ascii_lowercase();
+                let (_, length) = head.split_once("content-length: ")?;
+                Some(head.len() + 4 + length.lines().next()?.parse::<usize>().ok()?)
+            };
+            while length(&text).is_none_or(|length| text.len() < length) {
+                let mut chunk = [0; 1000];
+                let read = connection.read(&mut chunk).unwrap();
+                assert_ne!(read, 0, "{text}");
+                text.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
+            }
+            write!(
+                connection,
+                "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            )
+            .unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            (head.to_owned(), body.to_owned())
+        };
+        statuses.iter().map(serve_one).collect()
+    }
+
+    #[tokio::test]
+    async fn a_body_of_parts_is_sent_with_its_length_and_sent_again_as_it_was() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}/api", listener.local_addr().unwrap());
+        let server =
+            std::thread::spawn(move || serve(&listener, &["503 Service Unavailable", "200 OK"]));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("body");
+        std::fs::write(&path, "x".repeat(10) + &"y".repeat(100_000) + "z").unwrap();
+        let path = std::sync::Arc::new(path);
+        let body = Body::from(vec![
+            Part::Bytes(Bytes::from_static(b"<")),
+            Part::File { path: path.clone(), place: 10..100_010 },
+            Part::Bytes(Bytes::from_static(b"|")),
+            Part::File { path, place: 100_010..100_011 },
+            Part::Bytes(Bytes::from_static(b">")),
+        ]);
+        let address = Address::new(Url::parse(&endpoint).unwrap(), "550e8400".parse().unwrap());
+        let limits = Limits { attempt: Duration::from_secs(10), long: Duration::from_secs(10) };
+        let http = crate::http::client(None, crate::http::Redirects::Refuse).unwrap();
+        let client = Client::new(http, address, SecretString::from("brce_x"), limits);
+        let callbacks = client.callbacks().unwrap();
+        client.post(Callback::Plan, &callbacks, body, Patience::Short).await.unwrap();
+        let expected = format!("<{}|z>", "y".repeat(100_000));
+        for (head, body) in server.join().unwrap() {
+            assert!(head.to_ascii_lowercase().contains("content-length: 100004"), "{head}");
+            assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "{head}");
+            assert!(body == expected, "{} bytes", body.len());
+        }
+    }
 
     #[test]
     fn a_status_says_whether_the_run_is_still_ours() {

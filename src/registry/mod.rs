@@ -5,6 +5,7 @@
 
 mod address;
 mod answer;
+mod body;
 mod client;
 mod entries;
 mod error;
@@ -12,6 +13,7 @@ mod retry;
 mod wire;
 
 pub use address::{Address, AddressError, Callback, Callbacks};
+pub use body::{Body, Part};
 pub use client::{Client, Config, RunStatus};
 pub use error::RegistryError;
 pub use retry::{Limits, Patience};

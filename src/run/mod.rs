@@ -9,6 +9,7 @@ mod demo;
 mod operations;
 mod outcome;
 mod phases;
+mod plan_report;
 mod recovery;
 mod reports;
 mod secrets;

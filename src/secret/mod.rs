@@ -10,7 +10,7 @@ mod text;
 mod wipe;
 
 pub use buffer::append;
-pub use json::{redact_json, texts};
+pub use json::{redact_json, scalars};
 pub use redactor::{MASK, Redactor};
 pub use text::redact_text;
 pub(crate) use wipe::wipe_file;
