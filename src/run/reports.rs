@@ -12,6 +12,9 @@ use crate::registry::{Body, Callback, Callbacks, Client, Patience, RegistryError
 use crate::report::{Batch, Delivery, LogSink};
 use crate::secret::Redactor;
 
+/// A plan that is larger than this, in bytes, and does not get through may do so when it is smaller.
+const LARGE: u64 = 1024 * 1024;
+
 /// What is left out of a plan when the registry takes nothing of it.
 const REFUSED: &str = "the registry refused every form of the plan as too large";
 
@@ -132,13 +135,18 @@ impl Reports {
             let length = body.length();
             match registry.post(Callback::Plan, body, Patience::Short).await {
                 Ok(()) => return Ok(form.note()),
-                Err(RegistryError::Refused { status, .. }) if status.as_u16() == 413 => {
-                    tracing::warn!(length, ?form, "the registry refused the plan as too large");
+                Err(error) => {
+                    let refused = matches!(&error, RegistryError::Refused { status, .. } if status.as_u16() == 413);
+                    // A slow line, or somebody on the way who hangs up: less may get through.
+                    let stuck = error.is_transient() && length > LARGE;
+                    if !refused && !stuck {
+                        return Err(error.into());
+                    }
+                    tracing::warn!(error = %crate::error::chain(&error), length, "the plan is too large");
                     let Some(smaller) = form.smaller() else { return Ok(Some(REFUSED)) };
-                    room = Room::after(length);
+                    room = if refused { Room::after(length) } else { Room::new(LARGE) };
                     form = plan.form(smaller, room);
                 }
-                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -321,6 +321,21 @@ async fn a_registry_that_takes_less_than_was_said_gets_a_smaller_form() {
 }
 
 #[tokio::test]
+async fn a_large_plan_that_does_not_get_through_is_sent_once_more_in_a_smaller_form() {
+    let module = format!("variable \"x\" {{\n  default = \"{}\"\n}}\n", "x".repeat(600_000));
+    let mut world = World::new(&[("main.tf", &module)]).await;
+    // One attempt is all that there is time for.
+    world.set("BUTLER_REGISTRY_TIMEOUT", "1s");
+    let fault = Fault { method: "POST", endpoint: "plan", status: 503, times: 1 };
+    world.faults.lock().unwrap().push(fault);
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    let members = members(&received.plans[0]);
+    assert!(members.contains(&"variables") && !members.contains(&"configuration"), "{members:?}");
+}
+
+#[tokio::test]
 async fn a_plan_that_the_registry_never_takes_for_its_size_is_a_good_plan() {
     let world = World::new(&[("main.tf", "output \"x\" {\n  value = 1\n}\n")]).await;
     world.fault("POST", "plan", 413);
