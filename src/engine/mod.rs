@@ -4,18 +4,22 @@
 //! from the state, never from text: a module or a provisioner can print any text.
 
 mod arguments;
+mod clean;
 mod commands;
 mod diagnostics;
 mod environment;
 mod error;
 mod lock;
 mod locking;
+mod marks;
 mod plan;
+mod splitter;
 mod state;
 mod test_results;
 mod watching;
 
 pub use arguments::{PlanMode, required_version};
+pub use clean::{Member, Survey, clean, copy};
 pub use commands::{Engine, Planned, Tested, Validated};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, Failed};

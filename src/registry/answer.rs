@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::error::{Redirect, RegistryError};
 use super::rest::asked_rest;
+use crate::secret::append;
 
 /// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
 const ERROR_BODY: usize = 16 * 1024;
@@ -75,20 +76,12 @@ pub(super) async fn read(
     limit: usize,
 ) -> Result<Option<Zeroizing<Vec<u8>>>, reqwest::Error> {
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
-    // Growing would leave copies behind that nobody zeroes.
     let mut body = Zeroizing::new(Vec::with_capacity(announced.unwrap_or(64 * 1024).min(limit)));
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > limit {
             return Ok(None);
         }
-        if body.len() + chunk.len() > body.capacity() {
-            let mut larger = Zeroizing::new(Vec::with_capacity(
-                (body.capacity() * 2).max(body.len() + chunk.len()),
-            ));
-            larger.extend_from_slice(&body);
-            body = larger;
-        }
-        body.extend_from_slice(&chunk);
+        append(&mut body, &chunk);
     }
     Ok(Some(body))
 }

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -12,7 +11,7 @@ use super::answer::{accept, read, unreachable, was_cut_off};
 use super::key::idempotency_key;
 use super::retry::{Limits, Patience, retry};
 use super::wire::parse_config;
-use super::{Address, AddressError, Callback, Callbacks, RegistryError};
+use super::{Address, AddressError, Body, Callback, Callbacks, RegistryError};
 use crate::spec::RunSpec;
 
 /// The largest answer that is taken for a configuration or a status.
@@ -170,20 +169,23 @@ impl Client {
         &self,
         callback: Callback,
         callbacks: &Callbacks,
-        body: Bytes,
+        body: Body,
         patience: Patience,
     ) -> Result<(), RegistryError> {
         let what = format!("take the {}", callback.name());
         let url = callbacks.url(callback);
-        let key = idempotency_key(&self.token, callback, &body);
+        let key = idempotency_key(&self.token, callback, &body).await;
         retry(self.limits, patience, &what, || async {
-            let request = self
-                .http
-                .post(url.clone())
-                .bearer_auth(self.token.expose_secret())
-                .header(reqwest::header::CONTENT_TYPE, "application/json")
-                .header("idempotency-key", &key)
-                .body(body.clone());
+            let request = || {
+                self.http
+                    .post(url.clone())
+                    .bearer_auth(self.token.expose_secret())
+                    .header(reqwest::header::CONTENT_TYPE, "application/json")
+                    .header("idempotency-key", &key)
+                    // A body that is read while it is sent does not know its own.
+                    .header(reqwest::header::CONTENT_LENGTH, body.length())
+                    .body(body.open())
+            };
             let counted = usize::from(callback == Callback::Status);
             // What is given up while it waits is never taken off again.
             self.doubtful.fetch_add(counted, Ordering::Relaxed);
@@ -204,12 +206,14 @@ impl Client {
     /// Sends a request, at once again where an idle connection turned out to be closed: the registry
     /// closes them after 5 s, and may do so just as one is used. That is no failure and no attempt.
     /// The HTTP library itself does so only as long as nothing of the request was written.
-    async fn send(&self, request: RequestBuilder, what: &str) -> Result<Response, RegistryError> {
+    async fn send(
+        &self,
+        request: impl Fn() -> RequestBuilder,
+        what: &str,
+    ) -> Result<Response, RegistryError> {
         let mut idle = if self.answered.load(Ordering::Relaxed) { IDLE_CONNECTIONS } else { 0 };
-        let request = request.build().map_err(|source| unreachable(what, source))?;
         loop {
-            let copy = request.try_clone().expect("its body is in memory, not a stream");
-            match self.http.execute(copy).await {
+            match request().send().await {
                 Ok(response) => {
                     self.answered.store(true, Ordering::Relaxed);
                     return Ok(response);
@@ -221,11 +225,12 @@ impl Client {
     }
 
     async fn get(&self, url: url::Url, what: &str) -> Result<Zeroizing<Vec<u8>>, RegistryError> {
-        let request = self
-            .http
-            .get(url)
-            .bearer_auth(self.token.expose_secret())
-            .header(reqwest::header::ACCEPT, "application/json");
+        let request = || {
+            self.http
+                .get(url.clone())
+                .bearer_auth(self.token.expose_secret())
+                .header(reqwest::header::ACCEPT, "application/json")
+        };
         let response = self.send(request, what).await?;
         let mut response = accept(response, what).await?;
         read(&mut response, LARGEST_ANSWER)
@@ -237,7 +242,73 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use url::Url;
+
+    use super::super::Part;
     use super::*;
+
+    /// Answers one request on each connection with the next of `statuses`. Returns the head and
+    /// the body of each.
+    fn serve(listener: &std::net::TcpListener, statuses: &[&str]) -> Vec<(String, String)> {
+        let serve_one = |status: &&str| {
+            let (mut connection, _) = listener.accept().unwrap();
+            let mut text = String::new();
+            let length = |text: &str| -> Option<usize> {
+                let head = text.split_once("\r\n\r\n")?.0.to_ascii_lowercase();
+                let (_, length) = head.split_once("content-length: ")?;
+                Some(head.len() + 4 + length.lines().next()?.parse::<usize>().ok()?)
+            };
+            while length(&text).is_none_or(|length| text.len() < length) {
+                let mut chunk = [0; 1000];
+                let read = connection.read(&mut chunk).unwrap();
+                assert_ne!(read, 0, "{text}");
+                text.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
+            }
+            write!(
+                connection,
+                "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            )
+            .unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            (head.to_owned(), body.to_owned())
+        };
+        statuses.iter().map(serve_one).collect()
+    }
+
+    #[tokio::test]
+    async fn a_body_of_parts_is_sent_with_its_length_and_sent_again_as_it_was() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}/api", listener.local_addr().unwrap());
+        let server =
+            std::thread::spawn(move || serve(&listener, &["503 Service Unavailable", "200 OK"]));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("body");
+        std::fs::write(&path, "x".repeat(10) + &"y".repeat(100_000) + "z").unwrap();
+        let path = std::sync::Arc::new(path);
+        let body = Body::from(vec![
+            Part::Bytes(Bytes::from_static(b"<")),
+            Part::File { path: path.clone(), place: 10..100_010 },
+            Part::Bytes(Bytes::from_static(b"|")),
+            Part::File { path, place: 100_010..100_011 },
+            Part::Bytes(Bytes::from_static(b">")),
+        ]);
+        let address = Address::new(Url::parse(&endpoint).unwrap(), "550e8400".parse().unwrap());
+        let limits = Limits { attempt: Duration::from_secs(10), long: Duration::from_secs(10) };
+        let http = crate::http::client(None, crate::http::Redirects::Refuse).unwrap();
+        let client = Client::new(http, address, SecretString::from("brce_x"), limits);
+        let callbacks = client.callbacks().unwrap();
+        client.post(Callback::Plan, &callbacks, body, Patience::Short).await.unwrap();
+        let expected = format!("<{}|z>", "y".repeat(100_000));
+        for (head, body) in server.join().unwrap() {
+            assert!(head.to_ascii_lowercase().contains("content-length: 100004"), "{head}");
+            assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "{head}");
+            assert!(body == expected, "{} bytes", body.len());
+        }
+    }
 
     #[test]
     fn a_status_says_whether_the_run_is_still_ours() {

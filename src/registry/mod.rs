@@ -5,6 +5,7 @@
 
 mod address;
 mod answer;
+mod body;
 mod client;
 mod entries;
 mod error;
@@ -14,6 +15,7 @@ mod retry;
 mod wire;
 
 pub use address::{Address, AddressError, Callback, Callbacks};
+pub use body::{Body, Part};
 pub use client::{Client, Config, RunStatus};
 pub use error::{Redirect, RegistryError};
 pub use retry::{Limits, Patience};

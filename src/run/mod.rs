@@ -12,6 +12,7 @@ mod operations;
 mod outcome;
 mod ownership;
 mod phases;
+mod plan_report;
 mod recovery;
 mod reports;
 mod secrets;

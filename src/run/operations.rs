@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::outcome::Failure;
 use super::phases::Findings;
+use super::plan_report::{PlanOptions, PlanReport};
 use super::recovery;
 use crate::cancel::StopReason;
 use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
@@ -21,12 +22,13 @@ const AFTER_STOP: Duration = Duration::from_secs(3);
 /// How long reading the state after a failed apply may take.
 const AFTER_FAILURE: Duration = Duration::from_mins(1);
 
-/// The files that commands are given.
+/// The files that commands are given, and how the plan that they make is reported.
 pub(super) struct Files {
     pub(super) variables: VariableFiles,
     pub(super) backend: Option<PathBuf>,
     /// Whether the module's directory is the user's own.
     pub(super) in_place: bool,
+    pub(super) plan: PlanOptions,
 }
 
 /// Runs `init` and the operation.
@@ -43,7 +45,7 @@ pub(super) async fn operate(
         .map_err(|error| engine_failure(Phase::Init, &error))?;
     match operation {
         Operation::Plan => {
-            let plan = plan(engine, PlanMode::Normal, files).await?;
+            let plan = plan(engine, PlanMode::Normal, files, findings).await?;
             findings.achievement.counts = Some(plan.summary.counts);
             findings.achievement.summary = Some(plan.summary.line());
             findings.achievement.awaits_confirmation = plan.summary.has_changes();
@@ -54,7 +56,7 @@ pub(super) async fn operate(
         Operation::Destroy => apply(engine, PlanMode::Destroy, files, findings).await,
         Operation::Refresh => refresh(engine, files, findings).await,
         Operation::DriftCheck => {
-            let plan = plan(engine, PlanMode::RefreshOnly, files).await?;
+            let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
             findings.achievement.counts = Some(Counts::default());
             findings.achievement.summary = Some(plan.summary.drift_line());
             findings.plan = Some(plan);
@@ -69,11 +71,15 @@ async fn plan(
     engine: &Engine<'_, RunLog>,
     mode: PlanMode,
     files: &Files,
+    findings: &mut Findings,
 ) -> Result<Planned, Failure> {
-    engine
+    let plan = engine
         .plan(mode, &files.variables.plan)
         .await
-        .map_err(|error| engine_failure(Phase::Plan, &error))
+        .map_err(|error| engine_failure(Phase::Plan, &error))?;
+    let report = PlanReport::prepare(&plan, files.plan.clone(), engine.log).await;
+    findings.plan_report = Some(report);
+    Ok(plan)
 }
 
 async fn apply(
@@ -82,7 +88,8 @@ async fn apply(
     files: &Files,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    let plan = findings.plan.insert(plan(engine, mode, files).await?);
+    let plan = plan(engine, mode, files, findings).await?;
+    let plan = findings.plan.insert(plan);
     findings.achievement.summary = Some(plan.summary.line());
     if let Err(failure) = apply_plan(engine, plan, files).await {
         let applied = tokio::time::timeout(AFTER_FAILURE, engine.applied(plan));
@@ -120,7 +127,8 @@ async fn refresh(
     files: &Files,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    let plan = findings.plan.insert(plan(engine, PlanMode::RefreshOnly, files).await?);
+    let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
+    let plan = findings.plan.insert(plan);
     findings.achievement.counts = Some(Counts::default());
     findings.achievement.summary = Some(plan.summary.drift_line());
     apply_plan(engine, plan, files).await?;

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
+use super::plan_report::{PlanOptions, PlanReport};
 use super::secrets::{register_json, register_spec};
 use super::state_place;
 use super::workspace::RunDirectory;
@@ -16,7 +17,7 @@ use crate::engine::{Engine, KilledLock, Planned, prepare_environment, required_v
 use crate::event::Phase;
 use crate::process::{Environment, Grace};
 use crate::report::RunLog;
-use crate::settings::Settings;
+use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
 use crate::workspace::{self, Inputs, Module, SecretSources, VariableFiles, source};
@@ -26,6 +27,8 @@ use crate::workspace::{self, Inputs, Module, SecretSources, VariableFiles, sourc
 pub(super) struct Findings {
     pub(super) achievement: Achievement,
     pub(super) plan: Option<Planned>,
+    /// The plan's report, or why there is none.
+    pub(super) plan_report: Option<Result<PlanReport, String>>,
     pub(super) outputs: Option<Zeroizing<Vec<u8>>>,
     pub(super) junit: Option<PathBuf>,
     pub(super) commit: Option<String>,
@@ -69,6 +72,7 @@ pub(super) async fn perform(
     let environment = environment(context, spec, &place, &inputs)?;
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
     let backend = write_backend(context, spec, &place.directory, &tool.request)?;
+    let plan = plan_options(context, &inputs, &module);
     if let Source::Git(_) = spec.source {
         workspace::write_provider_features(&module, &environment, &place.directory)
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
@@ -87,7 +91,7 @@ pub(super) async fn perform(
         killed_lock: killed_lock(context, spec, &module),
     };
     let in_place = matches!(spec.source, Source::Directory(_));
-    operate(&engine, spec.operation, &Files { variables, backend, in_place }, findings).await
+    operate(&engine, spec.operation, &Files { variables, backend, in_place, plan }, findings).await
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.
@@ -137,6 +141,26 @@ fn register_declared(context: &Context<'_>, inputs: &Inputs, module: &Module) {
         let text = format!("Too short to be masked in the log: {}", short.join(", "));
         tracing::warn!("{text}");
         context.log.say(&format!("Warning: {text}"));
+    }
+}
+
+/// How the plan is reported: which variables are sensitive, and how much the registry takes.
+fn plan_options(context: &Context<'_>, inputs: &Inputs, module: &Module) -> PlanOptions {
+    let given = inputs.variables.iter().filter(|(.., sensitive)| *sensitive).map(|(name, ..)| name);
+    let ambient = inputs.environment.iter().filter(|(.., sensitive)| *sensitive);
+    let ambient = ambient.filter_map(|(name, ..)| name.strip_prefix("TF_VAR_"));
+    let declared = module.variables.iter().filter(|(_, declared)| declared.sensitive);
+    let declared = declared.map(|(name, _)| name.as_str());
+    let has_registry = matches!(context.settings.source, RunSource::Registry { .. });
+    PlanOptions {
+        sensitive: given
+            .map(String::as_str)
+            .chain(ambient)
+            .chain(declared)
+            .map(str::to_owned)
+            .collect(),
+        json: context.settings.plan_json,
+        limit: has_registry.then_some(context.settings.body_limit as u64),
     }
 }
 

@@ -1,18 +1,22 @@
 //! Where a run's reports go: to the registry, into a directory, to both, or nowhere.
 
-use std::io::Write;
+use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
-use serde::Serialize;
-
 use super::outcome::StatusReport;
+use super::plan_report::{Form, PlanReport, Room};
 use crate::cancel::{Stop, StopReason};
-use crate::registry::{Callback, Callbacks, Client, Patience, RegistryError, RunStatus};
+use crate::registry::{Body, Callback, Callbacks, Client, Patience, RegistryError, RunStatus};
 use crate::report::{Batch, Delivery, LogSink};
 use crate::secret::Redactor;
+
+/// A plan that is larger than this, in bytes, and does not get through may do so when it is smaller.
+const LARGE: u64 = 1024 * 1024;
+
+/// What is left out of a plan when the registry takes nothing of it.
+const REFUSED: &str = "the registry refused every form of the plan as too large";
 
 /// A report could not be handed over.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +31,9 @@ pub(super) enum ReportError {
         #[source]
         source: std::io::Error,
     },
+    /// What is to be reported cannot be read.
+    #[error("cannot read what is to be reported")]
+    Read(#[source] std::io::Error),
 }
 
 impl crate::error::Advice for ReportError {
@@ -34,6 +41,7 @@ impl crate::error::Advice for ReportError {
         match self {
             Self::Registry(error) => error.advice(),
             Self::Write { .. } => Some("check --report-dir (BUTLER_REPORT_DIR)".to_owned()),
+            Self::Read(_) => None,
         }
     }
 }
@@ -59,7 +67,7 @@ impl RegistryReports {
     async fn post(
         &self,
         callback: Callback,
-        body: Bytes,
+        body: impl Into<Body>,
         patience: Patience,
     ) -> Result<(), RegistryError> {
         if self.stop.run_is_over() {
@@ -69,7 +77,7 @@ impl RegistryReports {
             Some(callbacks) => callbacks,
             None => &self.client.callbacks()?,
         };
-        let posted = self.client.post(callback, callbacks, body, patience).await;
+        let posted = self.client.post(callback, callbacks, body.into(), patience).await;
         if matches!(posted, Err(RegistryError::RunOver)) {
             self.stop.request(StopReason::RunOver { status: "409".to_owned() });
         }
@@ -128,21 +136,35 @@ impl Reports {
         }
     }
 
-    /// Reports a plan whose secrets are masked: its JSON and its text.
-    pub(super) async fn plan(&self, json: &str, text: &str) -> Result<(), ReportError> {
-        #[derive(Serialize)]
-        struct Plan<'a> {
-            plan_json: &'a serde_json::value::RawValue,
-            #[serde(skip_serializing_if = "str::is_empty")]
-            plan_text: &'a str,
+    /// Reports a plan in the largest form that the registry takes. Says what was left out.
+    pub(super) async fn plan(
+        &self,
+        plan: &PlanReport,
+    ) -> Result<Option<&'static str>, ReportError> {
+        self.keep_file("plan.json", &plan.json)?;
+        self.keep_file("plan.txt", &plan.text)?;
+        let Some(registry) = &self.registry else { return Ok(None) };
+        let mut room = Room::new(plan.limit.unwrap_or(u64::MAX));
+        let mut form = plan.form(Form::Everything, room);
+        loop {
+            let body = plan.body(form, room).map_err(ReportError::Read)?;
+            let length = body.length();
+            match registry.post(Callback::Plan, body, Patience::Short).await {
+                Ok(()) => return Ok(form.note()),
+                Err(error) => {
+                    let refused = matches!(&error, RegistryError::Refused { status, .. } if status.as_u16() == 413);
+                    // A slow line, or somebody on the way who hangs up: less may get through.
+                    let stuck = error.is_transient() && length > LARGE;
+                    if !refused && !stuck {
+                        return Err(error.into());
+                    }
+                    tracing::warn!(error = %crate::error::chain(&error), length, "the plan is too large");
+                    let Some(smaller) = form.smaller() else { return Ok(Some(REFUSED)) };
+                    room = if refused { Room::after(length) } else { Room::new(LARGE) };
+                    form = plan.form(smaller, room);
+                }
+            }
         }
-        self.keep("plan.json", json.as_bytes())?;
-        self.keep("plan.txt", text.as_bytes())?;
-        let Some(registry) = &self.registry else { return Ok(()) };
-        let body = serde_json::from_str(json)
-            .and_then(|plan_json| serde_json::to_vec(&Plan { plan_json, plan_text: text }))
-            .expect("JSON that was written by a JSON writer can be read");
-        Ok(registry.post(Callback::Plan, body.into(), Patience::Short).await?)
     }
 
     /// Reports the outputs, a JSON object, in full.
@@ -150,7 +172,7 @@ impl Reports {
         self.keep("outputs.json", json)?;
         let Some(registry) = &self.registry else { return Ok(()) };
         let body = [br#"{"outputs":"#.as_slice(), json.trim_ascii(), b"}"].concat();
-        Ok(registry.post(Callback::Outputs, body.into(), Patience::Short).await?)
+        Ok(registry.post(Callback::Outputs, body, Patience::Short).await?)
     }
 
     /// Keeps the `JUnit` file that a test run has left, with its secrets masked: failed checks quote
@@ -167,14 +189,14 @@ impl Reports {
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
         let body = serde_json::to_vec(&status.clone().masked(&self.redactor))
             .expect("a status has no part that JSON cannot say");
-        self.keep("status.json", &body)?;
+        self.keep("status.json", body.as_slice())?;
         let Some(registry) = &self.registry else { return Ok(()) };
-        Ok(registry.post(Callback::Status, body.into(), patience).await?)
+        Ok(registry.post(Callback::Status, body, patience).await?)
     }
 
     /// Writes a report into the directory. Where there is a registry, that is what matters: what
     /// cannot be written is logged, and does not keep it from the registry.
-    fn keep(&self, name: &str, content: &[u8]) -> Result<(), ReportError> {
+    fn keep(&self, name: &str, content: impl Read) -> Result<(), ReportError> {
         match self.write(name, content) {
             Err(error) if self.registry.is_some() => {
                 tracing::error!("{}", crate::error::chain(&error));
@@ -184,7 +206,14 @@ impl Reports {
         }
     }
 
-    fn write(&self, name: &str, content: &[u8]) -> Result<(), ReportError> {
+    fn keep_file(&self, name: &str, file: &Path) -> Result<(), ReportError> {
+        if self.directory.is_none() {
+            return Ok(());
+        }
+        self.keep(name, std::fs::File::open(file).map_err(ReportError::Read)?)
+    }
+
+    fn write(&self, name: &str, content: impl Read) -> Result<(), ReportError> {
         let Some(directory) = &self.directory else { return Ok(()) };
         let path = directory.join(name);
         replace(&path, content).map_err(|source| ReportError::Write { path, source })
@@ -201,10 +230,10 @@ pub(super) fn prepare_directory(path: &Path) -> Result<(), ReportError> {
 }
 
 /// Writes a file (0600) so that there is never half of one.
-fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
+fn replace(path: &Path, mut content: impl Read) -> std::io::Result<()> {
     let directory = path.parent().expect("a report is a file in a directory");
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(content)?;
+    std::io::copy(&mut content, file.as_file_mut())?;
     file.as_file().sync_data()?;
     file.persist(path)?;
     Ok(())

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
-use zeroize::Zeroizing;
 
 use super::outcome::{Exit, Failure, Outcome, StatusReport};
 use super::phases::Findings;
+use super::plan_report::PlanReport;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::undelivered::{Place, UndeliveredLogs};
 use super::workspace::RunDirectory;
@@ -22,7 +22,6 @@ use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
 use crate::report::{Receiver, RunLog, Sender, Undelivered, UploadReport, channel, show, upload};
-use crate::secret::redact_json;
 use crate::settings::Settings;
 use crate::spec::{Operation, Product, RunSpec};
 
@@ -324,9 +323,13 @@ impl Teardown<'_> {
         if self.stop.run_is_over() {
             return;
         }
-        if let Some(plan) = &findings.plan {
+        if let Some(plan) = &findings.plan_report {
             let delivered = hurried(&self.stop, PLAN_AFTER_SIGNAL, self.report_plan(plan)).await;
-            if let Err(reason) = delivered.unwrap_or_else(|| Err(TOO_LATE.to_owned())) {
+            let delivered = delivered.unwrap_or_else(|| Err(TOO_LATE.to_owned()));
+            if let Ok(Some(left_out)) = delivered {
+                outcome.remark(left_out);
+            }
+            if let Err(reason) = delivered {
                 let text = format!("the plan was not delivered: {reason}");
                 tracing::error!("{text}");
                 if matches!(&self.spec, Some(spec) if spec.operation == Operation::Plan) {
@@ -362,14 +365,14 @@ impl Teardown<'_> {
         }
     }
 
-    async fn report_plan(&self, plan: &crate::engine::Planned) -> Result<(), String> {
-        let json =
-            Zeroizing::new(fs_err::read_to_string(&plan.json).map_err(|error| chain(&error))?);
-        let text = Zeroizing::new(fs_err::read(&plan.text).map_err(|error| chain(&error))?);
-        let redactor = &self.reports.redactor;
-        let json = redact_json(redactor, &json);
-        match self.reports.plan(json.trim_end(), &redactor.redact(&text)).await {
-            Ok(()) | Err(ReportError::Registry(RegistryError::RunOver)) => Ok(()),
+    /// Says what was left out.
+    async fn report_plan(
+        &self,
+        plan: &Result<PlanReport, String>,
+    ) -> Result<Option<&'static str>, String> {
+        match self.reports.plan(plan.as_ref().map_err(Clone::clone)?).await {
+            Ok(left_out) => Ok(left_out),
+            Err(ReportError::Registry(RegistryError::RunOver)) => Ok(None),
             Err(error) => Err(chain(&error)),
         }
     }

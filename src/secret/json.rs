@@ -1,5 +1,7 @@
 //! Masks secrets in JSON without spoiling it: only inside of strings, which stay strings.
 
+use secrecy::SecretString;
+
 use super::Redactor;
 use super::redactor::MASK;
 
@@ -33,11 +35,41 @@ pub fn redact_json(redactor: &Redactor, json: &str) -> String {
     masked
 }
 
+/// The texts and numbers that stand in `json` as values, wherever they are in it.
+pub fn scalars(json: &str) -> impl Iterator<Item = SecretString> {
+    let mut rest = json;
+    std::iter::from_fn(move || {
+        loop {
+            rest = &rest[rest.find(|c: char| c == '"' || starts_number(c))?..];
+            if !rest.starts_with('"') {
+                let end = rest.find(|c| !is_number(c)).unwrap_or(rest.len());
+                let (number, after) = rest.split_at(end);
+                rest = after;
+                return Some(SecretString::from(number));
+            }
+            let (literal, after) = rest.split_at(end_of_string(rest)?);
+            rest = after;
+            if !after.trim_start().starts_with(':')
+                && let Ok(text) = serde_json::from_str(literal)
+            {
+                return Some(text);
+            }
+        }
+    })
+}
+
+const fn starts_number(c: char) -> bool {
+    c.is_ascii_digit() || c == '-'
+}
+
+const fn is_number(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E')
+}
+
 /// Copies what stands between two strings; a number that is a secret becomes a masked string.
 fn mask_numbers(redactor: &Redactor, text: &str, masked: &mut String) {
-    let is_number = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
     let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit() || c == '-') {
+    while let Some(start) = rest.find(starts_number) {
         let end = rest[start..].find(|c| !is_number(c)).map_or(rest.len(), |length| start + length);
         let number = &rest[start..end];
         masked.push_str(&rest[..start]);
@@ -86,9 +118,17 @@ fn mask_literal(redactor: &Redactor, literal: &str, masked: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use secrecy::SecretString;
+    use secrecy::ExposeSecret;
 
     use super::*;
+
+    #[test]
+    fn scalars_are_values_and_not_names() {
+        let json = r#"{"a": ["x\"y", -1.5, {"b7" : "\u0068i"}], "c": null, "d":12}"#;
+        let found: Vec<_> = scalars(json).map(|text| text.expose_secret().to_owned()).collect();
+        assert_eq!(found, ["x\"y", "-1.5", "hi", "12"]);
+        assert_eq!(scalars("\"endless").count(), 0);
+    }
 
     #[test]
     fn secrets_are_masked_in_values_and_json_stays_json() {

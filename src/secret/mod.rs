@@ -3,13 +3,17 @@
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
 
+mod buffer;
 mod json;
 mod private;
 mod redactor;
+mod text;
 mod wipe;
 
-pub use json::redact_json;
+pub use buffer::append;
+pub use json::{redact_json, scalars};
 pub use private::PrivateDirectory;
-pub use redactor::Redactor;
+pub use redactor::{MASK, Redactor};
+pub use text::redact_text;
 pub use wipe::WipeError;
 pub(crate) use wipe::{Layout, wipe_directory, wipe_file};

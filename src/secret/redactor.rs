@@ -12,7 +12,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use secrecy::{ExposeSecret, SecretString};
 
 /// What stands in for a secret.
-pub(super) const MASK: &str = "***";
+pub const MASK: &str = "***";
 
 /// Shorter values (and shorter lines of a value) cannot be masked: `a` would eat half the log.
 const SHORTEST: usize = 4;

@@ -434,6 +434,8 @@ async fn inject(faults: Arc<Mutex<Vec<Fault>>>, request: Request, next: Next) ->
         Some(status) => {
             let body = json!({"error": {"message": "injected", "code": "INJECTED"}}).to_string();
             let status = axum::http::StatusCode::from_u16(status).unwrap();
+            // Who closes a connection before the request was read may take the answer with it.
+            let _ = axum::body::to_bytes(request.into_body(), usize::MAX).await;
             (status, Body::from(body)).into_response()
         }
     }

@@ -1,0 +1,467 @@
+//! Finds what Terraform marks as sensitive in a piece of a plan's JSON: a resource change, a
+//! resource's values, an output, a module call.
+//!
+//! Which marks belong to which values is told by their names, not by where they stand, so that
+//! places that a newer version adds are understood too (plan format 1.x; `terraform show -json`,
+//! JSON output format). Within values themselves no name means anything.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::Result;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// How deep marks are looked for. What is deeper and may hold one counts as marked in whole: the
+/// stack has an end, and Terraform's own types are not even near it.
+pub(super) const DEEPEST: usize = 128;
+
+/// Members that hold values of the user's, in which names mean nothing.
+const VALUES: [&str; 9] = [
+    "before",
+    "after",
+    "value",
+    "default",
+    "constant_value",
+    "config_values",
+    "index",
+    "expressions",
+    "provider_config",
+];
+
+/// Members whose own members have names of the user's.
+const NAMED: [&str; 4] = ["variables", "outputs", "output_changes", "module_calls"];
+
+/// Takes the pieces of a plan one after the other.
+pub(super) trait Target {
+    /// Brackets, commas, names.
+    fn layout(&mut self, text: &str) -> Result<()>;
+
+    /// A value without a mark.
+    fn open(&mut self, json: &str) -> Result<()>;
+
+    /// A value under a mark.
+    fn hidden(&mut self, json: &str) -> Result<()>;
+
+    /// A piece whose marks nobody has looked at.
+    fn piece(&mut self, json: &RawValue) -> Result<()>
+    where
+        Self: Sized,
+    {
+        format(json, 0, self)
+    }
+
+    /// A root variable that is sensitive.
+    fn variable(&mut self, json: &RawValue) -> Result<()>
+    where
+        Self: Sized,
+    {
+        object(&members(json)?, self, |name, value, target| match name {
+            "value" => target.hidden(value.get()),
+            _ => target.open(value.get()),
+        })
+    }
+}
+
+/// Whether `json` is an object that says of itself that it is sensitive.
+pub(super) fn is_sensitive(json: &RawValue) -> bool {
+    members(json).is_ok_and(|members| members.says_sensitive())
+}
+
+/// Terraform's own objects.
+fn format(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
+    let text = json.get();
+    if memchr::memmem::find(text.as_bytes(), b"sensitive").is_none() {
+        return target.open(text);
+    }
+    if depth == DEEPEST {
+        return target.hidden(text);
+    }
+    match text.as_bytes().first() {
+        Some(b'[') => array(json, target, |_, element, target| format(element, depth + 1, target)),
+        Some(b'{') => {
+            let members = members(json)?;
+            object(&members, target, |name, value, target| {
+                member(&members, (name, value), depth + 1, target)
+            })
+        }
+        _ => target.open(text),
+    }
+}
+
+/// One member of one of Terraform's own objects.
+fn member(
+    siblings: &Members<'_>,
+    (name, value): (&str, &RawValue),
+    depth: usize,
+    target: &mut impl Target,
+) -> Result<()> {
+    if let Some(marks) = siblings.marks_of(name) {
+        return masked(value, marks, depth, target);
+    }
+    match name {
+        "value" | "default" if siblings.says_sensitive() => target.hidden(value.get()),
+        "expression" if siblings.says_sensitive() => expression(value, target),
+        "expressions" => match siblings.find("module") {
+            Some(module) => arguments(value, module, target),
+            None => target.open(value.get()),
+        },
+        "sensitive_values" => target.open(value.get()),
+        name if name.ends_with("_sensitive") || VALUES.contains(&name) => target.open(value.get()),
+        name if NAMED.contains(&name) && value.get().starts_with('{') => {
+            object(&members(value)?, target, |_, value, target| format(value, depth + 1, target))
+        }
+        _ => format(value, depth, target),
+    }
+}
+
+/// The arguments of a module call: a constant for a variable that the module declares sensitive.
+fn arguments(json: &RawValue, module: &RawValue, target: &mut impl Target) -> Result<()> {
+    let Ok(arguments) = members(json) else { return target.open(json.get()) };
+    let module = members(module).unwrap_or_default();
+    let declared = module.find("variables").and_then(|json| members(json).ok()).unwrap_or_default();
+    let sensitive: BTreeSet<&str> = declared
+        .0
+        .iter()
+        .filter(|(_, json)| is_sensitive(json))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    object(&arguments, target, |name, value, target| {
+        if sensitive.contains(name) { expression(value, target) } else { target.open(value.get()) }
+    })
+}
+
+/// An expression whose result is sensitive, and with it a constant that it is.
+fn expression(json: &RawValue, target: &mut impl Target) -> Result<()> {
+    let Ok(members) = members(json) else { return target.hidden(json.get()) };
+    object(&members, target, |name, value, target| match name {
+        "constant_value" => target.hidden(value.get()),
+        _ => target.open(value.get()),
+    })
+}
+
+/// Values, and the marks that mirror their shape: `true` hides all that it stands for, `false` and
+/// what is left out hide nothing. Where the shapes differ, nobody knows what is meant: all is hidden.
+pub(super) fn masked(
+    json: &RawValue,
+    marks: &RawValue,
+    depth: usize,
+    target: &mut impl Target,
+) -> Result<()> {
+    let text = json.get();
+    if memchr::memmem::find(marks.get().as_bytes(), b"true").is_none() {
+        return target.open(text);
+    }
+    match (text.as_bytes().first(), marks.get().as_bytes().first()) {
+        (Some(b'{'), Some(b'{')) if depth < DEEPEST => {
+            let marks = members(marks)?;
+            object(&members(json)?, target, |name, value, target| match marks.find(name) {
+                Some(marks) => masked(value, marks, depth + 1, target),
+                None => target.open(value.get()),
+            })
+        }
+        (Some(b'['), Some(b'[')) if depth < DEEPEST => {
+            let marks = elements(marks)?;
+            if elements(json)?.len() != marks.len() {
+                return target.hidden(text);
+            }
+            array(json, target, |index, element, target| {
+                masked(element, marks[index], depth + 1, target)
+            })
+        }
+        _ => target.hidden(text),
+    }
+}
+
+fn object<T: Target>(
+    members: &Members<'_>,
+    target: &mut T,
+    mut each: impl FnMut(&str, &RawValue, &mut T) -> Result<()>,
+) -> Result<()> {
+    target.layout("{")?;
+    for (index, (name, value)) in members.0.iter().enumerate() {
+        if index > 0 {
+            target.layout(",")?;
+        }
+        target.layout(&serde_json::to_string(name)?)?;
+        target.layout(":")?;
+        each(name, value, target)?;
+    }
+    target.layout("}")
+}
+
+fn array<T: Target>(
+    json: &RawValue,
+    target: &mut T,
+    mut each: impl FnMut(usize, &RawValue, &mut T) -> Result<()>,
+) -> Result<()> {
+    target.layout("[")?;
+    for (index, element) in elements(json)?.into_iter().enumerate() {
+        if index > 0 {
+            target.layout(",")?;
+        }
+        each(index, element, target)?;
+    }
+    target.layout("]")
+}
+
+/// The members of an object in their order; their values are not looked at.
+#[derive(Default)]
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    fn find(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| *value)
+    }
+
+    /// `before_sensitive` for `before`, `sensitive_values` for `values`, `config_sensitive` for
+    /// `config_values`.
+    fn marks_of(&self, name: &str) -> Option<&'a RawValue> {
+        match name.strip_suffix("values") {
+            Some("") => self.find("sensitive_values"),
+            Some(stem) => self.find(&format!("{stem}sensitive")),
+            None => self.find(&format!("{name}_sensitive")),
+        }
+    }
+
+    fn says_sensitive(&self) -> bool {
+        self.find("sensitive").is_some_and(|json| json.get() == "true")
+    }
+}
+
+fn members(json: &RawValue) -> Result<Members<'_>> {
+    Ok(serde_json::from_str(json.get())?)
+}
+
+fn elements(json: &RawValue) -> Result<Vec<&RawValue>> {
+    Ok(serde_json::from_str(json.get())?)
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct MembersVisitor;
+
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::engine::clean::Cleaned;
+    use crate::secret::Redactor;
+
+    fn raw(value: &Value) -> Box<RawValue> {
+        serde_json::value::to_raw_value(value).unwrap()
+    }
+
+    fn written(write: impl FnOnce(&mut Cleaned<'_, &mut Vec<u8>>)) -> Value {
+        let (redactor, mut text) = (Redactor::new(), Vec::new());
+        write(&mut Cleaned::new(&redactor, &mut text));
+        serde_json::from_slice(&text).unwrap()
+    }
+
+    /// `value` without what `marks` hide.
+    fn mask(value: &Value, marks: &Value) -> Value {
+        written(|target| masked(&raw(value), &raw(marks), 0, target).unwrap())
+    }
+
+    fn clean(piece: &Value) -> Value {
+        written(|target| target.piece(&raw(piece)).unwrap())
+    }
+
+    #[test]
+    fn marks_hide_what_they_mirror() {
+        let value = json!({"a": "x", "b": {"c": [1, "y"], "d": null}, "e": [{"f": 2}, {"f": 3}]});
+        for (marks, expected) in [
+            (json!(true), json!("***")),
+            (json!(false), value.clone()),
+            (json!({}), value.clone()),
+            (json!({"b": true}), json!({"a": "x", "b": "***", "e": [{"f": 2}, {"f": 3}]})),
+            (
+                json!({"a": true, "b": {"c": [false, true], "d": true}, "gone": true}),
+                json!({"a": "***", "b": {"c": [1, "***"], "d": null}, "e": [{"f": 2}, {"f": 3}]}),
+            ),
+            (
+                json!({"e": [{}, {"f": true}]}),
+                json!({"a": "x", "b": value["b"], "e": [{"f": 2}, {"f": "***"}]}),
+            ),
+            (json!({"e": [true]}), json!({"a": "x", "b": value["b"], "e": "***"})),
+            (json!({"a": {"deep": true}}), {
+                let mut expected = value.clone();
+                expected["a"] = json!("***");
+                expected
+            }),
+            (json!([true]), json!("***")),
+        ] {
+            assert_eq!(mask(&value, &marks), expected, "{marks}");
+        }
+        assert_eq!(mask(&Value::Null, &json!(true)), Value::Null);
+    }
+
+    #[test]
+    fn every_kind_of_piece_is_cleaned_by_its_own_marks() {
+        for (piece, expected) in [
+            (
+                json!({"address": "x.a", "change": {"actions": ["update"], "before": {"v": "s", "sensitive": true},
+                    "after": "s", "before_sensitive": {"v": true}, "after_sensitive": true}}),
+                json!({"address": "x.a", "change": {"actions": ["update"], "before": {"v": "***", "sensitive": true},
+                    "after": "***", "before_sensitive": {"v": true}, "after_sensitive": true}}),
+            ),
+            (
+                json!({"actions": ["create"], "before": null, "after": ["s"],
+                    "before_sensitive": true, "after_sensitive": true}),
+                json!({"actions": ["create"], "before": null, "after": "***",
+                    "before_sensitive": true, "after_sensitive": true}),
+            ),
+            (
+                json!({"reason": "x", "resource_change": {"change": {"before_identity": {"id": "s"},
+                    "before_identity_sensitive": {"id": true}}}}),
+                json!({"reason": "x", "resource_change": {"change": {"before_identity": {"id": "***"},
+                    "before_identity_sensitive": {"id": true}}}}),
+            ),
+            (
+                json!({"values": {"v": ["s", "o"]}, "sensitive_values": {"v": [true, false]}}),
+                json!({"values": {"v": ["***", "o"]}, "sensitive_values": {"v": [true, false]}}),
+            ),
+            (
+                json!({"config_values": {"v": "s"}, "config_sensitive": {"v": true}}),
+                json!({"config_values": {"v": "***"}, "config_sensitive": {"v": true}}),
+            ),
+            (
+                json!({"sensitive": true, "type": "string", "value": "s"}),
+                json!({"sensitive": true, "type": "string", "value": "***"}),
+            ),
+            (
+                json!({"sensitive": false, "value": {"sensitive": true, "value": "o"}}),
+                json!({"sensitive": false, "value": {"sensitive": true, "value": "o"}}),
+            ),
+            (
+                json!({"sensitive": true, "expression": {"constant_value": "s"}}),
+                json!({"sensitive": true, "expression": {"constant_value": "***"}}),
+            ),
+            (
+                json!({"source": "./m", "expressions": {"p": {"constant_value": "s"}, "q": {"constant_value": "o"}},
+                    "module": {"variables": {"p": {"default": "s", "sensitive": true}, "q": {"default": "o"},
+                        "p_sensitive": {"default": true}},
+                        "module_calls": {"n": {"expressions": {"r": {"constant_value": ["s"]}},
+                            "module": {"variables": {"r": {"sensitive": true}}}}}}}),
+                json!({"source": "./m", "expressions": {"p": {"constant_value": "***"}, "q": {"constant_value": "o"}},
+                    "module": {"variables": {"p": {"default": "***", "sensitive": true}, "q": {"default": "o"},
+                        "p_sensitive": {"default": true}},
+                        "module_calls": {"n": {"expressions": {"r": {"constant_value": "***"}},
+                            "module": {"variables": {"r": {"sensitive": true}}}}}}}),
+            ),
+        ] {
+            assert_eq!(clean(&piece), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_deeper_than_anybody_looks_is_hidden_and_needs_no_stack() {
+        let deep = |inner: &str, levels: usize| {
+            let text = format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels));
+            RawValue::from_string(text).unwrap()
+        };
+        let (redactor, mut text) = (Redactor::new(), Vec::new());
+        let (value, marks) = (deep("\"hunter22\"", 100_000), deep("true", 100_000));
+        masked(&value, &marks, 0, &mut Cleaned::new(&redactor, &mut text)).unwrap();
+        let levels = "[".repeat(DEEPEST);
+        assert_eq!(
+            String::from_utf8_lossy(&text),
+            format!("{levels}\"***\"{}", levels.replace('[', "]"))
+        );
+        text.clear();
+        let change =
+            format!(r#"{{"before":{value},"before_sensitive":{{"no":true}},"x":{value}}}"#);
+        let change = RawValue::from_string(change).unwrap();
+        Cleaned::new(&redactor, &mut text).piece(&change).unwrap();
+        assert!(text.len() > 200_000, "what has no mark stays, whatever its depth");
+    }
+
+    /// A random value with random marks: what is left of it, and every leaf under a mark.
+    fn random(random: &mut fastrand::Rng, depth: usize, hidden: &mut Vec<String>) -> [Value; 3] {
+        if random.u8(..6) == 0 {
+            let mut inside = Vec::new();
+            let [value, ..] = self::random(random, depth + 1, &mut inside);
+            let leaves = value.to_string();
+            hidden.extend(
+                leaves
+                    .split(|c: char| !c.is_alphanumeric())
+                    .filter(|leaf| leaf.starts_with("leaf"))
+                    .map(str::to_owned),
+            );
+            return [value, json!("***"), json!(true)];
+        }
+        match random.u8(..if depth > 5 { 2 } else { 4 }) {
+            0 => {
+                let leaf = json!(format!("leaf{}\u{20ac}\"", random.u64(..)));
+                [leaf.clone(), leaf, json!(false)]
+            }
+            1 => {
+                let leaf = json!(random.i64(..));
+                [leaf.clone(), leaf, json!(false)]
+            }
+            2 => {
+                let parts: Vec<_> = (0..random.usize(..4))
+                    .map(|_| self::random(random, depth + 1, hidden))
+                    .collect();
+                [0, 1, 2].map(|part| parts.iter().map(|parts| parts[part].clone()).collect())
+            }
+            _ => {
+                let mut objects = [json!({}), json!({}), json!({})];
+                for name in
+                    ["value", "sensitive", "a_sensitive", "a"].iter().take(random.usize(..5))
+                {
+                    let parts = self::random(random, depth + 1, hidden);
+                    for (object, part) in objects.iter_mut().zip(parts) {
+                        // Terraform leaves out what marks nothing.
+                        if part != json!(false) {
+                            object[name] = part;
+                        }
+                    }
+                }
+                objects
+            }
+        }
+    }
+
+    #[test]
+    fn all_under_a_mark_is_gone_and_all_else_is_untouched() {
+        let mut generator = fastrand::Rng::with_seed(11);
+        let mut marked = 0;
+        for _ in 0..2000 {
+            let mut hidden = Vec::new();
+            let [value, expected, marks] = random(&mut generator, 0, &mut hidden);
+            let change = json!({"change": {"before": value, "before_sensitive": marks}});
+            let cleaned = clean(&change);
+            assert_eq!(cleaned, json!({"change": {"before": expected, "before_sensitive": marks}}));
+            let text = cleaned.to_string();
+            assert!(!hidden.iter().any(|leaf| text.contains(leaf)), "{text}");
+            marked += hidden.len();
+        }
+        assert!(marked > 500, "{marked}");
+    }
+}

@@ -1,0 +1,443 @@
+//! What is reported of a plan: its JSON and text without secrets, in files, and in a form that the
+//! registry takes.
+//!
+//! The files are made as soon as there is a plan and are sent at the end of the run; neither is ever
+//! in memory as a whole. What a plan says about its own secrets is registered before anything is
+//! applied, so that what provisioners print is masked too. A plan that is larger than the registry
+//! takes loses its less important parts, and a note says which.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, BufWriter, Result, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::engine::{Member, Planned, Survey, clean, copy};
+use crate::registry::{Body, Part};
+use crate::report::RunLog;
+use crate::secret::{Redactor, redact_text};
+use crate::settings::PlanJson;
+
+/// The least of a text that is worth being sent, in bytes.
+const SHORTEST_TEXT: u64 = 1024;
+
+/// Ends a text that was cut.
+const CUT: &str = "\n(The rest of this text is left out: it is too large for the registry.)\n";
+
+/// How a plan is to be reported.
+#[derive(Clone, Debug)]
+pub(super) struct PlanOptions {
+    /// Names of variables that the run or the module says are sensitive.
+    pub(super) sensitive: BTreeSet<String>,
+    pub(super) json: PlanJson,
+    /// The largest body that the registry takes; none without a registry.
+    pub(super) limit: Option<u64>,
+}
+
+/// What is sent of a plan, from all to nearly nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Form {
+    Everything,
+    WithoutState,
+    Changes,
+    ChangesAndCutText,
+    ChangesAlone,
+    CutText,
+    Note,
+}
+
+impl Form {
+    /// All of them in their order.
+    const ALL: [Self; 7] = [
+        Self::Everything,
+        Self::WithoutState,
+        Self::Changes,
+        Self::ChangesAndCutText,
+        Self::ChangesAlone,
+        Self::CutText,
+        Self::Note,
+    ];
+
+    /// What is left out, for people.
+    pub(super) const fn note(self) -> Option<&'static str> {
+        match self {
+            Self::Everything => None,
+            Self::WithoutState => Some(
+                "the plan is too large for the registry: it is reported without `prior_state` and `configuration`",
+            ),
+            Self::Changes => Some(
+                "the plan is too large for the registry: of its JSON only resource and output changes are reported",
+            ),
+            Self::ChangesAndCutText => Some(
+                "the plan is too large for the registry: of its JSON only resource and output changes are reported, and its text is cut",
+            ),
+            Self::ChangesAlone => Some(
+                "the plan is too large for the registry: only its resource and output changes are reported, without its text",
+            ),
+            Self::CutText => Some(
+                "the plan is too large for the registry: its JSON is not reported, and its text is cut where it is too long",
+            ),
+            Self::Note => Some(
+                "the plan is too large for the registry: neither its JSON nor its text is reported",
+            ),
+        }
+    }
+
+    /// Whether a member of the plan is part of it.
+    fn has(self, member: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::WithoutState => !matches!(member, "prior_state" | "configuration"),
+            Self::Changes | Self::ChangesAndCutText | Self::ChangesAlone => matches!(
+                member,
+                "format_version" | "terraform_version" | "resource_changes" | "output_changes"
+            ),
+            Self::CutText | Self::Note => false,
+        }
+    }
+
+    /// The next smaller one.
+    pub(super) fn smaller(self) -> Option<Self> {
+        let index = Self::ALL.iter().position(|form| *form == self)?;
+        Self::ALL.get(index + 1).copied()
+    }
+}
+
+/// How large a body may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    whole: u64,
+    /// To what size a text is cut.
+    cut: u64,
+}
+
+impl Room {
+    /// The room that a registry with this limit has.
+    pub(super) const fn new(limit: u64) -> Self {
+        Self { whole: limit, cut: limit }
+    }
+
+    /// The room that there is when a body of `length` was refused as too large. Whoever refused it
+    /// does not say what would do.
+    pub(super) const fn after(length: u64) -> Self {
+        Self { whole: length.saturating_sub(1), cut: length / 2 }
+    }
+}
+
+/// The report of a plan.
+#[derive(Debug)]
+pub(super) struct PlanReport {
+    /// The JSON: cleaned, or as Terraform wrote it.
+    pub(super) json: PathBuf,
+    members: Vec<Member>,
+    /// The text without secrets.
+    pub(super) text: PathBuf,
+    /// The length of the text as a JSON string, without its quotes.
+    escaped: u64,
+    /// The largest body that the registry takes; none without a registry.
+    pub(super) limit: Option<u64>,
+}
+
+impl PlanReport {
+    /// Makes the files beside the plan, and says in the log what will be missing. An error is one
+    /// that keeps the plan from being reported.
+    pub(super) async fn prepare(
+        planned: &Planned,
+        options: PlanOptions,
+        log: &RunLog,
+    ) -> std::result::Result<Self, String> {
+        let files = [planned.json.clone(), planned.text.clone()];
+        let (raw, limit) = (options.json == PlanJson::Raw, options.limit);
+        let redactor = log.redactor().clone();
+        let made = tokio::task::spawn_blocking(move || Self::make(files, options, &redactor)).await;
+        let (report, incomplete) = match made {
+            Ok(Ok(made)) => made,
+            Ok(Err(error)) => return Err(crate::error::chain(&error)),
+            Err(error) => return Err(format!("its report could not be made (a bug): {error}")),
+        };
+        let warnings = [
+            raw.then_some("the plan's JSON is reported as Terraform writes it, sensitive values included (--plan-json)"),
+            incomplete.then_some("the plan marks so much as sensitive that not all of it is masked where the module prints it"),
+            limit.and_then(|limit| report.form(Form::Everything, Room::new(limit)).note()),
+        ];
+        for text in warnings.into_iter().flatten() {
+            tracing::warn!("{text}");
+            log.say(&format!("Warning: {text}"));
+        }
+        Ok(report)
+    }
+
+    fn make(
+        [json, text]: [PathBuf; 2],
+        options: PlanOptions,
+        redactor: &Redactor,
+    ) -> Result<(Self, bool)> {
+        let survey = Survey::read(open(&json)?, options.sensitive)?;
+        redactor.register(&survey.secrets);
+        let mut report = Self {
+            json: json.with_extension("report.json"),
+            members: Vec::new(),
+            text: text.with_extension("report.txt"),
+            escaped: 0,
+            limit: options.limit,
+        };
+        let mut written = create(&report.json)?;
+        report.members = match options.json {
+            PlanJson::Clean => clean(open(&json)?, &survey.variables, redactor, &mut written)?,
+            PlanJson::Raw => copy(open(&json)?, &mut written)?,
+        };
+        written.flush()?;
+        let mut written = create(&report.text)?;
+        redact_text(redactor, open(&text)?, &mut written)?;
+        written.flush()?;
+        report.escaped = escape(&report.text, None, std::io::sink())?;
+        Ok((report, survey.incomplete))
+    }
+
+    /// The first form from `first` on that there is room for.
+    pub(super) fn form(&self, first: Form, room: Room) -> Form {
+        let fits = |form: &Form| match form {
+            Form::ChangesAndCutText => self.text_room(*form, room) >= SHORTEST_TEXT,
+            Form::CutText => self.escaped > 0 && self.text_room(*form, room) >= SHORTEST_TEXT,
+            Form::Note => true,
+            _ => self.length(*form) <= room.whole,
+        };
+        let mut forms = Form::ALL.into_iter().skip_while(|form| *form != first);
+        forms.find(fits).unwrap_or(Form::Note)
+    }
+
+    /// The body of POST plan in this form (registry API, POST plan).
+    pub(super) fn body(&self, form: Form, room: Room) -> Result<Body> {
+        let mut parts = self.head(form);
+        match form {
+            Form::Everything | Form::WithoutState | Form::Changes if self.escaped > 0 => {
+                parts.push(self.text(self.escaped)?);
+            }
+            Form::ChangesAndCutText | Form::CutText => {
+                parts.push(self.text(self.text_room(form, room))?);
+            }
+            Form::Note => parts.push(fixed(form.note().unwrap_or_default())),
+            _ => {}
+        }
+        parts.push(fixed(self.tail(form)));
+        Ok(Body::from(parts))
+    }
+
+    /// All that stands before the text.
+    fn head(&self, form: Form) -> Vec<Part> {
+        if matches!(form, Form::CutText | Form::Note) {
+            return vec![fixed("{\"plan_text\":\"")];
+        }
+        let mut parts = vec![fixed("{\"plan_json\":{")];
+        let path = Arc::new(self.json.clone());
+        let members = self.members.iter().filter(|member| form.has(&member.name));
+        for (index, member) in members.enumerate() {
+            if index > 0 {
+                parts.push(fixed(","));
+            }
+            parts.push(Part::File { path: path.clone(), place: member.place.clone() });
+        }
+        parts.push(fixed(if self.has_text(form) { "},\"plan_text\":\"" } else { "}" }));
+        parts
+    }
+
+    fn tail(&self, form: Form) -> &'static str {
+        if self.has_text(form) { "\"}" } else { "}" }
+    }
+
+    fn has_text(&self, form: Form) -> bool {
+        match form {
+            Form::ChangesAlone => false,
+            Form::Note => true,
+            _ => self.escaped > 0,
+        }
+    }
+
+    /// The length of a body whose text is not cut.
+    fn length(&self, form: Form) -> u64 {
+        let text = if self.has_text(form) { self.escaped } else { 0 };
+        self.frame(form) + text
+    }
+
+    /// The length of all but the text.
+    fn frame(&self, form: Form) -> u64 {
+        self.head(form).iter().map(Part::length).sum::<u64>() + self.tail(form).len() as u64
+    }
+
+    fn text_room(&self, form: Form, room: Room) -> u64 {
+        room.cut.saturating_sub(self.frame(form)).min(self.escaped)
+    }
+
+    /// The text as the inside of a JSON string of at most `length` bytes.
+    fn text(&self, length: u64) -> Result<Part> {
+        let path = self.text.with_extension("escaped");
+        let mut written = create(&path)?;
+        let room = (length < self.escaped).then_some(length);
+        let length = escape(&self.text, room, &mut written)?;
+        written.flush()?;
+        Ok(Part::File { path: Arc::new(path), place: 0..length })
+    }
+}
+
+fn fixed(text: &'static str) -> Part {
+    Part::Bytes(Bytes::from_static(text.as_bytes()))
+}
+
+fn open(path: &Path) -> Result<fs_err::File> {
+    fs_err::File::open(path)
+}
+
+/// A file (0600), in the place of an older one.
+fn create(path: &Path) -> Result<BufWriter<fs_err::File>> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    Ok(BufWriter::new(fs_err::OpenOptions::from_options(options).open(path)?))
+}
+
+/// Writes the text in the file `path` as the inside of a JSON string; where there is only `room` for
+/// a part of it, as much as fits, and that it was cut. Returns how long it is.
+fn escape(path: &Path, room: Option<u64>, mut into: impl Write) -> Result<u64> {
+    let mut write = |text: &str| {
+        let literal = serde_json::to_string(text)?;
+        let inside = &literal[1..literal.len() - 1];
+        into.write_all(inside.as_bytes()).map(|()| inside.len() as u64)
+    };
+    let room = room.map(|room| room.saturating_sub(escaped(CUT)));
+    let mut text = BufReader::new(open(path)?);
+    let (mut line, mut length) = (String::new(), 0);
+    while text.read_line(&mut line)? > 0 {
+        match room.map(|room| room - length) {
+            Some(left) if escaped(&line) > left => {
+                length += write(prefix(&line, left))?;
+                return Ok(length + write(CUT)?);
+            }
+            _ => length += write(&line)?,
+        }
+        line.clear();
+    }
+    Ok(length)
+}
+
+/// The length of `text` in a JSON string.
+fn escaped(text: &str) -> u64 {
+    text.chars().map(escaped_character).sum()
+}
+
+/// RFC 8259, section 7: two-character escapes where there are any, `\u00XX` for other controls.
+fn escaped_character(character: char) -> u64 {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        character if character < ' ' => 6,
+        character => character.len_utf8() as u64,
+    }
+}
+
+/// As much of the beginning of `text` as is not longer than `most` in a JSON string.
+fn prefix(text: &str, most: u64) -> &str {
+    let mut length = 0;
+    let end = text.char_indices().find(|(_, character)| {
+        length += escaped_character(*character);
+        length > most
+    });
+    end.map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A report of a plan with these lengths of members and text.
+    fn report(directory: &Path, text: &str) -> PlanReport {
+        let file = |name: &str, content: &str| {
+            std::fs::write(directory.join(name), content).unwrap();
+            directory.join(name)
+        };
+        let filler = "x".repeat(2000);
+        let plan = format!(
+            r#"{{"format_version":"1.2","terraform_version":"1.11.4","variables":{{"a":{{"value":"{filler}"}}}},"resource_changes":[],"prior_state":{{"v":"{filler}"}},"configuration":{{"c":"{filler}"}}}}"#
+        );
+        let files = [file("plan.json", &plan), file("plan.txt", text)];
+        let options = PlanOptions {
+            sensitive: BTreeSet::new(),
+            json: PlanJson::Clean,
+            limit: Some(u64::MAX),
+        };
+        PlanReport::make(files, options, &Redactor::new()).unwrap().0
+    }
+
+    async fn sent(report: &PlanReport, form: Form, room: Room) -> (serde_json::Value, u64) {
+        let body = report.body(form, room).unwrap();
+        let mut bytes = Vec::new();
+        for part in body.parts() {
+            match part {
+                Part::Bytes(part) => bytes.extend_from_slice(part),
+                Part::File { path, place } => {
+                    let file = tokio::fs::read(path.as_path()).await.unwrap();
+                    let place =
+                        usize::try_from(place.start).unwrap()..usize::try_from(place.end).unwrap();
+                    bytes.extend_from_slice(&file[place]);
+                }
+            }
+        }
+        assert_eq!(bytes.len() as u64, body.length());
+        (serde_json::from_slice(&bytes).unwrap(), body.length())
+    }
+
+    #[tokio::test]
+    async fn each_form_is_smaller_than_the_one_before_and_says_what_it_lacks() {
+        let directory = tempfile::tempdir().unwrap();
+        let report = report(directory.path(), &"line \"quoted\"\t\u{1b}[1m\u{20ac}\n".repeat(200));
+        let (mut room, mut form, mut forms) = (Room::new(u64::MAX), Form::Everything, Vec::new());
+        loop {
+            let (body, length) = sent(&report, form, room).await;
+            let members: Vec<_> = body["plan_json"]
+                .as_object()
+                .map(|json| json.keys().cloned().collect())
+                .unwrap_or_default();
+            forms.push((form, members.len(), body["plan_text"].is_string()));
+            assert_eq!(form.note().is_none(), form == Form::Everything);
+            let Some(smaller) = form.smaller() else { break };
+            room = Room::after(length);
+            form = report.form(smaller, room);
+        }
+        assert_eq!(
+            forms,
+            [
+                (Form::Everything, 6, true),
+                (Form::WithoutState, 4, true),
+                (Form::Changes, 3, true),
+                (Form::ChangesAndCutText, 3, true),
+                (Form::ChangesAlone, 3, false),
+                (Form::Note, 0, true),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_body_is_never_larger_than_there_is_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let report = report(directory.path(), &"\u{1}\"\u{20ac}x\n".repeat(3000));
+        for limit in (1100..80_000).step_by(777) {
+            let room = Room::new(limit);
+            let form = report.form(Form::Everything, room);
+            let (body, length) = sent(&report, form, room).await;
+            assert!(length <= limit, "{form:?}: {length} of {limit}");
+            let text = body["plan_text"].as_str().unwrap_or_default();
+            assert_eq!(
+                text.ends_with(CUT),
+                matches!(form, Form::ChangesAndCutText | Form::CutText)
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_plan_without_text_has_none_in_its_report() {
+        let directory = tempfile::tempdir().unwrap();
+        let report = report(directory.path(), "");
+        let (body, _) = sent(&report, Form::Everything, Room::new(u64::MAX)).await;
+        assert!(body.get("plan_text").is_none() && body["plan_json"].is_object(), "{body}");
+        assert_eq!(report.form(Form::Everything, Room::new(20)), Form::Note);
+    }
+}
