@@ -8,6 +8,8 @@ mod commands;
 mod diagnostics;
 mod environment;
 mod error;
+#[cfg(test)]
+mod fuzz_tests;
 mod plan;
 mod state;
 mod test_results;

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::recovery::keep_state;
+use super::recovery::{ERRORED_STATE, keep_state};
 use crate::secret::{PrivateDirectory, WipeError, wipe_file};
 
 /// How directories of runs are called in the work directory.
@@ -56,6 +56,15 @@ impl RunDirectory {
             Err(_) => {}
         }
         symlink(&data, &link).map_err(failed("create"))?;
+        // Nor is a state that came with the clone one that this run could not store; and a link of
+        // that name would have Terraform write its state wherever the link leads.
+        let brought = module.join(ERRORED_STATE);
+        match std::fs::remove_file(&brought) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(WipeError { act: "remove", path: brought, source });
+            }
+            _ => {}
+        }
         *self.module.lock().unwrap_or_else(PoisonError::into_inner) = Some(module.to_owned());
         Ok(())
     }
@@ -129,6 +138,28 @@ mod tests {
             std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(kept).unwrap()) & 0o777,
             0o600
         );
+    }
+
+    #[test]
+    fn a_state_that_came_with_the_clone_is_not_taken_for_this_runs() {
+        let base = tempfile::tempdir().unwrap();
+        let secret = base.path().join("secret");
+        std::fs::write(&secret, "of another").unwrap();
+        for linked in [false, true] {
+            let run = RunDirectory::create(base.path()).unwrap();
+            let module = run.source();
+            std::fs::create_dir(&module).unwrap();
+            let brought = module.join("errored.tfstate");
+            if linked {
+                symlink(&secret, &brought).unwrap();
+            } else {
+                std::fs::write(&brought, "old").unwrap();
+            }
+            run.adopt(&module).unwrap();
+            assert_eq!(run.rescue_state(&base.path().join("recovery")).unwrap(), None);
+            run.wipe().unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(secret).unwrap(), "of another");
     }
 
     #[test]

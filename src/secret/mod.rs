@@ -3,6 +3,8 @@
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
 
+#[cfg(test)]
+mod fuzz_tests;
 mod json;
 mod redactor;
 mod wipe;

@@ -109,7 +109,11 @@ impl RepositoryUrl {
         if known == Scheme::File && !matches!(host, "" | "localhost") {
             return Err(refuse("a file URL cannot name a host"));
         }
-        if known != Scheme::File && (host.is_empty() || host.starts_with('-')) {
+        // It becomes a pattern in ssh's configuration, and a name in git's: `*` would be all hosts.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
+        if known != Scheme::File
+            && (host.is_empty() || host.starts_with('-') || !host.chars().all(plain))
+        {
             return Err(refuse("it names no host"));
         }
         let userinfo = userinfo
@@ -264,6 +268,12 @@ mod tests {
             "https://git.example.com\\.evil.org/repo",
             "https://exa%6dple.com/repo",
             "https://127.1/repo",
+            "ssh://git@*/repo",
+            "ssh://git@a,b/repo",
+            "ssh://git@\"host\"/repo",
+            "fd::7",
+            "file::/srv/repo",
+            "EXT://sh -c touch/repo",
         ] {
             let error = RepositoryUrl::parse(text).map(|(url, _)| url).unwrap_err();
             assert!(matches!(error, FetchError::UnusableUrl { .. }), "{text}");
