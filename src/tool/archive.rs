@@ -157,4 +157,24 @@ mod tests {
         let (result, _) = unpacked(bytes);
         assert!(matches!(result, Err(ArchiveError::Unpack { .. })), "{result:?}");
     }
+
+    #[test]
+    fn archive_larger_than_it_may_be_is_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("target");
+        let bytes = archive(&[("terraform", &"0".repeat(1_000_000))]);
+        assert!(bytes.len() < 10_000, "a bomb: {} bytes", bytes.len());
+        // What the central directory says of the size must not matter.
+        let central = bytes.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+        let mut lying = bytes.clone();
+        lying[central + 24..central + 28].copy_from_slice(&10_u32.to_le_bytes());
+        for bytes in [bytes, lying] {
+            let mut file = File::create(&path).unwrap();
+            let token = CancellationToken::new();
+            let result =
+                unpack_at_most(5000, Cursor::new(bytes), "terraform", (&mut file, &path), &token);
+            assert!(result.is_err(), "{result:?}");
+            assert!(path.metadata().unwrap().len() <= 5001);
+        }
+    }
 }

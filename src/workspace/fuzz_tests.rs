@@ -56,7 +56,7 @@ const TOKENS: [&[u8]; 26] = [
 fn fuzz_module_whatever_is_in_its_files_the_scan_ends() {
     let directory = tempfile::tempdir().unwrap();
     let mut found = 0;
-    Target { name: "module", samples: &[NATIVE, JSON], tokens: &TOKENS, rounds: 1000 }.run(
+    Target { name: "module", samples: &[NATIVE, JSON], tokens: &TOKENS, rounds: 400 }.run(
         |input, _| {
             for name in ["main.tf", "other.tf.json", "x_override.tofu", ".terraform-version"] {
                 std::fs::write(directory.path().join(name), input).unwrap();
@@ -71,7 +71,7 @@ fn fuzz_module_whatever_is_in_its_files_the_scan_ends() {
 fn fuzz_hcl_text_of_a_variable_is_one_expression_or_none() {
     let samples: [&[u8]; 3] =
         [b"[1, \"a\", { b = true }]", b"{ a = [\"x${1 + 2}\"] }", b"\"text\""];
-    Target { name: "text", samples: &samples, tokens: &TOKENS, rounds: 3000 }.run(|input, _| {
+    Target { name: "text", samples: &samples, tokens: &TOKENS, rounds: 1500 }.run(|input, _| {
         let text = String::from_utf8_lossy(input);
         let _ = collection_texts(&text);
         if hcl::shape(&text).is_ok() {
