@@ -5,6 +5,7 @@
 //! longer, `FUZZ_SEED` elsewhere, `FUZZ_ROUND` repeats one round, and `FUZZ_TRACE` names each round
 //! before it is done, for what ends the whole process.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
@@ -41,10 +42,10 @@ impl Target<'_> {
             let input = self.mutated(&mut random);
             let repeat = format!("{}: FUZZ_SEED={seed} FUZZ_ROUND={round}", self.name);
             if trace {
-                eprintln!("{repeat}");
+                say(&repeat);
             }
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&input, &mut random))) {
-                eprintln!("{repeat}, input: {}", input.escape_ascii());
+                say(&format!("{repeat}, input: {}", input.escape_ascii()));
                 resume_unwind(panic);
             }
             round += 1;
@@ -100,6 +101,11 @@ impl Target<'_> {
             }
         }
     }
+}
+
+/// Past the capture of the test harness, which what ends the process takes with it.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn variable(name: &str) -> Option<u64> {

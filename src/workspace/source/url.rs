@@ -205,7 +205,7 @@ fn authority(scheme: Scheme, host: &str, port: u16) -> String {
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('-')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+".contains(c))
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 fn user_info(text: &str) -> Result<UserInfo, ()> {
