@@ -10,7 +10,9 @@ use super::archive;
 use super::checksums::Checksums;
 use super::constraint::Constraint;
 use super::digest::Sha256Sum;
+use super::verify::Trust;
 use crate::fuzz::Target;
+use crate::spec::Product;
 
 #[test]
 fn fuzz_checksums_are_read_in_full_or_refused() {
@@ -37,6 +39,25 @@ fn fuzz_checksums_are_read_in_full_or_refused() {
 }
 
 #[test]
+fn fuzz_signature_holds_over_the_signed_bytes_only() {
+    let file = "/tests/data/vectors/hashicorp/terraform_1.11.4_SHA256SUMS";
+    let path = format!("{}{file}", env!("CARGO_MANIFEST_DIR"));
+    let signed = std::fs::read(&path).unwrap();
+    let signature = std::fs::read(format!("{path}.sig")).unwrap();
+    let trust = Trust::new(Product::Terraform, &[]).unwrap();
+    let tokens: [&[u8]; 2] = [b"\n", b"\0"];
+    let (mut good, mut bad) = (0, 0);
+    Target { name: "signature", samples: &[&signed], tokens: &tokens, rounds: 60 }.run(
+        |input, _| {
+            let same = input == signed;
+            assert_eq!(trust.verify(input, &signature).is_ok(), same);
+            if same { good += 1 } else { bad += 1 }
+        },
+    );
+    assert!(good > 0 && bad > 0, "{good} {bad}");
+}
+
+#[test]
 fn fuzz_archive_gives_one_file_of_bounded_size_or_none() {
     let make = |method, content: &str| {
         let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -50,6 +71,7 @@ fn fuzz_archive_gives_one_file_of_bounded_size_or_none() {
     let samples = [
         make(zip::CompressionMethod::Stored, "binary"),
         make(zip::CompressionMethod::Deflated, &"binary ".repeat(500)),
+        make(zip::CompressionMethod::Deflated, &"larger than it may be ".repeat(2000)),
     ];
     let samples: Vec<&[u8]> = samples.iter().map(Vec::as_slice).collect();
     let tokens: [&[u8]; 8] = [

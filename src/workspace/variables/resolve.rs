@@ -158,9 +158,7 @@ impl Resolver<'_> {
             Some(value) if value.expose_secret().contains('\0') => {
                 Err(VariableError::EnvironmentValue(name.to_owned()))
             }
-            // What a reference stands for is held to the same rule as what is written out.
-            Some(value) => names::judge(name, value.expose_secret()).map(|_| Some(value)),
-            None => Ok(None),
+            value => Ok(value),
         }
     }
 

@@ -138,3 +138,28 @@ async fn names_of_files_bring_no_control_characters_into_a_reason() {
     let log = world.received().log_text();
     assert!(!log.contains('\u{1b}') && !log.contains("\n::error"), "{log}");
 }
+
+#[tokio::test]
+async fn a_repository_that_does_not_fit_fails_with_a_reason() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let large: String = (0..6_000_000).map(|_| random.alphanumeric()).collect();
+    let world = World::new(&[("main.tf", MODULE), ("large.bin", &large)]).await;
+    world.add_run(world.config("plan"));
+    // No file of the runner and its children may have more than two mebibytes.
+    let job = world.execute();
+    let mut limited = tokio::process::Command::new("sh");
+    limited
+        .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\""])
+        .arg(job.as_std().get_program())
+        .args(job.as_std().get_args())
+        .env_clear()
+        .envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true);
+    let end = world.end(&limited.output().await.unwrap());
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(world.statuses(), ["running", "failed"]);
+    let error = world.last_status()["error"].clone();
+    assert_eq!(error["phase"], "source", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("File too large"), "{error}");
+}
