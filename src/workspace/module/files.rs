@@ -7,8 +7,11 @@ use super::ModuleError;
 /// Version files, the first one before the other.
 const VERSION_FILES: [&str; 2] = [".terraform-version", ".opentofu-version"];
 
-/// Larger files are not read: nobody writes them, and they would fill the memory.
-const LARGEST: u64 = 8 * 1024 * 1024;
+/// Larger files are not read: nobody writes them, and parsed they take up to 150 times their size.
+const LARGEST: u64 = 2 * 1024 * 1024;
+
+/// JSON is made by programs, and takes less.
+const LARGEST_JSON: u64 = 16 * 1024 * 1024;
 
 /// A file that Terraform or `OpenTofu` would read.
 pub(super) struct ConfigurationFile {
@@ -105,7 +108,8 @@ fn is_version_file(path: &Path) -> bool {
 pub(super) fn read(path: &Path) -> Result<String, ModuleError> {
     let failed = |source| ModuleError::Read { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();
-    if size > LARGEST {
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    if size > if is_json { LARGEST_JSON } else { LARGEST } {
         tracing::warn!(path = %path.display(), size, "too large to be looked into");
         return Ok(String::new());
     }
