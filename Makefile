@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench check setup-build setup-test
+.PHONY: help build demo test fuzz bench check setup-build setup-test
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -39,6 +39,10 @@ test: setup-test build ## Build, then run all tests, with the static binary as o
 	else \
 		cargo test --locked --no-fail-fast; \
 	fi
+
+fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, from a new seed
+	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" FUZZ_SEED="$${FUZZ_SEED:-$$(date +%s)}" \
+		cargo test --locked --lib fuzz_ -- --nocapture
 
 bench: build ## Build, then time a plan beside the script that a user would write instead
 	@benches/against-shell.sh '$(BINARY)'

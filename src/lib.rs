@@ -17,6 +17,8 @@ pub mod devregistry;
 pub mod engine;
 pub mod error;
 pub mod event;
+#[cfg(test)]
+mod fuzz;
 pub mod http;
 pub mod process;
 pub mod registry;

@@ -9,6 +9,8 @@ mod commands;
 mod diagnostics;
 mod environment;
 mod error;
+#[cfg(test)]
+mod fuzz_tests;
 mod lock;
 mod locking;
 mod marks;

@@ -6,6 +6,8 @@
 //! Callers may rely on it that nothing of the group runs when [`supervise`] returns or is dropped.
 
 mod command;
+#[cfg(test)]
+mod fuzz_tests;
 mod pump;
 mod supervise;
 

@@ -6,6 +6,8 @@
 //! registry itself has ended the run: then nothing more is sent.
 
 mod demo;
+#[cfg(test)]
+mod fuzz_tests;
 mod leftovers;
 mod memory;
 mod operations;

@@ -116,11 +116,12 @@ impl RunDirectory {
             Err(_) => {}
         }
         symlink(&data, &link).map_err(failed("create"))?;
-        // One that the repository brings along is not this run's, and must not be pushed or kept.
-        let errored = module.join(ERRORED_STATE);
-        match std::fs::remove_file(&errored) {
+        // Nor is a state that came with the clone one that this run could not store: it must not be
+        // pushed or kept, and a link of that name would have Terraform write wherever it leads.
+        let brought = module.join(ERRORED_STATE);
+        match std::fs::remove_file(&brought) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(WipeError { act: "remove", path: errored, source });
+                return Err(WipeError { act: "remove", path: brought, source });
             }
             _ => {}
         }
@@ -221,6 +222,28 @@ mod tests {
         run.wipe().unwrap();
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), "precious");
         assert_eq!(std::fs::metadata(kept).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_state_that_came_with_the_clone_is_not_taken_for_this_runs() {
+        let base = tempfile::tempdir().unwrap();
+        let secret = base.path().join("secret");
+        std::fs::write(&secret, "of another").unwrap();
+        for linked in [false, true] {
+            let run = create(base.path());
+            let module = run.source();
+            std::fs::create_dir(&module).unwrap();
+            let brought = module.join("errored.tfstate");
+            if linked {
+                symlink(&secret, &brought).unwrap();
+            } else {
+                std::fs::write(&brought, "old").unwrap();
+            }
+            run.adopt(&module).unwrap();
+            assert_eq!(run.rescue_state(&base.path().join("recovery")).unwrap(), None);
+            run.wipe().unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(secret).unwrap(), "of another");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! drop. This module owns what happens where they could show up again.
 
 mod buffer;
+#[cfg(test)]
+mod fuzz_tests;
 mod json;
 mod private;
 mod redactor;

@@ -29,10 +29,12 @@ pub enum ArchiveError {
         name: String,
     },
     /// The executable is too large.
-    #[error("`{name}` in the archive has more than {LARGEST} bytes")]
+    #[error("`{name}` in the archive has more than {largest} bytes")]
     TooLarge {
         /// The executable's name.
         name: String,
+        /// How many it may have.
+        largest: u64,
     },
     /// The executable cannot be read out of it, or not be written.
     #[error("cannot unpack `{}`", path.display())]
@@ -47,6 +49,17 @@ pub enum ArchiveError {
 
 /// Writes the entry `name` of `archive` to `file`, which is at `path`, and sums it up.
 pub(super) fn unpack(
+    archive: impl Read + Seek,
+    name: &str,
+    target: (&mut File, &std::path::Path),
+    abandoned: &CancellationToken,
+) -> Result<Sha256Sum, ArchiveError> {
+    unpack_at_most(LARGEST, archive, name, target, abandoned)
+}
+
+/// [`unpack`], with a limit of its own.
+pub(super) fn unpack_at_most(
+    largest: u64,
     archive: impl Read + Seek,
     name: &str,
     (file, path): (&mut File, &std::path::Path),
@@ -66,7 +79,7 @@ pub(super) fn unpack(
         return Err(no_executable());
     }
     // One byte more than allowed, so that too much is seen whatever size the entry declares.
-    let mut content = entry.take(LARGEST + 1);
+    let mut content = entry.take(largest + 1);
     let mut summing = Summing::default();
     digest::copy(&mut content, abandoned, |bytes| {
         summing.update(bytes);
@@ -74,7 +87,7 @@ pub(super) fn unpack(
     })
     .map_err(|source| ArchiveError::Unpack { path: path.to_owned(), source })?;
     if content.limit() == 0 {
-        return Err(ArchiveError::TooLarge { name: name.to_owned() });
+        return Err(ArchiveError::TooLarge { name: name.to_owned(), largest });
     }
     Ok(summing.finish())
 }
@@ -143,5 +156,25 @@ mod tests {
         bytes[50] ^= 0x55;
         let (result, _) = unpacked(bytes);
         assert!(matches!(result, Err(ArchiveError::Unpack { .. })), "{result:?}");
+    }
+
+    #[test]
+    fn archive_larger_than_it_may_be_is_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("target");
+        let bytes = archive(&[("terraform", &"0".repeat(1_000_000))]);
+        assert!(bytes.len() < 10_000, "a bomb: {} bytes", bytes.len());
+        // What the central directory says of the size must not matter.
+        let central = bytes.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+        let mut lying = bytes.clone();
+        lying[central + 24..central + 28].copy_from_slice(&10_u32.to_le_bytes());
+        for bytes in [bytes, lying] {
+            let mut file = File::create(&path).unwrap();
+            let token = CancellationToken::new();
+            let result =
+                unpack_at_most(5000, Cursor::new(bytes), "terraform", (&mut file, &path), &token);
+            assert!(result.is_err(), "{result:?}");
+            assert!(path.metadata().unwrap().len() <= 5001);
+        }
     }
 }

@@ -14,6 +14,8 @@ mod constraint;
 mod digest;
 mod download;
 mod error;
+#[cfg(test)]
+mod fuzz_tests;
 mod index;
 mod lock;
 mod path;

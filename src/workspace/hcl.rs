@@ -164,6 +164,23 @@ pub(super) fn json_string(json: &str) -> Option<Zeroizing<String>> {
     serde_json::from_str::<String>(json).ok().map(Zeroizing::new)
 }
 
+/// Whether a JSON text nests deeper than anything here takes apart, for masking among others.
+/// Scanned, because a parsed copy would stay in memory.
+pub(super) fn nests_too_deep(json: &str) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    json.bytes().any(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > DEEPEST
+    })
+}
+
 /// Appends `json` to `target` as an HCL expression: numbers digit by digit, strings without any
 /// template in them.
 ///

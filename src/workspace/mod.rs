@@ -3,6 +3,8 @@
 //! Everything with a secret in it is written to the run's private directory, never into the clone.
 
 mod backend;
+#[cfg(test)]
+mod fuzz_tests;
 mod hcl;
 mod module;
 mod references;
@@ -15,6 +17,6 @@ pub use hcl::{HclError, JsonError, collection_texts};
 pub use module::{BackendBlock, BlockSetting, Module, ModuleError, TypeKind, VariableDeclaration};
 pub use references::{ReferenceError, SecretSources, SensitiveValues};
 pub use variables::{
-    Inputs, Unresolved, VariableError, VariableFiles, resolve, saved_plan_takes_variables,
-    write_variable_files,
+    Fate, HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError, VariableFiles,
+    resolve, saved_plan_takes_variables, write_variable_files,
 };

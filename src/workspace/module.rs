@@ -354,6 +354,31 @@ mod tests {
     }
 
     #[test]
+    fn version_file_that_leads_to_another_file_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let module = directory.path().join("module");
+        std::fs::create_dir(&module).unwrap();
+        std::fs::write(module.join("main.tf"), "").unwrap();
+        for (name, taken) in [("secret", false), (".terraform-version", true)] {
+            std::fs::write(directory.path().join(name), "1.9.0").unwrap();
+            let link = module.join(".terraform-version");
+            std::os::unix::fs::symlink(format!("../{name}"), &link).unwrap();
+            assert_eq!(Module::read(&module).unwrap().version_file.is_some(), taken, "{name}");
+            std::fs::remove_file(link).unwrap();
+        }
+    }
+
+    #[test]
+    fn file_without_end_is_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("main.tf"), "variable \"a\" {}").unwrap();
+        let huge = std::fs::File::create(directory.path().join("huge.tf")).unwrap();
+        huge.set_len(1 << 40).unwrap();
+        let module = Module::read(directory.path()).unwrap();
+        assert_eq!(module.variables.len(), 1);
+    }
+
+    #[test]
     fn what_is_no_file_is_not_opened() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("main.tf"), "").unwrap();

@@ -6,6 +6,7 @@
 //! later on the command line and win.
 
 mod files;
+mod names;
 mod resolve;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use super::references::ReferenceError;
 use crate::secret::WipeError;
 
 pub use files::{saved_plan_takes_variables, write_variable_files};
+pub use names::{Fate, HARMLESS_OPTIONS, NAME_RULES, NameRule};
 pub use resolve::resolve;
 
 /// The inputs of a run with every reference resolved.
@@ -58,12 +60,25 @@ pub enum VariableError {
     /// The operating system knows no such names.
     #[error("`{}` is no name of an environment variable", .0.escape_debug())]
     EnvironmentName(String),
+    /// The variable would take back what the runner promises.
+    #[error(
+        "the run sets the environment variable `{name}`, which is not for a run to set: {reason}"
+    )]
+    Refused {
+        /// The variable.
+        name: String,
+        /// Why, from [`NAME_RULES`].
+        reason: &'static str,
+    },
     /// A value that cannot be passed to a process.
     #[error("the environment variable `{0}` has a value with a NUL character in it")]
     EnvironmentValue(String),
     /// The value is no JSON text.
     #[error("the value of the variable `{0}` is no JSON")]
     Json(String),
+    /// The value nests so deep that its parts could not be masked.
+    #[error("the value of the variable `{0}` nests too deep")]
+    TooDeep(String),
     /// The variable's type needs HCL.
     #[error(
         "the variable `{name}` wants a list, map or object, and its text is no such value in HCL"
@@ -98,6 +113,16 @@ impl crate::error::Advice for VariableError {
             Self::Hcl { .. } => Some("write lists as `[\"a\", \"b\"]`, maps as `{ a = 1 }`".to_owned()),
             Self::Unresolved(_) => Some(
                 "where a value is the secret itself and not a reference, use --sensitive-values literal"
+                    .to_owned(),
+            ),
+            Self::Refused { name, .. } if name.starts_with("TF_CLI_ARGS") => {
+                let options = HARMLESS_OPTIONS.join(", ");
+                Some(format!(
+                    "a run may give {options}, each with its value in the same word; whoever starts the runner may set anything in its environment"
+                ))
+            }
+            Self::Refused { .. } => Some(
+                "take it out of the run; whoever starts the runner may set it in its environment"
                     .to_owned(),
             ),
             _ => None,

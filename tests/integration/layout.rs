@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Modules by layer; a module imports from layers below its own, or from itself.
 const LAYERS: [&[&str]; 5] = [
-    &["cancel", "error", "event", "secret", "spec"],
+    &["cancel", "error", "event", "fuzz", "secret", "spec"],
     &["http", "process"],
     &["engine", "registry", "report", "tool", "workspace"],
     &["devregistry", "run", "settings"],
@@ -13,8 +13,8 @@ const LAYERS: [&[&str]; 5] = [
 ];
 
 /// What a layer's modules may import of their own layer: composition is made of parts.
-const SIDEWAYS: [(&str, &str); 3] =
-    [("run", "settings"), ("run", "devregistry"), ("secret", "error")];
+const SIDEWAYS: [(&str, &str); 4] =
+    [("run", "settings"), ("run", "devregistry"), ("secret", "error"), ("secret", "fuzz")];
 
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

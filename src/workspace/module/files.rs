@@ -4,6 +4,15 @@ use std::path::{Path, PathBuf};
 
 use super::ModuleError;
 
+/// Version files, the first one before the other.
+const VERSION_FILES: [&str; 2] = [".terraform-version", ".opentofu-version"];
+
+/// Larger files are not read: nobody writes them, and parsed they take up to 150 times their size.
+const LARGEST: u64 = 2 * 1024 * 1024;
+
+/// JSON is made by programs, and takes less.
+const LARGEST_JSON: u64 = 16 * 1024 * 1024;
+
 /// A file that Terraform or `OpenTofu` would read.
 pub(super) struct ConfigurationFile {
     pub(super) path: PathBuf,
@@ -68,9 +77,9 @@ pub(in crate::workspace) fn override_files(directory: &Path) -> std::io::Result<
 /// The first version file of `directory` that says something: its name, and its first line that is
 /// no comment.
 pub(super) fn version_file(directory: &Path) -> Result<Option<(String, String)>, ModuleError> {
-    for name in [".terraform-version", ".opentofu-version"] {
+    for name in VERSION_FILES {
         let path = directory.join(name);
-        if !path.is_file() {
+        if !is_version_file(&path) {
             continue;
         }
         let text = read(&path)?;
@@ -85,9 +94,25 @@ pub(super) fn version_file(directory: &Path) -> Result<Option<(String, String)>,
     Ok(None)
 }
 
-/// The file's text; what is not UTF-8 cannot be parsed later on, which is soon enough.
+/// Whether a version file is one: of a link, the end has to have such a name too. Its content may
+/// be quoted, and a link could lead to anything that the runner's user can read.
+fn is_version_file(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|end| {
+        let named = VERSION_FILES.iter().any(|name| end.ends_with(name));
+        named && end.is_file()
+    })
+}
+
+/// The file's text, or nothing of a file that is too large; what is not UTF-8 cannot be parsed later
+/// on, which is soon enough.
 pub(super) fn read(path: &Path) -> Result<String, ModuleError> {
-    std::fs::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .map_err(|source| ModuleError::Read { path: path.to_owned(), source })
+    let failed = |source| ModuleError::Read { path: path.to_owned(), source };
+    let size = std::fs::metadata(path).map_err(failed)?.len();
+    let is_json = path.extension().is_some_and(|extension| extension == "json");
+    if size > if is_json { LARGEST_JSON } else { LARGEST } {
+        tracing::warn!(path = %path.display(), size, "too large to be looked into");
+        return Ok(String::new());
+    }
+    let bytes = std::fs::read(path).map_err(failed)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -77,7 +77,8 @@ impl Advice for SourceError {
                 Some("check that --work-dir is writable and has room".to_owned())
             }
             Self::Crashed { .. } => Some(
-                "if it was killed, look at the memory limit of the container or machine".to_owned(),
+                "if it was killed, look at the memory limit of the container or machine, and at the room on the disk of --work-dir"
+                    .to_owned(),
             ),
             Self::Stopped { .. } => None,
         }

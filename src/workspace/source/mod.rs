@@ -11,6 +11,8 @@ mod child;
 mod credential_helper;
 mod failure;
 mod fetch;
+#[cfg(test)]
+mod fuzz_tests;
 mod login;
 mod share;
 mod task;

@@ -109,7 +109,11 @@ impl RepositoryUrl {
         if known == Scheme::File && !matches!(host, "" | "localhost") {
             return Err(refuse("a file URL cannot name a host"));
         }
-        if known != Scheme::File && (host.is_empty() || host.starts_with('-')) {
+        // It becomes a pattern in ssh's configuration, and a name in git's: `*` would be all hosts.
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
+        if known != Scheme::File
+            && (host.is_empty() || host.starts_with('-') || !host.chars().all(plain))
+        {
             return Err(refuse("it names no host"));
         }
         let userinfo = userinfo
@@ -118,6 +122,10 @@ impl RepositoryUrl {
             .map_err(|()| refuse("its user name or password is not percent-encoded UTF-8"))?;
         let user =
             userinfo.as_ref().filter(|_| known == Scheme::Ssh).map(|user| user.username.clone());
+        // It stands decoded in the address that libgit2 reads: a `/` in it would end the host there.
+        if user.as_ref().is_some_and(|user| !is_plain(user)) {
+            return Err(refuse("its user name is not plain"));
+        }
         let text = match (&user, bare.split_once("://")) {
             (Some(user), Some((scheme, rest))) => format!("{scheme}://{user}@{rest}"),
             _ => bare.clone(),
@@ -148,14 +156,7 @@ impl RepositoryUrl {
         let (user, host) = login
             .rsplit_once('@')
             .ok_or_else(|| refuse("it is neither a URL nor of the form user@host:path"))?;
-        let plain = |part: &str| {
-            !part.is_empty()
-                && !part.starts_with('-')
-                && part
-                    .chars()
-                    .all(|character| character.is_ascii_alphanumeric() || "._-".contains(character))
-        };
-        if !plain(host) || !plain(user) || path.chars().any(char::is_control) {
+        if !is_plain(host) || !is_plain(user) || path.chars().any(char::is_control) {
             return Err(refuse("it is neither a URL nor of the form user@host:path"));
         }
         let address = Self {
@@ -198,6 +199,13 @@ impl std::fmt::Display for RepositoryUrl {
 fn authority(scheme: Scheme, host: &str, port: u16) -> String {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     if port == scheme.default_port() { host } else { format!("{host}:{port}") }
+}
+
+/// Whether a user or host name means nothing but itself, in a URL and in an argument.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty()
+        && !name.starts_with('-')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
 fn user_info(text: &str) -> Result<UserInfo, ()> {
@@ -264,6 +272,15 @@ mod tests {
             "https://git.example.com\\.evil.org/repo",
             "https://exa%6dple.com/repo",
             "https://127.1/repo",
+            "ssh://git@*/repo",
+            "ssh://git@a,b/repo",
+            "ssh://git@\"host\"/repo",
+            "fd::7",
+            "file::/srv/repo",
+            "EXT://sh -c touch/repo",
+            "ssh://evil.org%2F@git.example.com/repo",
+            "ssh://evil.org%40x@git.example.com/repo",
+            "ssh://-oProxyCommand@git.example.com/repo",
         ] {
             let error = RepositoryUrl::parse(text).map(|(url, _)| url).unwrap_err();
             assert!(matches!(error, FetchError::UnusableUrl { .. }), "{text}");

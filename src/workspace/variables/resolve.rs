@@ -3,10 +3,10 @@
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::value::RawValue;
 
-use super::{Inputs, Unresolved, VariableError};
+use super::{Inputs, Unresolved, VariableError, names};
 use crate::spec::{EnvironmentVariable, RunSpec, Variable};
 use crate::workspace::SecretSources;
-use crate::workspace::hcl::{is_identifier, json_string};
+use crate::workspace::hcl::{is_identifier, json_string, nests_too_deep};
 use crate::workspace::references::Lookup;
 
 /// Resolves every reference of the run; the secrets never leave the returned value.
@@ -22,6 +22,7 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
     let mut inputs = Inputs::default();
     let upstream = |name: &str| spec.upstream_outputs.iter().rfind(|(output, _)| output == name);
     let mut replaced = Vec::new();
+    let mut left_out = Vec::new();
     for (name, variable) in &spec.variables {
         if !is_identifier(name) {
             return Err(VariableError::Name(name.clone()));
@@ -42,11 +43,19 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
         }
     }
     for (name, value, _) in &inputs.variables {
-        if serde_json::from_str::<&RawValue>(value.expose_secret()).is_err() {
+        let json = value.expose_secret();
+        if serde_json::from_str::<&RawValue>(json).is_err() {
             return Err(VariableError::Json(name.clone()));
+        }
+        if nests_too_deep(json) {
+            return Err(VariableError::TooDeep(name.clone()));
         }
     }
     for (name, variable) in &spec.environment {
+        if let Some(message) = judge(name, variable)? {
+            left_out.push(message);
+            continue;
+        }
         let value = resolver.environment_variable(name, variable)?;
         if let Some(value) = value {
             put(&mut inputs.environment, name, value, variable.sensitive);
@@ -58,6 +67,7 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
     for name in replaced {
         inputs.messages.push(format!("Variable `{name}` is taken from an upstream output"));
     }
+    inputs.messages.extend(left_out);
     inputs.messages.extend(summary(&inputs.variables, "variable"));
     inputs.messages.extend(summary(&inputs.environment, "environment variable"));
     Ok(inputs)
@@ -85,6 +95,14 @@ fn summary(list: &[(String, SecretString, bool)], what: &str) -> Option<String> 
         text.push_str(if *sensitive { " [sensitive]" } else { "" });
     }
     (!list.is_empty()).then_some(text)
+}
+
+/// Whether Terraform may get the variable; if not, `Ok` says what the log has to tell.
+fn judge(name: &str, variable: &EnvironmentVariable) -> Result<Option<String>, VariableError> {
+    if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
+        return Err(VariableError::EnvironmentName(name.to_owned()));
+    }
+    names::judge(name, variable.value.expose_secret())
 }
 
 struct Resolver<'sources> {
@@ -130,9 +148,6 @@ impl Resolver<'_> {
         name: &str,
         variable: &EnvironmentVariable,
     ) -> Result<Option<SecretString>, VariableError> {
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(VariableError::EnvironmentName(name.to_owned()));
-        }
         let text = variable.value.expose_secret();
         let lookup = if variable.sensitive { self.sources.guess(text) } else { None };
         let value = match lookup {
@@ -369,7 +384,7 @@ mod tests {
         assert_eq!(exposed(&inputs.environment), [("TF_VAR_pw", "pw", true)]);
         let inputs = give("AWS_KEY", "CI_AWS", false).unwrap();
         assert_eq!(exposed(&inputs.environment), [("AWS_KEY", "CI_AWS", false)]);
-        for name in ["", "A=B", "A\0"] {
+        for name in ["", "A=B", "A\0", "A\nB"] {
             assert!(matches!(give(name, "", false), Err(VariableError::EnvironmentName(_))));
         }
         assert!(matches!(give("A", "a\0", false), Err(VariableError::EnvironmentValue(_))));
@@ -384,6 +399,11 @@ mod tests {
         for value in ["1,\"b\":2", "", "x"] {
             let result = resolve(&spec(&[("a", plain(value))]), &SecretSources::default());
             assert!(matches!(result, Err(VariableError::Json(_))), "{value}");
+        }
+        for (depth, fits) in [(64, true), (65, false), (100_000, false)] {
+            let value = format!("{}\"]]\"{}", "[".repeat(depth), "]".repeat(depth));
+            let result = resolve(&spec(&[("a", plain(&value))]), &SecretSources::default());
+            assert_eq!(result.is_ok(), fits, "{depth}");
         }
     }
 }

@@ -43,6 +43,8 @@ pub(crate) enum Fault {
     Halved,
     /// The signature by a key that nobody trusts, in place of the right one.
     ByAnother,
+    /// Another file of the site, the one whose path ends with this.
+    InPlace(&'static str),
 }
 
 /// A release site; it ends when this is dropped.
@@ -75,8 +77,17 @@ impl ReleaseSite {
         Self::start_with_archives(archives)
     }
 
+    /// Serves a version of Terraform whose signed checksum file has this text.
+    pub(crate) fn start_with_checksums(version: &str, text: &str) -> Self {
+        Self::start_with(vec![(version, Vec::new())], Some(text))
+    }
+
     /// Serves archives with whatever content.
     pub(crate) fn start_with_archives(archives: Vec<(&str, Vec<u8>)>) -> Self {
+        Self::start_with(archives, None)
+    }
+
+    fn start_with(archives: Vec<(&str, Vec<u8>)>, checksums: Option<&str>) -> Self {
         let (key, stranger) = (certificate(), certificate());
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("key.asc"), key.armored().to_vec().unwrap()).unwrap();
@@ -94,7 +105,10 @@ impl ReleaseSite {
                     (format!("/terraform/{version}"), format!("terraform_{version}"), suffixes)
                 };
             let archive_name = format!("{name}_{}.zip", platform());
-            let sums = format!("{}  {archive_name}\n", hex::encode(Sha256::digest(&archive)));
+            let sums = checksums.map_or_else(
+                || format!("{}  {archive_name}\n", hex::encode(Sha256::digest(&archive))),
+                str::to_owned,
+            );
             for suffix in suffixes {
                 let path = format!("{directory}/{name}_SHA256SUMS{suffix}");
                 files.insert(path.clone(), sign(&key, sums.as_bytes()));
@@ -248,6 +262,10 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
         }
         Some(Fault::Halved) => half.into_response(),
         Some(Fault::ByAnother) => shared.foreign[path].clone().into_response(),
+        Some(Fault::InPlace(name)) => {
+            let (_, other) = shared.files.iter().find(|(path, _)| path.ends_with(name)).unwrap();
+            other.clone().into_response()
+        }
     }
 }
 

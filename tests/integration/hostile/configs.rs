@@ -1,0 +1,323 @@
+//! Configurations as somebody writes them who wants more than a run.
+
+use serde_json::{Value, json};
+
+use super::THREAT_MODEL;
+use crate::support::documented::assert_documented;
+use crate::support::git_server::GitServer;
+use crate::support::world::{End, MODULE, World, merge, sequence};
+
+/// In every configuration, and shown in no case.
+const SECRET: &str = "hunter22-secret";
+
+/// What would be there if a command in a configuration had been carried out. It is replaced by a
+/// path in the test's own directory.
+const CANARY: &str = "CANARY";
+
+/// A configuration that is refused.
+struct Case {
+    /// What is wrong with it, for the table.
+    what: &'static str,
+    /// The changes to a good configuration, as JSON.
+    changes: &'static str,
+    /// The phase that fails.
+    phase: &'static str,
+    /// What the reason says.
+    reason: &'static str,
+}
+
+const fn case(
+    what: &'static str,
+    changes: &'static str,
+    phase: &'static str,
+    reason: &'static str,
+) -> Case {
+    Case { what, changes, phase, reason }
+}
+
+const SHAPES: [Case; 8] = [
+    case("a number as operation", r#"{"operation":7}"#, "config", "cannot be read"),
+    case("a list of variables", r#"{"variables":[]}"#, "config", "cannot be read"),
+    case("text in place of the source", r#"{"source":"x"}"#, "config", "cannot be read"),
+    case(
+        "a version that is a path",
+        r#"{"terraformVersion":"../1.9.0"}"#,
+        "config",
+        "`terraformVersion` cannot be used",
+    ),
+    case("a backend without a type", r#"{"stateBackend":{"type":""}}"#, "config", "no type"),
+    case(
+        "a backend type that is a path",
+        r#"{"stateBackend":{"type":"../pg"}}"#,
+        "variables",
+        "is no type of a state backend",
+    ),
+    case(
+        "a backend setting with a second one in it",
+        r#"{"stateBackend":{"config":{"a = 1\nb":"x"}}}"#,
+        "variables",
+        "is no setting of a state backend",
+    ),
+    case(
+        "credentials of an unknown type",
+        r#"{"source":{"credentials":{"type":"magic"}}}"#,
+        "config",
+        "the type is unknown",
+    ),
+];
+
+const SOURCES: [Case; 14] = [
+    case(
+        "a reference that is an option",
+        r#"{"source":{"gitRef":"--upload-pack=touch CANARY"}}"#,
+        "source",
+        "begins with `-`",
+    ),
+    case(
+        "a reference with a line break",
+        r#"{"source":{"gitRef":"main\nx"}}"#,
+        "source",
+        "contains a character",
+    ),
+    case(
+        "a reference with an expression",
+        r#"{"source":{"gitRef":"main@{1}"}}"#,
+        "source",
+        "contains a character",
+    ),
+    case(
+        "an `ext::` address",
+        r#"{"source":{"gitRepo":"ext::sh -c 'touch CANARY'"}}"#,
+        "source",
+        "neither a URL nor",
+    ),
+    case("an `fd::` address", r#"{"source":{"gitRepo":"fd::7"}}"#, "source", "neither a URL nor"),
+    case(
+        "an address that is an option",
+        r#"{"source":{"gitRepo":"--upload-pack=touch CANARY"}}"#,
+        "source",
+        "neither a URL nor",
+    ),
+    case(
+        "an ssh host that is an option",
+        r#"{"source":{"gitRepo":"ssh://-oProxyCommand=x/repo"}}"#,
+        "source",
+        "names no host",
+    ),
+    case(
+        "an ssh user that hides a host",
+        r#"{"source":{"gitRepo":"ssh://evil.org%2F@git.example.com/repo"}}"#,
+        "source",
+        "user name is not plain",
+    ),
+    case(
+        "a file URL of another host",
+        r#"{"source":{"gitRepo":"file://elsewhere/etc"}}"#,
+        "source",
+        "cannot name a host",
+    ),
+    case(
+        "an absolute working directory",
+        r#"{"source":{"workingDirectory":"/etc"}}"#,
+        "source",
+        "it is absolute",
+    ),
+    case(
+        "a working directory with `..`",
+        r#"{"source":{"workingDirectory":"a/../../x"}}"#,
+        "source",
+        "contains `..`",
+    ),
+    case(
+        "a working directory that is a link out of the clone",
+        r#"{"source":{"workingDirectory":"link"}}"#,
+        "source",
+        "leads out of the repository",
+    ),
+    case(
+        "a working directory with NUL",
+        r#"{"source":{"workingDirectory":"a\u0000b"}}"#,
+        "source",
+        "NUL",
+    ),
+    case(
+        "a working directory in `.git`",
+        r#"{"source":{"workingDirectory":".git/hooks"}}"#,
+        "source",
+        "the repository's own data",
+    ),
+];
+
+const INPUTS: [Case; 8] = [
+    case(
+        "a variable that is an option",
+        r#"{"variables":{"-destroy":{"value":"x"}}}"#,
+        "variables",
+        "is no name of a Terraform variable",
+    ),
+    case(
+        "a variable with a setting in it",
+        r#"{"variables":{"a = 1\nb":{"value":"x"}}}"#,
+        "variables",
+        "is no name of a Terraform variable",
+    ),
+    case(
+        "a secret reference that is a path",
+        r#"{"variables":{"name":{"source":"secret","ref":"../..","key":"etc"}}}"#,
+        "variables",
+        "can be no secret's name",
+    ),
+    case(
+        "an environment variable without a name",
+        r#"{"envVars":{"":{"value":"x"}}}"#,
+        "variables",
+        "is no name of an environment variable",
+    ),
+    case(
+        "an environment variable with `=` in its name",
+        r#"{"envVars":{"A=B":{"value":"x"}}}"#,
+        "variables",
+        "is no name of an environment variable",
+    ),
+    case(
+        "an environment variable with NUL in its name",
+        r#"{"envVars":{"A\u0000B":{"value":"x"}}}"#,
+        "variables",
+        "is no name of an environment variable",
+    ),
+    case(
+        "an environment variable with NUL in its value",
+        r#"{"envVars":{"A":{"value":"x\u0000"}}}"#,
+        "variables",
+        "NUL",
+    ),
+    case(
+        "a list as an environment variable",
+        r#"{"envVars":{"A":{"value":["x"]}}}"#,
+        "config",
+        "neither text nor a number",
+    ),
+];
+
+async fn world() -> World {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    std::os::unix::fs::symlink("/etc", world.path("repository/link")).unwrap();
+    world.commit(&[]);
+    world
+}
+
+fn config(world: &World, changes: &Value) -> Value {
+    let mut config = world.config("plan");
+    config["variables"] = json!({"password": {"value": SECRET, "sensitive": true}});
+    merge(&mut config, changes);
+    config
+}
+
+/// The run failed in `phase` with a reason that has `reason` in it, was reported once, and left
+/// and showed nothing.
+fn assert_refused(world: &World, end: &End, (what, phase, reason): (&str, &str, &str)) {
+    assert_eq!(end.code, Some(1), "{what}: {}", end.stderr);
+    let statuses = world.statuses();
+    let finals = statuses.iter().filter(|status| *status != "running").count();
+    assert_eq!((finals, statuses.last().map(String::as_str)), (1, Some("failed")), "{what}");
+    let error = world.last_status()["error"].clone();
+    assert_eq!(error["phase"], phase, "{what}: {error}");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains(reason), "{what}: {message}");
+    assert!(!message.contains(char::is_control), "{what}: {message:?}");
+    assert!(!world.shown(end).contains(SECRET), "{what}: {}", world.shown(end));
+    assert!(!world.path(CANARY).exists(), "{what}");
+}
+
+async fn assert_all_refused(cases: &[Case]) {
+    let world = world().await;
+    for Case { what, changes, phase, reason } in cases {
+        let canary = world.path(CANARY);
+        let changes = changes.replace(CANARY, canary.to_str().unwrap());
+        let end = world.run(config(&world, &serde_json::from_str(&changes).unwrap())).await;
+        assert_refused(&world, &end, (what, phase, reason));
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_of_a_wrong_shape_fails_with_a_reason() {
+    assert_all_refused(&SHAPES).await;
+}
+
+#[tokio::test]
+async fn a_source_that_means_something_else_fails_with_a_reason() {
+    assert_all_refused(&SOURCES).await;
+}
+
+#[tokio::test]
+async fn an_input_that_is_no_input_fails_with_a_reason() {
+    assert_all_refused(&INPUTS).await;
+}
+
+#[test]
+fn the_threat_model_lists_the_configurations_that_are_refused() {
+    let rows: Vec<String> = SHAPES
+        .iter()
+        .chain(&SOURCES)
+        .chain(&INPUTS)
+        .map(|case| format!("| {} | {} | {} |", case.what, case.phase, case.reason))
+        .collect();
+    assert_documented(THREAT_MODEL, "configurations", &rows);
+}
+
+#[tokio::test]
+async fn a_value_that_nests_without_end_fails_with_a_reason() {
+    let world = world().await;
+    let mut value = json!(SECRET);
+    for _ in 0..100 {
+        value = json!([value]);
+    }
+    let changes = json!({"variables": {"name": {"value": value, "sensitive": true}}});
+    let end = world.run(config(&world, &changes)).await;
+    assert_refused(&world, &end, ("depth", "variables", "nests too deep"));
+}
+
+#[tokio::test]
+async fn a_huge_configuration_is_carried_out() {
+    let world = world().await;
+    let mut changes = json!({"variables": {"name": {"value": "x".repeat(2_000_000)}}});
+    for number in 0..2000 {
+        changes["variables"][format!("v{number}")] = json!({"value": number});
+    }
+    changes["operation"] = json!("validate");
+    let end = world.run(config(&world, &changes)).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn a_file_that_says_something_twice_is_no_configuration() {
+    let world = world().await;
+    let text = config(&world, &json!({})).to_string();
+    let inner = text.replace("\"variables\":{", "\"variables\":{\"password\":{},");
+    let outer = text.replacen('{', "{\"operation\":\"destroy\",", 1);
+    let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+    for content in [inner, outer, deep] {
+        std::fs::write(world.path("run.json"), &content).unwrap();
+        let file = world.path("run.json");
+        let arguments = ["execute", "--config", file.to_str().unwrap()];
+        let output = world.command(&arguments).output().await.unwrap();
+        let end = world.end(&output);
+        assert_eq!(end.code, Some(2), "{}", end.stderr);
+        assert!(!end.stderr.contains(SECRET), "{}", end.stderr);
+    }
+}
+
+#[tokio::test]
+async fn reports_go_to_the_registry_wherever_a_configuration_wants_them() {
+    let world = world().await;
+    let elsewhere = GitServer::start();
+    let url = elsewhere.url_on("localhost", &crate::support::git_server::Repository::create(&[]));
+    let changes = json!({
+        "operation": "validate",
+        "callbacks": {"statusUrl": url, "logsUrl": url, "planUrl": url, "outputsUrl": url},
+    });
+    let end = world.run(config(&world, &changes)).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(world.received().request_names(), sequence(&[]));
+    assert!(elsewhere.requests().is_empty(), "{:?}", elsewhere.requests());
+}

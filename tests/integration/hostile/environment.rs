@@ -1,0 +1,87 @@
+//! What becomes of the environment variables that a run asks for.
+
+use butler_runner::workspace::{Fate, HARMLESS_OPTIONS, NAME_RULES};
+use serde_json::json;
+
+use super::THREAT_MODEL;
+use crate::support::documented::assert_documented;
+use crate::support::stand_in::{AtPlan, StandIn};
+use crate::support::world::{MODULE, World};
+
+/// A name that the rule is for.
+fn example(rule: &str) -> String {
+    match rule.strip_prefix('*') {
+        Some(end) => format!("OWN{end}"),
+        None => rule.replace('*', "X"),
+    }
+}
+
+fn names(fate: Fate) -> Vec<String> {
+    NAME_RULES.iter().filter(|rule| rule.fate == fate).map(|rule| example(rule.name)).collect()
+}
+
+#[tokio::test]
+async fn a_variable_that_takes_back_a_promise_ends_the_run_before_anything_is_fetched() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let tool = StandIn::install(&mut world, AtPlan::Fail);
+    let mut refused: Vec<_> = names(Fate::Refused).into_iter().map(|name| (name, "x")).collect();
+    assert!(refused.len() > 15);
+    refused.push(("TF_CLI_ARGS_plan".to_owned(), "-parallelism=3 -destroy"));
+    refused.push(("TF_CLI_ARGS".to_owned(), "-state=/tmp/state"));
+    for (name, value) in refused {
+        let mut config = world.config("plan");
+        config["envVars"] = json!({name.as_str(): {"value": value}});
+        let end = world.run(config).await;
+        assert_eq!((end.code, world.statuses().last().unwrap().as_str()), (Some(1), "failed"));
+        let error = world.last_status()["error"].clone();
+        assert_eq!(error["phase"], "variables", "{name}: {error}");
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(&format!("`{name}`")), "{name}: {message}");
+        assert!(!world.received().log_text().contains("Fetching"), "{name}");
+    }
+    assert_eq!(tool.record("environment"), "", "the tool was not started");
+}
+
+#[tokio::test]
+async fn other_variables_reach_terraform_or_are_left_out_aloud() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let tool = StandIn::install(&mut world, AtPlan::Fail);
+    let mut config = world.config("plan");
+    let options: Vec<_> = HARMLESS_OPTIONS
+        .iter()
+        .map(|option| format!("{option}{}", if option.ends_with('=') { "1" } else { "" }))
+        .collect();
+    let options = options.join(" ");
+    config["envVars"] = json!({"TF_CLI_ARGS_plan": {"value": options}});
+    for name in names(Fate::Allowed).into_iter().chain(names(Fate::Ignored)) {
+        config["envVars"][name] = json!({"value": "of-the-run"});
+    }
+    world.run(config).await;
+    let environment = tool.record("environment");
+    let log = world.received().log_text();
+    let has = |line: &str| environment.lines().any(|it| it == line);
+    assert!(has(&format!("TF_CLI_ARGS_plan={options}")), "{environment}");
+    for name in names(Fate::Allowed) {
+        assert!(has(&format!("{name}=of-the-run")), "{name}: {environment}");
+        assert!(!log.contains(&format!("`{name}` of the run is left out")), "{name}: {log}");
+    }
+    for name in names(Fate::Ignored) {
+        assert!(!has(&format!("{name}=of-the-run")), "{name}: {environment}");
+        assert!(log.contains(&format!("`{name}` of the run is left out")), "{name}: {log}");
+    }
+}
+
+#[test]
+fn the_threat_model_lists_what_becomes_of_each_name() {
+    let fate = |fate| match fate {
+        Fate::Allowed => "allowed".to_owned(),
+        Fate::OptionsOnly => format!("only `{}`", HARMLESS_OPTIONS.join("` `")),
+        Fate::Ignored => "left out, with a line in the log".to_owned(),
+        Fate::Refused => "refused".to_owned(),
+    };
+    let rows: Vec<String> = NAME_RULES
+        .iter()
+        .map(|rule| format!("| `{}` | {} | {} |", rule.name, fate(rule.fate), rule.reason))
+        .collect();
+    assert_documented(THREAT_MODEL, "environment", &rows);
+}

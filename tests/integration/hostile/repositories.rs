@@ -1,0 +1,165 @@
+//! Repositories as somebody writes them who wants out of the clone.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::support::git_server::{GitServer, Repository};
+use crate::support::world::{MODULE, World};
+
+#[tokio::test]
+async fn nothing_that_the_runner_writes_goes_through_a_link_of_the_repository() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let outside = world.path("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("override"), "{}").unwrap();
+    std::fs::write(outside.join("state"), "of another").unwrap();
+    let repository = world.path("repository");
+    symlink(&outside, repository.join(".terraform")).unwrap();
+    let own_name = "butler_runner_override.tf.json";
+    symlink(outside.join("override"), repository.join(own_name)).unwrap();
+    symlink(outside.join("state"), repository.join("errored.tfstate")).unwrap();
+    world.commit(&[]);
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 2, "nothing was made there");
+    assert_eq!(std::fs::read_to_string(outside.join("override")).unwrap(), "{}");
+    assert_eq!(std::fs::read_to_string(outside.join("state")).unwrap(), "of another");
+    assert!(world.path("terraform.tfstate").is_file(), "the run's own backend was used");
+    assert!(!world.path("cache/recovery").exists(), "no foreign state was taken for this run's");
+}
+
+#[tokio::test]
+async fn a_version_file_that_leads_to_a_secret_is_not_quoted() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    std::fs::write(world.path("secret"), "hunter22-secret\n").unwrap();
+    symlink(world.path("secret"), world.path("repository/.terraform-version")).unwrap();
+    world.commit(&[]);
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+}
+
+/// The user of this machine has filters, hooks and templates, as Git LFS installs them; none of
+/// them is for a clone of somebody else's repository.
+#[tokio::test]
+async fn no_filter_hook_or_template_of_git_runs() {
+    let world = World::new(&[
+        ("main.tf", MODULE),
+        ("data.bin", "data"),
+        (".gitattributes", "* filter=evil\n*.bin filter=lfs diff=lfs merge=lfs -text\n"),
+        (".githooks/post-checkout", "#!/bin/sh\ntouch CANARY\n"),
+    ])
+    .await;
+    let canary = world.path("canary");
+    let touch = format!("touch {}", canary.display());
+    let hooks = world.path("hooks");
+    std::fs::create_dir(&hooks).unwrap();
+    for name in ["post-checkout", "post-merge", "reference-transaction"] {
+        let file = hooks.join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{touch}\n")).unwrap();
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&file, executable).unwrap();
+    }
+    let filter = |name: &str| {
+        format!("[filter \"{name}\"]\n\tsmudge = {touch}; cat\n\tprocess = {touch}\n\trequired\n")
+    };
+    let settings = format!(
+        "[core]\n\thooksPath = {}\n\tfsmonitor = {touch}\n\tsshCommand = {touch}\n{}{}",
+        hooks.display(),
+        filter("evil"),
+        filter("lfs")
+    );
+    std::fs::write(world.path("home/.gitconfig"), settings).unwrap();
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
+    assert!(!canary.exists());
+}
+
+#[tokio::test]
+async fn no_submodule_runs_a_command_or_leaves_the_clone() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let server = GitServer::start();
+    let inner = Repository::create(&[("inner.tf", "")]);
+    let good = server.url(&inner);
+    let canary = world.path("canary");
+    let touch = format!("touch {}", canary.display());
+    let escape = world.path("escape");
+    let modules = [
+        // How git is talked into commands.
+        format!("[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c '{touch}'\n"),
+        format!("[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack={touch}\n"),
+        format!("[submodule \"x\"]\n\tpath = x\n\turl = {good}\n\tupdate = !{touch}\n"),
+        format!("[submodule \"x\"]\n\tpath = x\n\turl = ssh://-oProxyCommand={touch}/x\n"),
+        // A name is where git would keep its data, and part of a setting's name.
+        format!("[submodule \"../../../../../../escape\"]\n\tpath = x\n\turl = {good}\n"),
+        format!("[submodule \"{}\"]\n\tpath = x\n\turl = {good}\n", escape.display()),
+        format!("[submodule \"x\\ny\"]\n\tpath = x\n\turl = {good}\n"),
+        // A local repository by a way that is no URL.
+        format!("[submodule \"x\"]\n\tpath = x\n\turl = {}\n", inner.path().display()),
+        "[submodule \"x\"]\n\tpath = x\n\turl = ../../../../../../../../etc\n".to_owned(),
+    ];
+    for text in modules {
+        let outer = Repository::create(&[("main.tf", MODULE)]);
+        std::fs::write(outer.path().join("modules"), &text).unwrap();
+        // Without git's own look at .gitmodules.
+        let modules = outer.git(&["hash-object", "-w", "modules"]);
+        for entry in [format!("100644,{modules},.gitmodules"), format!("160000,{},x", inner.head())]
+        {
+            outer.git(&["update-index", "--add", "--cacheinfo", &entry]);
+        }
+        let tree = outer.git(&["write-tree"]);
+        let commit = outer.git(&["commit-tree", "-m", "Submodule", &tree]);
+        outer.git(&["update-ref", "refs/heads/main", &commit]);
+        let mut config = world.config("validate");
+        config["source"]["gitRepo"] = json!(server.url(&outer));
+        let end = world.run(config).await;
+        let finals = world.statuses().iter().filter(|status| *status != "running").count();
+        assert_eq!(finals, 1, "{text}: {}", end.stderr);
+        if world.statuses().last().is_some_and(|status| status == "failed") {
+            assert_eq!(world.last_status()["error"]["phase"], "source", "{text}: {}", end.stderr);
+        }
+        let commands = text.contains("touch") && !text.contains("update = ");
+        assert!(end.code == Some(1) || !commands, "{text}: {}", end.stderr);
+        assert!(!canary.exists() && !escape.exists(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn names_of_files_bring_no_control_characters_into_a_reason() {
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
+    let name = "a\u{1b}[31m\n::error::b.tf";
+    let world = World::new(&[("main.tf", MODULE), (name, pointer)]).await;
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let message = world.last_status()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("Git LFS"), "{message}");
+    assert!(!message.contains(char::is_control), "{message:?}");
+    let log = world.received().log_text();
+    assert!(!log.contains('\u{1b}') && !log.contains("\n::error"), "{log}");
+}
+
+#[tokio::test]
+async fn a_repository_that_does_not_fit_fails_with_a_reason() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let large: String = (0..6_000_000).map(|_| random.alphanumeric()).collect();
+    let world = World::new(&[("main.tf", MODULE), ("large.bin", &large)]).await;
+    world.add_run(world.config("plan"));
+    // No file of the runner and its children may have more than two mebibytes.
+    let job = world.execute();
+    let mut limited = tokio::process::Command::new("sh");
+    limited
+        .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\""])
+        .arg(job.as_std().get_program())
+        .args(job.as_std().get_args())
+        .env_clear()
+        .envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true);
+    let end = world.end(&limited.output().await.unwrap());
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(world.statuses(), ["running", "failed"]);
+    let error = world.last_status()["error"].clone();
+    assert_eq!(error["phase"], "source", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("File too large"), "{error}");
+}

@@ -1,0 +1,63 @@
+//! The threat model names the test that holds each promise; here it is held to its word.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::THREAT_MODEL;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The names of all tests in a directory.
+fn tests(directory: PathBuf, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            tests(path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(path).unwrap();
+            let mut lines = text.lines().map(str::trim);
+            while lines.by_ref().any(|line| line == "#[test]" || line.starts_with("#[tokio::test"))
+            {
+                let name =
+                    lines.by_ref().find_map(|line| line.split_once("fn ")?.1.split_once('('));
+                found.extend(name.map(|(name, _)| name.to_owned()));
+            }
+        }
+    }
+}
+
+#[test]
+fn each_test_that_the_threat_model_names_is_there() {
+    let mut found = BTreeSet::new();
+    for directory in ["src", "tests"] {
+        tests(root().join(directory), &mut found);
+    }
+    assert!(found.len() > 300, "{}", found.len());
+    let text = std::fs::read_to_string(root().join(THREAT_MODEL)).unwrap();
+    // Whatever is written like the name of a test is one: four words or more.
+    let named: BTreeSet<&str> = text
+        .split('`')
+        .filter(|word| word.split('_').count() > 3)
+        .filter(|word| {
+            word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        })
+        .collect();
+    assert!(named.len() > 50, "{named:?}");
+    let missing: Vec<_> = named.iter().filter(|name| !found.contains(**name)).collect();
+    assert!(missing.is_empty(), "no such tests: {missing:#?}");
+}
+
+#[test]
+fn each_promise_of_the_threat_model_names_its_test() {
+    let text = std::fs::read_to_string(root().join(THREAT_MODEL)).unwrap();
+    let tables = text.split("| promise | held by |\n").skip(1);
+    let mut promises = 0;
+    for row in tables.flat_map(|table| table.lines().skip(1).take_while(|it| it.starts_with('|'))) {
+        let held_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        assert!(held_by.starts_with('`'), "{row}");
+        promises += 1;
+    }
+    assert!(promises > 30, "{promises}");
+}
