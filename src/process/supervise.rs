@@ -19,15 +19,14 @@ use crate::event::Stream;
 
 /// How long the pipes may stay open once the group is dead. Only a process that left the group
 /// can hold them, and it must not hold the run.
-const PIPE_WAIT: Duration = Duration::from_secs(2);
+const PIPE_WAIT: Duration = Duration::from_secs(1);
 
 /// How much time a child gets to end after it was asked to.
 #[derive(Clone, Copy, Debug)]
 pub struct Grace {
     /// From SIGTERM to SIGKILL.
     pub normal: Duration,
-    /// From a second signal by the user to SIGKILL, where that is sooner. Terraform gives up
-    /// hard 5 s after a second signal of its own; less would lose state for impatience.
+    /// From a second signal by the user to SIGKILL, where that is sooner.
     pub urgent: Duration,
 }
 

@@ -1,7 +1,8 @@
 //! Carries out a run from its first request to its exit code.
 //!
 //! The order is fixed: status → configuration → `running` → source and tool → variables and
-//! backend → `init` → operation → last log lines → plan → outputs → files wiped → final status.
+//! backend → `init` → operation → last log lines → plan → outputs → files wiped → final status →
+//! last lines on the terminal.
 //! Whatever happens in between, a panic included, ends in exactly one final status, unless the
 //! registry itself has ended the run: then nothing more is sent.
 
@@ -27,7 +28,7 @@ use futures_util::FutureExt;
 pub use demo::demo;
 pub use outcome::Exit;
 
-use crate::cancel::Stop;
+use crate::cancel::{Stop, Times};
 use crate::event::Phase;
 use crate::http;
 use crate::process::Grace;
@@ -39,10 +40,6 @@ use phases::{Context, Findings, perform};
 use reports::Reports;
 use teardown::Teardown;
 use workspace::RunDirectory;
-
-/// What a second signal leaves of the grace. Terraform itself gives up 5 s after a second signal;
-/// less would lose state for impatience.
-const URGENT_GRACE: Duration = Duration::from_secs(5);
 
 /// How long a report that is on its way may take to land once the run has to stop.
 const RUNNING_ON_ITS_WAY: Duration = Duration::from_secs(2);
@@ -65,7 +62,9 @@ impl Default for Terminal {
 /// Carries out the run that `settings` describe. Its secrets are registered with `redactor`, which
 /// should also stand before the process's own log.
 pub async fn execute(settings: Settings, redactor: Arc<Redactor>, terminal: Terminal) -> Exit {
-    let stop = Stop::new();
+    let times =
+        Times { grace: settings.grace_period, report: settings.report_period, ..Times::default() };
+    let stop = Stop::with(times);
     let signals = match watch::signals(&stop) {
         Ok(signals) => signals,
         Err(error) => {
@@ -121,13 +120,14 @@ impl Run<'_> {
         let logs = logs.start(self.settings, &self.stop);
         let (directory, failure) = match (directory, begun) {
             (Ok(directory), Ok(spec)) => {
+                let Times { grace, urgent, .. } = self.stop.times();
                 let context = Context {
                     settings: self.settings,
                     http: &self.http,
                     directory: &directory,
                     log: &logs.log,
                     stop: &self.stop,
-                    grace: Grace { normal: self.settings.grace_period, urgent: URGENT_GRACE },
+                    grace: Grace { normal: grace, urgent },
                     var_files: &self.var_files,
                 };
                 let failure = guarded(Box::pin(perform(&context, spec, &mut findings))).await.err();
@@ -146,8 +146,7 @@ impl Run<'_> {
             }
         };
         let Self { settings, stop, reports, spec, watch, .. } = self;
-        drop(watch);
-        let teardown = Teardown { settings, stop, reports, directory, spec: spec.ok() };
+        let teardown = Teardown { settings, stop, reports, directory, spec: spec.ok(), watch };
         teardown.finish(logs, findings, failure).await
     }
 

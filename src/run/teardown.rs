@@ -1,21 +1,23 @@
 //! The end of a run, in one order, deaf to the stop and bounded by its own deadlines.
 //!
 //! Children are reaped and their pipes read before this begins. Then: reason to the log → log
-//! closed → uploader and readers joined → plan → outputs → files wiped → final status.
+//! closed → uploader and log file joined → plan → outputs → files wiped → final status → terminal
+//! joined. The terminal comes last because nobody may read it; it shows the lines meanwhile.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use zeroize::Zeroizing;
 
-use super::outcome::{Exit, Failure, Outcome};
+use super::outcome::{Exit, Failure, Outcome, StatusReport};
 use super::phases::Findings;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
+use super::watch::Watch;
 use super::workspace::RunDirectory;
 use super::{Terminal, guarded};
-use crate::cancel::{Stop, StopReason};
+use crate::cancel::{Step, Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
@@ -27,18 +29,11 @@ use crate::spec::{Operation, RunSpec};
 /// How long the last log lines may take after the end of the run.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
 
-/// How long the steps of the teardown may take once a signal has come: the platform that sent it
-/// kills soon, and the final status matters most.
-const LOGS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
-const PLAN_AFTER_SIGNAL: Duration = Duration::from_secs(1);
-const OUTPUTS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
-const STATUS_AFTER_SIGNAL: Duration = Duration::from_secs(4);
-
 /// Why something was given up after a signal.
-const TOO_LATE: &str = "the time after a signal was over";
+const TOO_LATE: &str = "the time after a signal";
 
-/// How long a terminal or pipe that nobody reads may hold up the end.
-const TERMINAL_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a terminal or pipe that takes nothing may hold up the end.
+const STALL: Duration = Duration::from_secs(5);
 
 /// How much of the log each reader keeps in memory; what is more waits on the disk.
 const MEMORY: usize = 2 * 1024 * 1024;
@@ -48,7 +43,15 @@ pub(super) struct Logs {
     pub(super) log: RunLog,
     upload: Option<(Arc<RegistryReports>, Receiver)>,
     uploader: Option<JoinHandle<UploadReport>>,
-    readers: Vec<JoinHandle<bool>>,
+    file: Option<JoinHandle<bool>>,
+    terminal: TerminalReader,
+}
+
+/// What shows the log on the terminal.
+struct TerminalReader {
+    task: JoinHandle<bool>,
+    /// Where its lines wait that memory does not hold.
+    spool: PathBuf,
 }
 
 impl Logs {
@@ -65,8 +68,11 @@ impl Logs {
         let mut senders = Vec::new();
         let (sender, receiver) = spool(directory, "terminal");
         senders.push(sender.children_only());
-        let mut readers =
-            vec![tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, TERMINAL_DEADLINE))];
+        let terminal = TerminalReader {
+            task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
+            spool: spool_file(directory, "terminal"),
+        };
+        let mut file = None;
         if let Some(reports) = &reports.directory {
             match log_file(reports).and_then(|file| {
                 Ok((
@@ -78,7 +84,7 @@ impl Logs {
                 Ok((stdout, stderr)) => {
                     let (sender, receiver) = spool(directory, "file");
                     senders.push(sender);
-                    readers.push(tokio::spawn(show(receiver, stdout, stderr, TERMINAL_DEADLINE)));
+                    file = Some(tokio::spawn(show(receiver, stdout, stderr, STALL)));
                 }
                 Err(error) => tracing::warn!(error = %chain(&error), "no log file"),
             }
@@ -92,7 +98,8 @@ impl Logs {
             log: RunLog::new(reports.redactor.clone(), senders),
             upload,
             uploader: None,
-            readers,
+            file,
+            terminal,
         }
     }
 
@@ -103,7 +110,7 @@ impl Logs {
             tokio::spawn(async move {
                 // Made when it is first polled, which is at the end of the log.
                 let overdue = async {
-                    hurried(&stop, LOGS_AFTER_SIGNAL, tokio::time::sleep(LOG_DEADLINE)).await;
+                    stop.within(Step::Logs, tokio::time::sleep(LOG_DEADLINE)).await;
                 };
                 upload(receiver, registry.as_ref(), interval, overdue).await
             })
@@ -111,22 +118,26 @@ impl Logs {
         self
     }
 
-    /// Ends the log and waits until its readers have it all, or their deadlines are over. Says
-    /// what the registry did not get.
-    async fn close(self, stop: &Stop) -> Option<String> {
+    /// Ends the log and waits until the registry and the log file have it all, or their deadlines
+    /// are over. Says what the registry did not get.
+    async fn close(&mut self, stop: &Stop) -> Option<String> {
         self.log.close();
-        let readers = futures_util::future::join_all(self.readers);
-        let readers = hurried(stop, LOGS_AFTER_SIGNAL, readers);
+        let file = async {
+            match self.file.take() {
+                Some(file) => stop.within(Step::Files, file).await,
+                None => Some(Ok(true)),
+            }
+        };
         let uploader = async {
-            match self.uploader {
+            match self.uploader.take() {
                 Some(uploader) => Some(uploader.await),
                 None => None,
             }
         };
-        let (shown, sent) = tokio::join!(readers, uploader);
+        let (written, sent) = tokio::join!(file, uploader);
         // A reader that panicked has lost its lines; the run has not.
-        if !shown.unwrap_or_default().into_iter().all(|shown| shown.unwrap_or(false)) {
-            tracing::warn!("the output was not shown to its end");
+        if !matches!(written, Some(Ok(true))) {
+            tracing::warn!("the log file is not complete");
         }
         match sent? {
             Ok(
@@ -143,24 +154,31 @@ impl Logs {
     }
 }
 
-/// Waits for `work`, but not for long once a signal has come.
-async fn hurried<T>(
-    stop: &Stop,
-    after_signal: Duration,
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    let late = async {
-        stop.signalled().await;
-        tokio::time::sleep(after_signal).await;
-    };
-    tokio::select! {
-        done = work => Some(done),
-        () = late => None,
+impl TerminalReader {
+    /// Takes the name of the spool away, so that the wipe passes over it: its lines are redacted,
+    /// may still have to be shown, and their room is free when they were.
+    fn detach_spool(&self) {
+        if let Err(error) = std::fs::remove_file(&self.spool)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "the output may not be shown to its end");
+        }
+    }
+
+    /// Waits until everything is shown, or nobody takes it.
+    async fn join(self, stop: &Stop) {
+        if !matches!(stop.within(Step::Terminal, self.task).await, Some(Ok(true))) {
+            tracing::warn!("the output was not shown to its end");
+        }
     }
 }
 
 fn spool(directory: &Path, name: &str) -> (Sender, Receiver) {
-    channel(MEMORY, directory.join(format!("log-{name}.spool")))
+    channel(MEMORY, spool_file(directory, name))
+}
+
+fn spool_file(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("log-{name}.spool"))
 }
 
 /// What is left of a run when its work is done.
@@ -170,13 +188,15 @@ pub(super) struct Teardown<'run> {
     pub(super) reports: Reports,
     pub(super) directory: Option<RunDirectory>,
     pub(super) spec: Option<RunSpec>,
+    /// Asks the registry to the end whether it has ended the run: it takes no reports then.
+    pub(super) watch: Option<Watch>,
 }
 
 impl Teardown<'_> {
     /// Reports how the run ended, after everything else was reported and wiped.
     pub(super) async fn finish(
         self,
-        logs: Logs,
+        mut logs: Logs,
         findings: Findings,
         failure: Option<Failure>,
     ) -> Exit {
@@ -199,40 +219,33 @@ impl Teardown<'_> {
             outcome.failure.get_or_insert(failure);
         }
 
-        let Self { settings, stop, reports, directory, spec } = self;
+        let Self { settings, stop, reports, directory, spec, watch } = self;
         // Variables, credentials and outputs are zeroed where they lie.
         drop((spec, findings));
-        if let Some(Err(error)) = directory.map(RunDirectory::wipe) {
-            let text = format!("secrets may be left on the disk: {}", chain(&error));
-            tracing::error!("{text}");
-            outcome.remark(&text);
+        logs.terminal.detach_spool();
+        let wiped = guarded(async {
+            directory.map_or(Ok(()), RunDirectory::wipe).map_err(|error| {
+                let text = format!("secrets may be left on the disk: {}", chain(&error));
+                Failure::because(Phase::Report, text)
+            })
+        });
+        if let Err(failure) = wiped.await {
+            tracing::error!("{}", failure.reason);
+            outcome.remark(&failure.reason);
         }
-        let over = stop.run_is_over();
-        let mut exit = outcome.exit();
-        if over && matches!(exit, Exit::Success | Exit::Failed | Exit::Registry) {
-            exit = Exit::Cancelled;
-        }
-        if !over {
+        let delivered = guarded(async {
             let report = outcome.report(settings.plan_status);
-            match hurried(&stop, STATUS_AFTER_SIGNAL, reports.finish(&report)).await {
-                Some(Ok(())) => {}
-                Some(Err(ReportError::Registry(RegistryError::RunOver))) => exit = Exit::Cancelled,
-                None => {
-                    tracing::error!(
-                        "the final status was not delivered in the time after a signal"
-                    );
-                    exit = Exit::Registry;
-                }
-                Some(Err(error)) => {
-                    tracing::error!(
-                        advice = error.advice(),
-                        "the final status was not delivered: {}",
-                        chain(&error)
-                    );
-                    exit = Exit::Registry;
-                }
-            }
-        }
+            Ok(deliver(&stop, &reports, &report).await)
+        });
+        let exit = match (delivered.await, outcome.exit()) {
+            (Ok(None), exit) => exit,
+            // What came first counts.
+            (Ok(Some(Exit::Cancelled)), exit @ Exit::Signal(_)) => exit,
+            (Ok(Some(exit)), _) => exit,
+            (Err(_), _) => Exit::Registry,
+        };
+        drop(watch);
+        logs.terminal.join(&stop).await;
         exit
     }
 
@@ -270,7 +283,7 @@ impl Teardown<'_> {
     fn too_late(&self) -> Failure {
         match self.stop.reason() {
             Some(reason) => Failure::stopped(Phase::Report, &reason),
-            None => Failure::because(Phase::Report, TOO_LATE),
+            None => Failure::because(Phase::Report, format!("{TOO_LATE} was over")),
         }
     }
 
@@ -288,8 +301,8 @@ impl Teardown<'_> {
             return;
         }
         if let Some(plan) = &findings.plan {
-            let delivered = hurried(&self.stop, PLAN_AFTER_SIGNAL, self.report_plan(plan)).await;
-            if let Err(reason) = delivered.unwrap_or_else(|| Err(TOO_LATE.to_owned())) {
+            let delivered = self.stop.within(Step::Plan, self.report_plan(plan)).await;
+            if let Err(reason) = delivered.unwrap_or_else(|| Err(format!("{TOO_LATE} was over"))) {
                 let text = format!("the plan was not delivered: {reason}");
                 tracing::error!("{text}");
                 if matches!(&self.spec, Some(spec) if spec.operation == Operation::Plan) {
@@ -305,8 +318,7 @@ impl Teardown<'_> {
             }
         }
         if let Some(outputs) = &findings.outputs {
-            let delivered =
-                hurried(&self.stop, OUTPUTS_AFTER_SIGNAL, self.reports.outputs(outputs)).await;
+            let delivered = self.stop.within(Step::Outputs, self.reports.outputs(outputs)).await;
             let failure = match delivered {
                 Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => None,
                 Some(Err(error)) => Some(Failure::new(Phase::Report, &error)),
@@ -336,6 +348,34 @@ impl Teardown<'_> {
             Err(error) => Err(chain(&error)),
         }
     }
+}
+
+/// Delivers the final status, and what it ends with instead where it was not delivered.
+async fn deliver(stop: &Stop, reports: &Reports, report: &StatusReport) -> Option<Exit> {
+    if stop.run_is_over() {
+        return Some(Exit::Cancelled);
+    }
+    // The same again is no second status; a registry that was silent may hear this one.
+    for step in [Step::Status, Step::StatusAgain] {
+        match stop.within(step, reports.finish(report)).await {
+            Some(Ok(())) => return None,
+            Some(Err(ReportError::Registry(RegistryError::RunOver))) => {
+                return Some(Exit::Cancelled);
+            }
+            Some(Err(error)) => {
+                tracing::error!(
+                    advice = error.advice(),
+                    "the final status was not delivered: {}",
+                    chain(&error)
+                );
+                return Some(Exit::Registry);
+            }
+            None if stop.run_is_over() => return Some(Exit::Cancelled),
+            None => {}
+        }
+    }
+    tracing::error!("the final status was not delivered in {TOO_LATE}");
+    Some(Exit::Registry)
 }
 
 impl Outcome {
