@@ -273,7 +273,12 @@ impl<S: Sink> Engine<'_, S> {
         if exit.status.success() {
             return Ok(());
         }
-        let failed = Failed { code: exit.status.code(), signal: exit.status.signal(), headline };
+        let failed = Failed {
+            code: exit.status.code(),
+            signal: exit.status.signal(),
+            out_of_memory: exit.out_of_memory,
+            headline,
+        };
         Err(EngineError::Failed { product: self.tool.product.executable(), command, failed })
     }
 }

@@ -7,6 +7,7 @@
 //! registry itself has ended the run: then nothing more is sent.
 
 mod demo;
+mod descriptors;
 mod operations;
 mod outcome;
 mod phases;
@@ -35,6 +36,7 @@ use crate::process::Grace;
 use crate::secret::Redactor;
 use crate::settings::Settings;
 use crate::spec::RunSpec;
+use descriptors::Reserve;
 use outcome::Failure;
 use phases::{Context, Findings, perform};
 use reports::Reports;
@@ -65,7 +67,8 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, terminal: Term
     let times =
         Times { grace: settings.grace_period, report: settings.report_period, ..Times::default() };
     let stop = Stop::with(times);
-    let signals = match watch::signals(&stop) {
+    let signals = watch::signals(&stop).and_then(|signals| Ok((signals, watch::chores()?)));
+    let signals = match signals {
         Ok(signals) => signals,
         Err(error) => {
             tracing::error!(%error, "cannot watch for signals");
@@ -107,6 +110,7 @@ struct Run<'settings> {
 impl Run<'_> {
     /// Carries it out and reports how it ended.
     async fn carry_out(mut self) -> Exit {
+        let reserve = Reserve::take();
         let directory = RunDirectory::create(&self.settings.work_dir);
         let terminal = std::mem::take(&mut self.terminal);
         let logs =
@@ -146,6 +150,7 @@ impl Run<'_> {
             }
         };
         let Self { settings, stop, reports, spec, watch, .. } = self;
+        drop(reserve);
         let teardown = Teardown { settings, stop, reports, directory, spec: spec.ok(), watch };
         teardown.finish(logs, findings, failure).await
     }

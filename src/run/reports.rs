@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -149,7 +150,10 @@ impl Reports {
     }
 
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
-        let body = serde_json::to_vec(&status.clone().masked(&self.redactor))
+        let masked = || serde_json::to_vec(&status.clone().masked(&self.redactor));
+        // A text that cannot be masked is left out; the status itself is never lost for it.
+        let body = std::panic::catch_unwind(AssertUnwindSafe(masked))
+            .unwrap_or_else(|_| serde_json::to_vec(&status.bare()))
             .expect("a status has no part that JSON cannot say");
         self.keep("status.json", &body)?;
         let Some(registry) = &self.registry else { return Ok(()) };

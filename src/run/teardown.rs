@@ -200,6 +200,8 @@ impl Teardown<'_> {
         findings: Findings,
         failure: Option<Failure>,
     ) -> Exit {
+        // What was dropped half-way has been killed; nothing may write while its files are wiped.
+        crate::process::end_left_behind().await;
         let failure = self.settle(failure);
         let mut outcome = Outcome {
             achievement: findings.achievement.clone(),
@@ -238,10 +240,9 @@ impl Teardown<'_> {
             Ok(deliver(&stop, &reports, &report).await)
         });
         let exit = match (delivered.await, outcome.exit()) {
-            (Ok(None), exit) => exit,
             // What came first counts.
             (Ok(Some(Exit::Cancelled)), exit @ Exit::Signal(_)) => exit,
-            (Ok(Some(exit)), _) => exit,
+            (Ok(instead), exit) => instead.unwrap_or(exit),
             (Err(_), _) => Exit::Registry,
         };
         drop(watch);

@@ -8,6 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::cancel::{Stop, StopReason};
+use crate::process::reap_orphans;
 use crate::registry::{Client, Patience, RegistryError, RunStatus};
 use crate::report::jittered;
 
@@ -39,6 +40,22 @@ pub(super) fn signals(stop: &Stop) -> std::io::Result<Watch> {
             };
             tracing::warn!(%signal, "signal received");
             stop.request(StopReason::Signal(signal));
+        }
+    })))
+}
+
+/// Takes the signals that are nobody's wish: SIGCHLD, to reap what this process has adopted, and
+/// SIGXFSZ, which would end it where a file gets too large; the write fails, and that is enough.
+pub(super) fn chores() -> std::io::Result<Watch> {
+    let mut child = signal(SignalKind::child())?;
+    let mut too_large = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
+    Ok(Watch(tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                Some(()) = child.recv() => reap_orphans(),
+                Some(()) = too_large.recv() => {}
+                else => return,
+            }
         }
     })))
 }
