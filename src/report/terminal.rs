@@ -216,6 +216,29 @@ mod tests {
         assert_eq!(err.text(), "two\nfour\n");
     }
 
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            panic!("a bug in an output")
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn output_that_panics_holds_up_neither_the_log_nor_the_end() {
+        let (log, receiver, _directory) = log(1 << 20);
+        let shown = tokio::spawn(show(receiver, Broken, Screen::default(), LONG));
+        for _ in 0..100_000 {
+            log.line(Stream::Stdout, b"nobody sees this");
+        }
+        log.close();
+        assert!(!shown.await.unwrap());
+    }
+
     #[tokio::test]
     async fn stalled_output_holds_up_neither_the_log_nor_the_end() {
         let (log, receiver, directory) = log(1000);

@@ -15,16 +15,16 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// Takes as many as there are, up to a fixed number.
-    pub(super) fn take() -> Self {
-        let Ok((pipe, _)) = std::io::pipe() else { return Self { _kept: Vec::new() } };
+    /// Takes them.
+    ///
+    /// # Errors
+    /// When there are not enough: then the run should not begin.
+    pub(super) fn take() -> std::io::Result<Self> {
+        let (pipe, _) = std::io::pipe()?;
         let first = OwnedFd::from(pipe);
-        let mut kept: Vec<_> = std::iter::repeat_with(|| first.try_clone().ok())
-            .take(KEPT - 1)
-            .map_while(|it| it)
-            .collect();
+        let mut kept = (1..KEPT).map(|_| first.try_clone()).collect::<Result<Vec<_>, _>>()?;
         kept.push(first);
-        Self { _kept: kept }
+        Ok(Self { _kept: kept })
     }
 }
 
@@ -36,7 +36,7 @@ mod tests {
     fn what_is_kept_back_is_free_again_afterwards() {
         let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
         let before = count();
-        let reserve = Reserve::take();
+        let reserve = Reserve::take().unwrap();
         assert_eq!(count(), before + KEPT);
         drop(reserve);
         assert_eq!(count(), before);

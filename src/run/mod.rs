@@ -75,10 +75,17 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, terminal: Term
             return Exit::Failed;
         }
     };
+    let reserve = match Reserve::take() {
+        Ok(reserve) => Some(reserve),
+        Err(error) => {
+            tracing::error!(%error, "there are too few file descriptors (ulimit -n)");
+            return Exit::Usage;
+        }
+    };
     let exit = match http::client(settings.ca_bundle.as_deref(), http::Redirects::Follow) {
         Ok(http) => {
-            let reports =
-                Reports { registry: None, directory: settings.report_dir.clone(), redactor };
+            let directory = settings.report_dir.clone();
+            let reports = Reports { registry: None, directory, redactor, reserve };
             Box::pin(sources::start(&settings, http, &stop, reports, terminal)).await
         }
         Err(error) => {
@@ -110,7 +117,6 @@ struct Run<'settings> {
 impl Run<'_> {
     /// Carries it out and reports how it ended.
     async fn carry_out(mut self) -> Exit {
-        let reserve = Reserve::take();
         let directory = RunDirectory::create(&self.settings.work_dir);
         let terminal = std::mem::take(&mut self.terminal);
         let logs =
@@ -149,8 +155,8 @@ impl Run<'_> {
                 )
             }
         };
-        let Self { settings, stop, reports, spec, watch, .. } = self;
-        drop(reserve);
+        let Self { settings, stop, mut reports, spec, watch, .. } = self;
+        reports.reserve.take();
         let teardown = Teardown { settings, stop, reports, directory, spec: spec.ok(), watch };
         teardown.finish(logs, findings, failure).await
     }

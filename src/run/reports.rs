@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::descriptors::Reserve;
 use super::outcome::StatusReport;
 use crate::cancel::{Stop, StopReason};
 use crate::registry::{Callback, Callbacks, Client, Patience, RegistryError};
@@ -100,6 +101,8 @@ pub(super) struct Reports {
     pub(super) registry: Option<Arc<RegistryReports>>,
     pub(super) directory: Option<PathBuf>,
     pub(super) redactor: Arc<Redactor>,
+    /// Descriptors for the last reports; to be let go of when the work is done.
+    pub(super) reserve: Option<Reserve>,
 }
 
 impl Reports {

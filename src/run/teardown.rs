@@ -405,3 +405,28 @@ impl Outcome {
         summary.push_str(text);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn broken<T>() -> T {
+        std::future::ready(()).await;
+        panic!("a bug in a task")
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_task_neither_hangs_the_end_nor_goes_unsaid() {
+        let mut logs = Logs {
+            log: RunLog::new(Arc::default(), Vec::new()),
+            upload: None,
+            uploader: Some(tokio::spawn(broken())),
+            file: Some(tokio::spawn(broken())),
+            terminal: TerminalReader { task: tokio::spawn(broken()), spool: "/nowhere".into() },
+        };
+        let stop = Stop::new();
+        let said = logs.close(&stop).await.unwrap();
+        assert!(said.contains("the log uploader failed (a bug)"), "{said}");
+        logs.terminal.join(&stop).await;
+    }
+}

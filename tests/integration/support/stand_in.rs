@@ -30,9 +30,6 @@ pub(crate) struct StandIn {
 impl StandIn {
     /// Puts the stand-in in front of the world's PATH.
     pub(crate) fn install(world: &mut World, at_plan: AtPlan) -> Self {
-        let (directory, record) = (world.path("bin"), world.path("record"));
-        std::fs::create_dir(&directory).unwrap();
-        std::fs::create_dir(&record).unwrap();
         let trap = match at_plan {
             AtPlan::Wait => "trap 'echo TERM >> \"$record/signals\"; echo stopping; exit 1' TERM",
             AtPlan::Ignore => "trap 'echo TERM >> \"$record/signals\"' TERM; sleep 1000 &",
@@ -40,10 +37,8 @@ impl StandIn {
             AtPlan::Pass => "exit 0",
             AtPlan::Do(act) => &format!("{act}\n  exit 1"),
         };
-        let script = format!(
-            r#"#!/bin/sh
-record='{record}'
-case "$1" in
+        let commands = format!(
+            r#"
 version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
 plan)
   env > "$record/environment"
@@ -58,10 +53,50 @@ apply)
   : > "$record/planning"
   while :; do echo waiting; sleep 0.05; done ;;
 output) echo '{{}}' ;;
-esac
-"#,
-            record = record.display()
+"#
         );
+        Self::write(world, &commands)
+    }
+
+    /// The same, but that it waits in `command`, and ends there with 1 at the first SIGTERM.
+    pub(crate) fn waiting_at(world: &mut World, command: &str) -> Self {
+        let commands = format!(
+            r#"
+version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
+{command})
+  trap 'echo TERM >> "$record/signals"; echo stopping; exit 1' TERM
+  : > "$record/planning"
+  while :; do echo waiting; sleep 0.05; done ;;
+show) echo '{{"format_version":"1.2"}}' ;;
+output) echo '{{}}' ;;
+*) echo "this is $1" ;;
+"#
+        );
+        Self::write(world, &commands)
+    }
+
+    /// The stand-in as it does these commands, each with its records in `$record`.
+    pub(crate) fn doing(world: &mut World, commands: &[(&str, &str)]) -> Self {
+        let special: String =
+            commands.iter().flat_map(|(name, act)| [*name, ")\n  ", act, " ;;\n"]).collect();
+        let commands = format!(
+            r#"
+{special}
+version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
+show) echo '{{"format_version":"1.2"}}' ;;
+output) echo '{{}}' ;;
+*) echo "this is $1" ;;
+"#
+        );
+        Self::write(world, &commands)
+    }
+
+    fn write(world: &mut World, commands: &str) -> Self {
+        let (directory, record) = (world.path("bin"), world.path("record"));
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::create_dir(&record).unwrap();
+        let script =
+            format!("#!/bin/sh\nrecord='{}'\ncase \"$1\" in\n{commands}esac\n", record.display());
         let file = directory.join("terraform");
         std::fs::write(&file, script).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -71,7 +106,7 @@ esac
         Self { record }
     }
 
-    /// Waits until `plan` runs, or `apply` where `plan` passes.
+    /// Waits until `plan` runs, or `apply` where `plan` passes, or what it is to wait in.
     pub(crate) async fn planning(&self) {
         let planning = self.record.join("planning");
         let appeared = async {
