@@ -640,8 +640,8 @@ async fn a_full_disk_costs_neither_the_log_nor_the_final_status() {
 
 #[tokio::test]
 async fn a_run_without_descriptors_still_delivers_its_final_status() {
-    let limits = [8, 16, 24, 28, 30, 32, 34, 36, 38, 40, 44, 64];
-    let runs = limits.map(async |limit| {
+    // One after the other, so that each place where they can run out is met.
+    let runs = [8, 20].into_iter().chain(26..=42).map(async |limit| {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         world.set("BUTLER_REGISTRY_TIMEOUT", "5s");
         StandIn::doing(&mut world, &[]);
