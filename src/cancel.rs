@@ -1,12 +1,18 @@
 //! The one way in which a run is told to stop: by the registry or by a signal.
 //!
 //! The first reason stays; a later signal only adds urgency. Everything that waits selects on a
-//! [`Stop`], and nothing in the teardown does: teardown has a deadline of its own.
+//! [`Stop`]. The teardown does not stop, but it has to be done in time: a [`Stop`] remembers when
+//! the signal came, and [`Stop::within`] is the one place that knows how much time is left.
+
+mod time;
 
 use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub use time::{Step, Times};
 
 /// Who wants the run to end.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -34,13 +40,17 @@ impl std::fmt::Display for StopReason {
 struct State {
     reason: Option<StopReason>,
     over: bool,
-    urgent: bool,
+    /// When the first signal came, whatever the reason is.
+    signalled: Option<Instant>,
+    /// When somebody insisted.
+    urgent: Option<Instant>,
 }
 
 /// A handle on the stop of one run; clones share it.
 #[derive(Clone, Debug)]
 pub struct Stop {
     state: Arc<watch::Sender<State>>,
+    times: Times,
 }
 
 impl Default for Stop {
@@ -53,17 +63,33 @@ impl Stop {
     /// A run that nobody has asked to stop yet.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: Arc::new(watch::Sender::new(State::default())) }
+        Self::with(Times::default())
+    }
+
+    /// The same for a run that has this much time once a signal has come.
+    #[must_use]
+    pub fn with(times: Times) -> Self {
+        Self { state: Arc::new(watch::Sender::new(State::default())), times }
+    }
+
+    /// How much time there is once a signal has come.
+    #[must_use]
+    pub const fn times(&self) -> Times {
+        self.times
     }
 
     /// Asks the run to stop. The first reason is kept; a second *signal* makes the stop urgent.
     pub fn request(&self, reason: StopReason) {
+        let now = Instant::now();
         self.state.send_modify(|state| {
             state.over |= matches!(reason, StopReason::RunOver { .. });
-            match state.reason {
-                None => state.reason = Some(reason),
-                Some(_) => state.urgent |= matches!(reason, StopReason::Signal(_)),
+            if let StopReason::Signal(_) = reason {
+                if state.reason.is_some() {
+                    state.urgent.get_or_insert(now);
+                }
+                state.signalled.get_or_insert(now);
             }
+            state.reason.get_or_insert(reason);
         });
     }
 
@@ -87,16 +113,12 @@ impl Stop {
 
     /// Waits until a signal has come, whatever the first reason was: somebody will kill soon.
     pub async fn signalled(&self) {
-        self.wait(|state| {
-            let first = matches!(state.reason, Some(StopReason::Signal(_)));
-            (first || state.urgent).then_some(())
-        })
-        .await;
+        self.wait(|state| state.signalled.map(|_| ())).await;
     }
 
-    /// Waits until somebody insists: a second signal after the first.
+    /// Waits until somebody insists: a signal after the first reason.
     pub async fn urgent(&self) {
-        self.wait(|state| state.urgent.then_some(())).await;
+        self.wait(|state| state.urgent.map(|_| ())).await;
     }
 
     async fn wait<T>(&self, mut read: impl FnMut(&State) -> Option<T>) -> T {
@@ -124,7 +146,7 @@ mod tests {
         stop.request(StopReason::Signal(Signal::SIGTERM));
         stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
         assert_eq!(stop.requested().await, StopReason::Signal(Signal::SIGTERM));
-        assert!(!stop.state.borrow().urgent);
+        assert_eq!(stop.state.borrow().urgent, None);
         assert!(stop.run_is_over());
         stop.signalled().await;
         stop.request(StopReason::Signal(Signal::SIGINT));

@@ -328,6 +328,7 @@ impl<S: Sink> Engine<'_, S> {
         let failed = Box::new(Failed {
             code: exit.status.code(),
             signal: exit.status.signal(),
+            out_of_memory: exit.out_of_memory,
             headline,
             lock: None,
             left: None,

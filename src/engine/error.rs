@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use super::lock::{LeftLock, StateLock};
 use crate::cancel::StopReason;
-use crate::process::ProcessError;
+use crate::process::{OutOfMemory, ProcessError};
+
+/// What the OOM killer sends; the runner's own is part of a stop and no failure.
+const SIGKILL: i32 = nix::sys::signal::Signal::SIGKILL as i32;
 
 /// How a command failed.
 #[derive(Debug, Eq, PartialEq)]
@@ -13,6 +16,8 @@ pub struct Failed {
     pub code: Option<i32>,
     /// The signal that ended it, if one did.
     pub signal: Option<i32>,
+    /// Whether the kernel killed it, or one of its plugins, for want of memory, where that is known.
+    pub out_of_memory: Option<OutOfMemory>,
     /// The first error that it printed.
     pub headline: Option<String>,
     /// The lock that kept it from its work.
@@ -23,10 +28,18 @@ pub struct Failed {
 
 impl std::fmt::Display for Failed {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (self.code, self.signal) {
-            (Some(code), _) => write!(formatter, "failed with exit code {code}")?,
-            (None, Some(signal)) => write!(formatter, "was killed by signal {signal}")?,
-            (None, None) => write!(formatter, "failed")?,
+        match (self.code, self.signal, self.out_of_memory) {
+            (Some(code), _, None) => write!(formatter, "failed with exit code {code}")?,
+            (Some(code), _, Some(killer)) => write!(
+                formatter,
+                "failed with exit code {code} after a process that it needs was killed by {killer}"
+            )?,
+            (None, Some(SIGKILL), Some(killer)) => write!(formatter, "was killed by {killer}")?,
+            (None, Some(SIGKILL), None) => {
+                write!(formatter, "was killed by signal {SIGKILL}, probably by the OOM killer")?;
+            }
+            (None, Some(signal), _) => write!(formatter, "was killed by signal {signal}")?,
+            (None, None, _) => write!(formatter, "failed")?,
         }
         match (&self.lock, &self.headline) {
             (Some(lock), _) => write!(formatter, ": {lock}")?,
@@ -119,13 +132,46 @@ impl Failed {
                 None => format!("{wait}; it ends with the connection of its holder"),
             });
         }
-        let killed = (self.signal == Some(9)).then(|| {
-            "SIGKILL mostly comes from the OOM killer: give the job more memory".to_owned()
-        });
+        let for_memory = self.signal == Some(SIGKILL) || self.out_of_memory.is_some();
+        let killed = for_memory.then(|| "give the job more memory".to_owned());
         let left = self.left.as_ref().and_then(|left| left.advice(product));
         match (killed, left) {
             (Some(killed), Some(left)) => Some(format!("{killed}; {left}")),
             (killed, left) => killed.or(left),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Advice;
+
+    #[test]
+    fn a_kill_for_want_of_memory_is_called_that() {
+        let known = Some(OutOfMemory { limit: Some(512 << 20) });
+        for (code, signal, out_of_memory, expected, advice) in [
+            (Some(1), None, None, "failed with exit code 1", false),
+            (None, Some(9), known, "was killed by the OOM killer (memory limit 512 MiB)", true),
+            (None, Some(9), None, "was killed by signal 9, probably by the OOM killer", true),
+            (None, Some(11), None, "was killed by signal 11", false),
+            (
+                Some(1),
+                None,
+                known,
+                "failed with exit code 1 after a process that it needs was killed by the OOM killer (memory limit 512 MiB)",
+                true,
+            ),
+        ] {
+            let failed =
+                Failed { code, signal, out_of_memory, headline: None, lock: None, left: None };
+            assert_eq!(failed.to_string(), expected);
+            let error = EngineError::Failed {
+                product: "terraform",
+                command: "plan",
+                failed: Box::new(failed),
+            };
+            assert_eq!(error.advice().is_some(), advice, "{expected}");
         }
     }
 }

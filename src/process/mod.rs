@@ -3,15 +3,21 @@
 //! A child gets a process group of its own, so that a terminal's Ctrl-C does not reach it a second
 //! time. It is stopped by one SIGTERM to its own pid (Terraform's providers die of one, and a
 //! second one makes Terraform give up), and by SIGKILL to its group when the grace is over.
-//! Callers may rely on it that nothing of the group runs when [`supervise`] returns or is dropped.
+//! Callers may rely on it that nothing of the group runs when [`supervise`] returns or is dropped,
+//! and that what left the group is ended too where [`adopt_orphans`] was called (Linux only).
 
 mod command;
+mod descendants;
 #[cfg(test)]
 mod fuzz_tests;
+mod memory;
 mod pump;
 mod supervise;
+mod table;
 
 pub use command::{Command, Environment, Input, Output};
+pub use descendants::{adopt_orphans, end_left_behind, reap_orphans};
+pub use memory::OutOfMemory;
 pub use supervise::{Exit, Grace, ProcessError, supervise};
 
 use crate::event::Stream;

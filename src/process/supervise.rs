@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::{Signal, kill};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
+use super::descendants::{Group, end_left_behind, spawn};
+use super::memory::{OomWatch, OutOfMemory};
 use super::pump::{Pumped, pump};
 use super::{Command, Input, Output, Sink};
 use crate::cancel::{Stop, StopReason};
@@ -19,15 +20,14 @@ use crate::event::Stream;
 
 /// How long the pipes may stay open once the group is dead. Only a process that left the group
 /// can hold them, and it must not hold the run.
-const PIPE_WAIT: Duration = Duration::from_secs(2);
+const PIPE_WAIT: Duration = Duration::from_secs(1);
 
 /// How much time a child gets to end after it was asked to.
 #[derive(Clone, Copy, Debug)]
 pub struct Grace {
     /// From SIGTERM to SIGKILL.
     pub normal: Duration,
-    /// From a second signal by the user to SIGKILL, where that is sooner. Terraform gives up
-    /// hard 5 s after a second signal of its own; less would lose state for impatience.
+    /// From a second signal by the user to SIGKILL, where that is sooner.
     pub urgent: Duration,
 }
 
@@ -40,6 +40,9 @@ pub struct Exit {
     pub stopped: Option<StopReason>,
     /// Whether it had to be killed.
     pub killed: bool,
+    /// Whether the kernel killed it, or something that it had started, for want of memory. None may
+    /// mean that nobody knows.
+    pub out_of_memory: Option<OutOfMemory>,
     /// Its standard output, with [`Output::Memory`].
     pub output: Zeroizing<Vec<u8>>,
 }
@@ -98,33 +101,10 @@ impl crate::error::Advice for ProcessError {
     }
 }
 
-/// Kills the group when it is dropped, so that a cancelled future or a panic leaves nothing behind.
-struct Group(Pid);
-
-impl Group {
-    /// Kills what is left of a group whose leader was reaped, once: the number of an empty group
-    /// may soon be somebody else's.
-    fn finish(self) {
-        kill_group(self.0);
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        kill_group(self.0);
-    }
-}
-
-fn kill_group(leader: Pid) {
-    // ESRCH is the good case: nobody is left.
-    let _ = killpg(leader, Signal::SIGKILL);
-}
-
 /// Runs `command` to its end, or to the end of its grace once `stop` is requested.
 ///
 /// Lines reach `sink` in order while the child runs. When this returns, the child is reaped and
-/// its process group is gone.
+/// its process group is gone, and so is what left the group, see [`super::adopt_orphans`].
 ///
 /// # Errors
 /// When the child cannot be started, its output cannot be kept, or the run was stopped before.
@@ -142,8 +122,8 @@ pub async fn supervise(
         return Err(ProcessError::Stopped(reason));
     }
     let file = output_file(command)?;
-    let mut child = spawn(command)?;
-    let group = Group(pid_of(&child));
+    let memory_watch = OomWatch::begin();
+    let (mut child, group) = start(command)?;
 
     let stdin = child.stdin.take();
     let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
@@ -162,15 +142,18 @@ pub async fn supervise(
         )
     };
     tokio::pin!(pumps);
-    let ended = wait(&mut child, group.0, stop, grace);
-    tokio::pin!(ended);
-
-    // The pumps must run while the child does: a full pipe would stop it for good.
-    let (ended, pumped) = tokio::select! {
-        ended = &mut ended => (ended, None),
-        pumped = &mut pumps => (ended.await, Some(pumped)),
+    let (ended, pumped) = {
+        let ended = wait(&mut child, &group, stop, grace);
+        tokio::pin!(ended);
+        // The pumps must run while the child does: a full pipe would stop it for good.
+        tokio::select! {
+            ended = &mut ended => (ended, None),
+            pumped = &mut pumps => (ended.await, Some(pumped)),
+        }
     };
     group.finish();
+    // Before the pipes are waited for: it may hold them.
+    end_left_behind().await;
     let lost = |source| ProcessError::Wait { program: command.program.clone(), source };
     let (status, stopped, killed) = ended.map_err(lost)?;
     let (stdout, stderr) = match pumped {
@@ -189,7 +172,7 @@ pub async fn supervise(
     if let Some(limit) = memory.filter(|limit| output.len() > *limit) {
         return Err(ProcessError::TooMuchOutput { program: command.program.clone(), limit });
     }
-    Ok(Exit { status, stopped, killed, output })
+    Ok(Exit { status, stopped, killed, out_of_memory: memory_watch.end(), output })
 }
 
 fn output_file(command: &Command) -> Result<Option<tokio::fs::File>, ProcessError> {
@@ -205,7 +188,7 @@ fn output_file(command: &Command) -> Result<Option<tokio::fs::File>, ProcessErro
         .map_err(|source| ProcessError::OutputFile { path: path.clone(), source })
 }
 
-fn spawn(command: &Command) -> Result<Child, ProcessError> {
+fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
     let failed = |source| ProcessError::Start { program: command.program.clone(), source };
     let input = match &command.input {
         // A pipe that is closed at once serves as /dev/null, which an empty root does not have.
@@ -224,12 +207,7 @@ fn spawn(command: &Command) -> Result<Child, ProcessError> {
     if let Some(directory) = &command.directory {
         builder.current_dir(directory);
     }
-    builder.spawn().map_err(failed)
-}
-
-fn pid_of(child: &Child) -> Pid {
-    let id = child.id().expect("a child that was not waited for has a pid");
-    Pid::from_raw(i32::try_from(id).expect("a pid fits into pid_t"))
+    spawn(&mut builder).map_err(failed)
 }
 
 /// Writes `input` and closes the pipe. A child that does not read it ends on its own terms.
@@ -243,7 +221,7 @@ async fn feed(stdin: Option<ChildStdin>, input: &Input) {
 /// Waits for the child; passes a stop on to it, once, and kills its group when the grace is over.
 async fn wait(
     child: &mut Child,
-    pid: Pid,
+    group: &Group,
     stop: &Stop,
     grace: Grace,
 ) -> std::io::Result<(ExitStatus, Option<StopReason>, bool)> {
@@ -251,6 +229,7 @@ async fn wait(
         status = child.wait() => return Ok((status?, None, false)),
         reason = stop.requested() => reason,
     };
+    let pid = group.leader();
     tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
     // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
     let _ = kill(pid, Signal::SIGTERM);
@@ -268,6 +247,6 @@ async fn wait(
         }
     }
     tracing::warn!(pid = pid.as_raw(), "grace is over: killing the process group");
-    kill_group(pid);
+    group.kill();
     Ok((child.wait().await?, Some(reason), true))
 }

@@ -5,6 +5,8 @@
 //! and the other one is not.
 
 use std::io::{ErrorKind, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -22,20 +24,22 @@ struct Piece {
 }
 
 /// Writes standard output's lines to `stdout` and the others to `stderr`, flushed whenever nothing
-/// more is there, until the log has ended and all of it was written, or `deadline_after_close` is
-/// over.
+/// more is there, until the log has ended and all of it was written. From the end of the log on, an
+/// output that takes nothing for `stall` is given up.
 ///
-/// Returns whether all of it was written. What is left when the deadline is over stays with the
-/// thread, which ends with the process.
+/// Returns whether all of it was written. What is left when it is given up stays with the thread,
+/// which ends with the process.
 pub async fn show(
     mut receiver: Receiver,
     stdout: impl Write + Send + 'static,
     stderr: impl Write + Send + 'static,
-    deadline_after_close: Duration,
+    stall: Duration,
 ) -> bool {
     // One piece waits beside the one that is written; the rest waits in the queue.
     let (pieces, mut waiting) = mpsc::channel::<Piece>(1);
     let (done, written) = oneshot::channel();
+    let progress = Arc::new(AtomicU64::new(0));
+    let progressed = Arc::clone(&progress);
     let writer = std::thread::Builder::new().name("terminal".to_owned()).spawn(move || {
         let mut outputs = [Output::new(stdout), Output::new(stderr)];
         while let Some(piece) = waiting.blocking_recv() {
@@ -43,8 +47,9 @@ pub async fn show(
                 Stream::Stdout => outputs[0].write(&piece.text),
                 Stream::Stderr => outputs[1].write(&piece.text),
             }
+            progressed.fetch_add(1, Ordering::Relaxed);
         }
-        // Nobody waits for it after the deadline.
+        // Nobody waits for it once it was given up.
         let _ = done.send(());
     });
     if let Err(error) = writer {
@@ -54,7 +59,13 @@ pub async fn show(
     let closed = receiver.closed();
     let overdue = async {
         closed.await;
-        tokio::time::sleep(deadline_after_close).await;
+        loop {
+            let before = progress.load(Ordering::Relaxed);
+            tokio::time::sleep(stall).await;
+            if progress.load(Ordering::Relaxed) == before {
+                return;
+            }
+        }
     };
     let all = async move {
         while receiver.ready(1, 1).await {
@@ -110,8 +121,8 @@ impl Output<Box<dyn Write>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::mpsc::{Receiver as Gate, Sender as Opener, channel as gate};
-    use std::sync::{Arc, Mutex};
 
     use super::super::RunLog;
     use super::super::spool::channel;
@@ -203,6 +214,29 @@ mod tests {
         assert!(show(receiver, out.clone(), err.clone(), LONG).await);
         assert_eq!(*out.0.lock().unwrap(), 1);
         assert_eq!(err.text(), "two\nfour\n");
+    }
+
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            panic!("a bug in an output")
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn output_that_panics_holds_up_neither_the_log_nor_the_end() {
+        let (log, receiver, _directory) = log(1 << 20);
+        let shown = tokio::spawn(show(receiver, Broken, Screen::default(), LONG));
+        for _ in 0..100_000 {
+            log.line(Stream::Stdout, b"nobody sees this");
+        }
+        log.close();
+        assert!(!shown.await.unwrap());
     }
 
     #[tokio::test]

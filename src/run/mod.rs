@@ -1,11 +1,13 @@
 //! Carries out a run from its first request to its exit code.
 //!
 //! The order is fixed: status → configuration → `running` → source and tool → variables and
-//! backend → `init` → operation → last log lines → plan → outputs → files wiped → final status.
+//! backend → `init` → operation → last log lines → plan → outputs → files wiped → final status →
+//! last lines on the terminal.
 //! Whatever happens in between, a panic included, ends in exactly one final status, unless the
 //! registry itself has ended the run: then nothing more is sent.
 
 mod demo;
+mod descriptors;
 #[cfg(test)]
 mod fuzz_tests;
 mod leftovers;
@@ -36,22 +38,19 @@ pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
 pub use outcome::Exit;
 
-use crate::cancel::Stop;
+use crate::cancel::{Stop, Times};
 use crate::event::Phase;
 use crate::http;
 use crate::process::Grace;
 use crate::secret::Redactor;
 use crate::settings::Settings;
 use crate::spec::RunSpec;
+use descriptors::Reserve;
 use outcome::Failure;
 use phases::{Context, Findings, perform};
 use reports::Reports;
 use teardown::Teardown;
 use workspace::{Place, RunDirectory};
-
-/// What a second signal leaves of the grace. Terraform itself gives up 5 s after a second signal;
-/// less would lose state for impatience.
-const URGENT_GRACE: Duration = Duration::from_secs(5);
 
 /// How long a report that is on its way may take to land once the run has to stop.
 const RUNNING_ON_ITS_WAY: Duration = Duration::from_secs(2);
@@ -78,19 +77,29 @@ impl Default for Terminal {
 /// Carries out the run that `settings` describe. Its secrets are registered with `redactor`, which
 /// should also stand before the process's own log.
 pub async fn execute(settings: Settings, redactor: Arc<Redactor>, terminal: Terminal) -> Exit {
-    let stop = Stop::new();
-    let signals = match watch::signals(&stop) {
+    let times =
+        Times { grace: settings.grace_period, report: settings.report_period, ..Times::default() };
+    let stop = Stop::with(times);
+    let signals = watch::signals(&stop).and_then(|signals| Ok((signals, watch::chores()?)));
+    let signals = match signals {
         Ok(signals) => signals,
         Err(error) => {
             tracing::error!(%error, "cannot watch for signals");
             return Exit::Failed;
         }
     };
+    let reserve = match Reserve::take() {
+        Ok(reserve) => Some(reserve),
+        Err(error) => {
+            tracing::error!(%error, "there are too few file descriptors (ulimit -n)");
+            return Exit::Usage;
+        }
+    };
     leftovers::clean_before(&settings, &stop).await;
     let exit = match http::client(settings.ca_bundle.as_deref(), http::Redirects::Follow) {
         Ok(http) => {
-            let reports =
-                Reports { registry: None, directory: settings.report_dir.clone(), redactor };
+            let directory = settings.report_dir.clone();
+            let reports = Reports { registry: None, directory, redactor, reserve };
             Box::pin(sources::start(&settings, http, &stop, reports, terminal)).await
         }
         Err(error) => {
@@ -135,13 +144,14 @@ impl Run<'_> {
         let logs = logs.start(self.settings, &self.stop);
         let (directory, failure) = match (directory, begun) {
             (Ok(directory), Ok(spec)) => {
+                let Times { grace, urgent, .. } = self.stop.times();
                 let context = Context {
                     settings: self.settings,
                     http: &self.http,
                     directory: &directory,
                     log: &logs.log,
                     stop: &self.stop,
-                    grace: Grace { normal: self.settings.grace_period, urgent: URGENT_GRACE },
+                    grace: Grace { normal: grace, urgent },
                     var_files: &self.var_files,
                 };
                 let failure = guarded(Box::pin(perform(&context, spec, &mut findings))).await.err();
@@ -153,9 +163,9 @@ impl Run<'_> {
                 (None, Some(Failure { advice: Some(NO_DIRECTORY.to_owned()), ..failure }))
             }
         };
-        let Self { settings, stop, reports, spec, watch, .. } = self;
-        drop(watch);
-        let teardown = Teardown { settings, stop, reports, directory, spec: spec.ok() };
+        let Self { settings, stop, mut reports, spec, watch, .. } = self;
+        reports.reserve.take();
+        let teardown = Teardown { settings, stop, reports, directory, spec: spec.ok(), watch };
         teardown.finish(logs, findings, failure).await
     }
 

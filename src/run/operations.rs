@@ -7,7 +7,7 @@ use super::outcome::Failure;
 use super::phases::Findings;
 use super::plan_report::{PlanOptions, PlanReport};
 use super::recovery;
-use crate::cancel::StopReason;
+use crate::cancel::{Step, StopReason};
 use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
@@ -15,9 +15,8 @@ use crate::report::RunLog;
 use crate::spec::Operation;
 use crate::workspace::VariableFiles;
 
-/// How long reading state and outputs may take once the run has to stop: a platform that sent a
-/// signal kills soon.
-const AFTER_STOP: Duration = Duration::from_secs(3);
+/// How long reading state and outputs may take once the registry has ended the run.
+const AFTER_CANCEL: Duration = Duration::from_secs(3);
 
 /// How long reading the state after a failed apply may take.
 const AFTER_FAILURE: Duration = Duration::from_mins(1);
@@ -168,8 +167,12 @@ async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result
 
 /// Completes a moment after the run has to stop: whoever wants that does not wait for long.
 async fn impatient(engine: &Engine<'_, RunLog>) -> StopReason {
+    let late = engine.stop.overdue(Step::State);
     let reason = engine.stop.requested().await;
-    tokio::time::sleep(AFTER_STOP).await;
+    tokio::select! {
+        () = late => {}
+        () = tokio::time::sleep(AFTER_CANCEL), if engine.stop.run_is_over() => {}
+    }
     reason
 }
 

@@ -221,6 +221,11 @@ impl StatusReport {
         self
     }
 
+    /// The same without any text.
+    pub(super) fn bare(&self) -> Self {
+        Self { status: self.status, exit_code: self.exit_code, ..Self::default() }
+    }
+
     /// The report with which a run begins.
     pub(super) fn running() -> Self {
         Self { status: "running", ..Self::default() }

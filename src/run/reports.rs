@@ -2,9 +2,11 @@
 
 use std::io::Read;
 use std::os::unix::fs::DirBuilderExt;
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use super::descriptors::Reserve;
 use super::outcome::StatusReport;
 use super::plan_report::{Form, PlanReport, Room};
 use crate::cancel::{Stop, StopReason};
@@ -108,6 +110,8 @@ pub(super) struct Reports {
     pub(super) registry: Option<Arc<RegistryReports>>,
     pub(super) directory: Option<PathBuf>,
     pub(super) redactor: Arc<Redactor>,
+    /// Descriptors for the last reports; to be let go of when the work is done.
+    pub(super) reserve: Option<Reserve>,
 }
 
 impl Reports {
@@ -187,7 +191,10 @@ impl Reports {
     }
 
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
-        let body = serde_json::to_vec(&status.clone().masked(&self.redactor))
+        let masked = || serde_json::to_vec(&status.clone().masked(&self.redactor));
+        // A text that cannot be masked is left out; the status itself is never lost for it.
+        let body = std::panic::catch_unwind(AssertUnwindSafe(masked))
+            .unwrap_or_else(|_| serde_json::to_vec(&status.bare()))
             .expect("a status has no part that JSON cannot say");
         self.keep("status.json", body.as_slice())?;
         let Some(registry) = &self.registry else { return Ok(()) };

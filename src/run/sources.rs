@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use super::outcome::{Exit, Failure};
 use super::reports::{RegistryReports, Reports, prepare_directory};
-use super::{Run, Terminal, watch};
+use super::{Run, Terminal, guarded, watch};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
@@ -98,31 +98,30 @@ async fn from_registry(
             return Exit::Registry;
         }
     }
-    let config = tokio::select! {
-        config = client.config() => config,
-        reason = stop.requested() => {
-            let registry = Arc::new(RegistryReports::new(client, stop.clone()));
-            reports.registry = Some(registry);
-            let failure = Failure::stopped(Phase::Config, &reason);
-            return run(settings, http, stop, reports, terminal, Err(failure)).carry_out().await;
-        }
-    };
+    let watch = watch::cancellation(client.clone(), stop, settings.cancel_interval);
     let registry = Arc::new(RegistryReports::new(client.clone(), stop.clone()));
     reports.registry = Some(registry.clone());
-    let (spec, warnings) = match config {
-        Ok(config) => {
+    let config = guarded(async {
+        tokio::select! {
+            config = client.config() => Ok(config),
+            reason = stop.requested() => Err(Failure::stopped(Phase::Config, &reason)),
+        }
+    });
+    let (spec, warnings) = match config.await {
+        Ok(Ok(config)) => {
             registry.use_callbacks(config.callbacks);
             (Ok(config.spec), config.warnings)
         }
-        Err(RegistryError::RunOver) => return Exit::Cancelled,
-        Err(error) => {
+        Ok(Err(RegistryError::RunOver)) => return Exit::Cancelled,
+        Ok(Err(error)) => {
             let refused = !matches!(error, RegistryError::Config(_));
             (Err(Failure { registry: refused, ..Failure::new(Phase::Config, &error) }), Vec::new())
         }
+        Err(failure) => (Err(failure), Vec::new()),
     };
     let mut run = run(settings, http, stop, reports, terminal, spec);
     run.warnings = warnings;
-    run.watch = Some(watch::cancellation(client, stop, settings.cancel_interval));
+    run.watch = Some(watch);
     run.carry_out().await
 }
 

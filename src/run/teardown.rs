@@ -1,9 +1,10 @@
 //! The end of a run, in one order, deaf to the stop and bounded by its own deadlines.
 //!
 //! Children are reaped and their pipes read before this begins. Then: reason to the log → log
-//! closed → uploader and readers joined → plan → outputs → files wiped → final status.
+//! closed → uploader and log file joined → plan → outputs → files wiped → final status → terminal
+//! joined. The terminal comes last because nobody may read it; it shows the lines meanwhile.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,10 @@ use super::phases::Findings;
 use super::plan_report::PlanReport;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::undelivered::{Place, UndeliveredLogs};
+use super::watch::Watch;
 use super::workspace::RunDirectory;
 use super::{Terminal, guarded};
-use crate::cancel::{Stop, StopReason};
+use crate::cancel::{Step, Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
@@ -28,19 +30,11 @@ use crate::spec::{Operation, Product, RunSpec};
 /// How long the last log lines may take after the end of the run; no longer than the final status.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
 
-/// How long the steps of the teardown may take once a signal has come: the platform that sent it
-/// kills soon, and the final status matters most.
-const LOGS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
-const PLAN_AFTER_SIGNAL: Duration = Duration::from_secs(1);
-const OUTPUTS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
-const STATUS_AFTER_SIGNAL: Duration = Duration::from_secs(4);
-const CHECK_AFTER_SIGNAL: Duration = Duration::from_secs(1);
-
 /// Why something was given up after a signal.
-const TOO_LATE: &str = "the time after a signal was over";
+const TOO_LATE: &str = "the time after a signal";
 
-/// How long a terminal or pipe that nobody reads may hold up the end.
-const TERMINAL_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a terminal or pipe that takes nothing may hold up the end.
+const STALL: Duration = Duration::from_secs(5);
 
 /// How much of the log each reader keeps in memory; what is more waits on the disk.
 const MEMORY: usize = 2 * 1024 * 1024;
@@ -50,9 +44,17 @@ pub(super) struct Logs {
     pub(super) log: RunLog,
     upload: Option<(Arc<RegistryReports>, Receiver)>,
     uploader: Option<JoinHandle<(UploadReport, Undelivered)>>,
-    readers: Vec<JoinHandle<bool>>,
+    file: Option<JoinHandle<bool>>,
+    terminal: TerminalReader,
     /// Where the lines go that the registry does not get.
     place: Place,
+}
+
+/// What shows the log on the terminal.
+struct TerminalReader {
+    task: JoinHandle<bool>,
+    /// Where its lines wait that memory does not hold.
+    spool: PathBuf,
 }
 
 impl Logs {
@@ -69,8 +71,11 @@ impl Logs {
         let mut senders = Vec::new();
         let (sender, receiver) = spool(directory, "terminal");
         senders.push(sender.children_only());
-        let mut readers =
-            vec![tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, TERMINAL_DEADLINE))];
+        let terminal = TerminalReader {
+            task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
+            spool: spool_file(directory, "terminal"),
+        };
+        let mut file = None;
         if let Some(reports) = &reports.directory {
             match log_file(reports).and_then(|file| {
                 Ok((
@@ -82,7 +87,7 @@ impl Logs {
                 Ok((stdout, stderr)) => {
                     let (sender, receiver) = spool(directory, "file");
                     senders.push(sender);
-                    readers.push(tokio::spawn(show(receiver, stdout, stderr, TERMINAL_DEADLINE)));
+                    file = Some(tokio::spawn(show(receiver, stdout, stderr, STALL)));
                 }
                 Err(error) => tracing::warn!(error = %chain(&error), "no log file"),
             }
@@ -96,7 +101,8 @@ impl Logs {
             log: RunLog::new(reports.redactor.clone(), senders),
             upload,
             uploader: None,
-            readers,
+            file,
+            terminal,
             place: Place {
                 recovery: settings.recovery_dir.clone(),
                 work: settings.work_dir.clone(),
@@ -112,7 +118,7 @@ impl Logs {
             tokio::spawn(async move {
                 // Made when it is first polled, which is at the end of the log.
                 let overdue = async {
-                    hurried(&stop, LOGS_AFTER_SIGNAL, tokio::time::sleep(deadline)).await;
+                    stop.within(Step::Logs, tokio::time::sleep(deadline)).await;
                 };
                 upload(receiver, registry.as_ref(), interval, overdue).await
             })
@@ -120,64 +126,63 @@ impl Logs {
         self
     }
 
-    /// Ends the log and waits until its readers have it all, or their deadlines are over. Keeps
-    /// what the registry did not get.
-    async fn close(self, stop: &Stop) -> Result<Option<UndeliveredLogs>, String> {
+    /// Ends the log and waits until the registry and the log file have it all, or their deadlines
+    /// are over. Keeps what the registry did not get.
+    async fn close(&mut self, stop: &Stop) -> Result<Option<UndeliveredLogs>, String> {
         self.log.close();
-        let readers = futures_util::future::join_all(self.readers);
-        let readers = hurried(stop, LOGS_AFTER_SIGNAL, readers);
+        let file = async {
+            match self.file.take() {
+                Some(file) => stop.within(Step::Files, file).await,
+                None => Some(Ok(true)),
+            }
+        };
         let uploader = async {
-            match self.uploader {
+            match self.uploader.take() {
                 Some(uploader) => Some(uploader.await),
                 None => None,
             }
         };
-        let (shown, sent) = tokio::join!(readers, uploader);
+        let (written, sent) = tokio::join!(file, uploader);
         // A reader that panicked has lost its lines; the run has not.
-        if !shown.unwrap_or_default().into_iter().all(|shown| shown.unwrap_or(false)) {
-            tracing::warn!("the output was not shown to its end");
+        if !matches!(written, Some(Ok(true))) {
+            tracing::warn!("the log file is not complete");
         }
         let failed = |error| format!("the log uploader failed (a bug): {error}");
         let Some((report, left)) = sent.transpose().map_err(failed)? else { return Ok(None) };
         if stop.run_is_over() {
             return Ok(None);
         }
-        let (place, signalled) = (self.place, stop.signalled().now_or_never().is_some());
+        let (place, signalled) = (self.place.clone(), stop.signalled().now_or_never().is_some());
         let keep = move || UndeliveredLogs::keep(&report, left, &place, signalled);
         tokio::task::spawn_blocking(keep).await.map_err(failed)
     }
 }
 
-/// Waits for `work`, but not for long once a signal has come.
-async fn hurried<T>(
-    stop: &Stop,
-    after_signal: Duration,
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    let late = async {
-        stop.signalled().await;
-        tokio::time::sleep(after_signal).await;
-    };
-    tokio::select! {
-        done = work => Some(done),
-        () = late => None,
-    }
-}
-
-/// Sends the very same final status again where a `running` that was never answered was stored after
-/// it and has opened the run again: that cannot be prevented, because the registry may take its time.
-async fn close_again(stop: &Stop, reports: &Reports, report: &StatusReport) {
-    if hurried(stop, CHECK_AFTER_SIGNAL, reports.is_open()).await == Some(true) {
-        tracing::warn!("the registry has stored `running` late; the final status is sent again");
-        if !matches!(hurried(stop, STATUS_AFTER_SIGNAL, reports.finish(report)).await, Some(Ok(())))
+impl TerminalReader {
+    /// Takes the name of the spool away, so that the wipe passes over it: its lines are redacted,
+    /// may still have to be shown, and their room is free when they were.
+    fn detach_spool(&self) {
+        if let Err(error) = std::fs::remove_file(&self.spool)
+            && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::error!("the run may be shown as running in the registry");
+            tracing::warn!(%error, "the output may not be shown to its end");
+        }
+    }
+
+    /// Waits until everything is shown, or nobody takes it.
+    async fn join(self, stop: &Stop) {
+        if !matches!(stop.within(Step::Terminal, self.task).await, Some(Ok(true))) {
+            tracing::warn!("the output was not shown to its end");
         }
     }
 }
 
 fn spool(directory: &Path, name: &str) -> (Sender, Receiver) {
-    channel(MEMORY, directory.join(format!("log-{name}.spool")))
+    channel(MEMORY, spool_file(directory, name))
+}
+
+fn spool_file(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("log-{name}.spool"))
 }
 
 /// What is left of a run when its work is done.
@@ -187,16 +192,20 @@ pub(super) struct Teardown<'run> {
     pub(super) reports: Reports,
     pub(super) directory: Option<RunDirectory>,
     pub(super) spec: Option<RunSpec>,
+    /// Asks the registry to the end whether it has ended the run: it takes no reports then.
+    pub(super) watch: Option<Watch>,
 }
 
 impl Teardown<'_> {
     /// Reports how the run ended, after everything else was reported and wiped.
     pub(super) async fn finish(
         self,
-        logs: Logs,
+        mut logs: Logs,
         findings: Findings,
         failure: Option<Failure>,
     ) -> Exit {
+        // What was dropped half-way has been killed; nothing may write while its files are wiped.
+        crate::process::end_left_behind().await;
         let failure = self.settle(failure);
         let mut outcome = Outcome {
             achievement: findings.achievement.clone(),
@@ -227,42 +236,32 @@ impl Teardown<'_> {
             outcome.remark(text);
         }
 
-        let Self { settings, stop, reports, directory, spec } = self;
+        let Self { settings, stop, reports, directory, spec, watch } = self;
         // Variables, credentials and outputs are zeroed where they lie.
         drop((spec, findings));
-        if let Some(Err(error)) = directory.map(RunDirectory::wipe) {
-            let text = format!("secrets may be left on the disk: {}", chain(&error));
-            tracing::error!("{text}");
-            outcome.remark(&text);
+        logs.terminal.detach_spool();
+        let wiped = guarded(async {
+            directory.map_or(Ok(()), RunDirectory::wipe).map_err(|error| {
+                let text = format!("secrets may be left on the disk: {}", chain(&error));
+                Failure::because(Phase::Report, text)
+            })
+        });
+        if let Err(failure) = wiped.await {
+            tracing::error!("{}", failure.reason);
+            outcome.remark(&failure.reason);
         }
-        let over = stop.run_is_over();
-        let mut exit = outcome.exit();
-        if over && matches!(exit, Exit::Success | Exit::Failed | Exit::Registry) {
-            exit = Exit::Cancelled;
-        }
-        if !over {
+        let delivered = guarded(async {
             let report = outcome.report(settings.plan_status);
-            let doubtful = reports.has_doubtful_running();
-            match hurried(&stop, STATUS_AFTER_SIGNAL, reports.finish(&report)).await {
-                Some(Ok(())) if doubtful => close_again(&stop, &reports, &report).await,
-                Some(Ok(())) => {}
-                Some(Err(ReportError::Registry(RegistryError::RunOver))) => exit = Exit::Cancelled,
-                None => {
-                    tracing::error!(
-                        "the final status was not delivered in the time after a signal"
-                    );
-                    exit = Exit::Registry;
-                }
-                Some(Err(error)) => {
-                    tracing::error!(
-                        advice = error.advice(),
-                        "the final status was not delivered: {}",
-                        chain(&error)
-                    );
-                    exit = Exit::Registry;
-                }
-            }
-        }
+            Ok(deliver(&stop, &reports, &report).await)
+        });
+        let exit = match (delivered.await, outcome.exit()) {
+            // What came first counts.
+            (Ok(Some(Exit::Cancelled)), exit @ Exit::Signal(_)) => exit,
+            (Ok(instead), exit) => instead.unwrap_or(exit),
+            (Err(_), _) => Exit::Registry,
+        };
+        drop(watch);
+        logs.terminal.join(&stop).await;
         if let Some(text) = rescued {
             tracing::error!("{text}");
         }
@@ -306,7 +305,7 @@ impl Teardown<'_> {
     fn too_late(&self) -> Failure {
         match self.stop.reason() {
             Some(reason) => Failure::stopped(Phase::Report, &reason),
-            None => Failure::because(Phase::Report, TOO_LATE),
+            None => Failure::because(Phase::Report, format!("{TOO_LATE} was over")),
         }
     }
 
@@ -324,8 +323,8 @@ impl Teardown<'_> {
             return;
         }
         if let Some(plan) = &findings.plan_report {
-            let delivered = hurried(&self.stop, PLAN_AFTER_SIGNAL, self.report_plan(plan)).await;
-            let delivered = delivered.unwrap_or_else(|| Err(TOO_LATE.to_owned()));
+            let delivered = self.stop.within(Step::Plan, self.report_plan(plan)).await;
+            let delivered = delivered.unwrap_or_else(|| Err(format!("{TOO_LATE} was over")));
             if let Ok(Some(left_out)) = delivered {
                 outcome.remark(left_out);
             }
@@ -345,8 +344,7 @@ impl Teardown<'_> {
             }
         }
         if let Some(outputs) = &findings.outputs {
-            let delivered =
-                hurried(&self.stop, OUTPUTS_AFTER_SIGNAL, self.reports.outputs(outputs)).await;
+            let delivered = self.stop.within(Step::Outputs, self.reports.outputs(outputs)).await;
             let failure = match delivered {
                 Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => None,
                 Some(Err(error)) => Some(Failure::new(Phase::Report, &error)),
@@ -378,6 +376,56 @@ impl Teardown<'_> {
     }
 }
 
+/// Delivers the final status, and what it ends with instead where it was not delivered.
+async fn deliver(stop: &Stop, reports: &Reports, report: &StatusReport) -> Option<Exit> {
+    if stop.run_is_over() {
+        return Some(Exit::Cancelled);
+    }
+    let doubtful = reports.has_doubtful_running();
+    // The same again is no second status; a registry that was silent may hear this one.
+    for step in [Step::Status, Step::StatusAgain] {
+        match stop.within(step, reports.finish(report)).await {
+            Some(Ok(())) => {
+                if doubtful {
+                    close_again(stop, reports, report).await;
+                }
+                return None;
+            }
+            Some(Err(ReportError::Registry(RegistryError::RunOver))) => {
+                return Some(Exit::Cancelled);
+            }
+            Some(Err(error)) => {
+                tracing::error!(
+                    advice = error.advice(),
+                    "the final status was not delivered: {}",
+                    chain(&error)
+                );
+                return Some(Exit::Registry);
+            }
+            None if stop.run_is_over() => return Some(Exit::Cancelled),
+            None => {}
+        }
+    }
+    tracing::error!("the final status was not delivered in {TOO_LATE}");
+    Some(Exit::Registry)
+}
+
+/// Sends the very same final status again where a `running` that was never answered was stored after
+/// it and has opened the run again: that cannot be prevented, because the registry may take its time.
+async fn close_again(stop: &Stop, reports: &Reports, report: &StatusReport) {
+    let again = async {
+        if reports.is_open().await {
+            tracing::warn!(
+                "the registry has stored `running` late; the final status is sent again"
+            );
+            if reports.finish(report).await.is_err() {
+                tracing::error!("the run may be shown as running in the registry");
+            }
+        }
+    };
+    stop.within(Step::StatusAgain, again).await;
+}
+
 impl Outcome {
     /// The last lines of the log: how the run ended, where people look for it.
     fn say(&self, log: &RunLog) {
@@ -402,5 +450,31 @@ impl Outcome {
             summary.push('\n');
         }
         summary.push_str(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn broken<T>() -> T {
+        std::future::ready(()).await;
+        panic!("a bug in a task")
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_a_task_neither_hangs_the_end_nor_goes_unsaid() {
+        let mut logs = Logs {
+            log: RunLog::new(Arc::default(), Vec::new()),
+            upload: None,
+            uploader: Some(tokio::spawn(broken())),
+            file: Some(tokio::spawn(broken())),
+            terminal: TerminalReader { task: tokio::spawn(broken()), spool: "/nowhere".into() },
+            place: Place { recovery: "/nowhere".into(), work: "/nowhere".into() },
+        };
+        let stop = Stop::new();
+        let said = logs.close(&stop).await.unwrap_err();
+        assert!(said.contains("the log uploader failed (a bug)"), "{said}");
+        logs.terminal.join(&stop).await;
     }
 }

@@ -20,7 +20,7 @@ const WRITING: Duration = Duration::from_secs(10);
 const WRITING_AFTER_SIGNAL: Duration = Duration::from_secs(1);
 
 /// Where lines are kept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Place {
     /// The directory for what could not be handed over (`--recovery-dir`).
     pub(super) recovery: PathBuf,

@@ -6,13 +6,18 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::cancel::{Stop, StopReason};
+use crate::process::reap_orphans;
 use crate::registry::{Client, Patience, RegistryError, RunStatus};
 use crate::report::jittered;
 
 /// The longest that the registry is left alone because it asks for it: it may have ended the run.
 const LONGEST_REST: Duration = Duration::from_mins(1);
+/// The same signal again within this time is an echo and no impatience: `timeout` and terminals
+/// signal a process and then its whole group.
+const ECHO: Duration = Duration::from_secs(1);
 
 /// A watching task that ends when it is dropped.
 #[derive(Debug)]
@@ -32,6 +37,7 @@ pub(super) fn signals(stop: &Stop) -> std::io::Result<Watch> {
     let mut hangup =
         if is_ignored(Signal::SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
     let stop = stop.clone();
+    let mut echoes = Echoes::default();
     Ok(Watch(tokio::spawn(async move {
         loop {
             let signal = tokio::select! {
@@ -40,8 +46,40 @@ pub(super) fn signals(stop: &Stop) -> std::io::Result<Watch> {
                 Some(()) = received(hangup.as_mut()) => Signal::SIGHUP,
                 else => return,
             };
-            tracing::warn!(%signal, "signal received");
-            stop.request(StopReason::Signal(signal));
+            if !echoes.is_echo(signal) {
+                tracing::warn!(%signal, "signal received");
+                stop.request(StopReason::Signal(signal));
+            }
+        }
+    })))
+}
+
+/// Tells a signal from its echo.
+#[derive(Default)]
+struct Echoes(Option<(Signal, Instant)>);
+
+impl Echoes {
+    fn is_echo(&mut self, signal: Signal) -> bool {
+        let echo = self.0.is_some_and(|(last, at)| last == signal && at.elapsed() < ECHO);
+        if !echo {
+            self.0 = Some((signal, Instant::now()));
+        }
+        echo
+    }
+}
+
+/// Takes the signals that are nobody's wish: SIGCHLD, to reap what this process has adopted, and
+/// SIGXFSZ, which would end it where a file gets too large; the write fails, and that is enough.
+pub(super) fn chores() -> std::io::Result<Watch> {
+    let mut child = signal(SignalKind::child())?;
+    let mut too_large = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
+    Ok(Watch(tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                Some(()) = child.recv() => reap_orphans(),
+                Some(()) = too_large.recv() => {}
+                else => return,
+            }
         }
     })))
 }
@@ -92,4 +130,20 @@ pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration)
             }
         }
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_signal_at_once_is_an_echo_and_another_or_a_later_one_is_not() {
+        let mut echoes = Echoes::default();
+        assert!(!echoes.is_echo(Signal::SIGTERM));
+        assert!(echoes.is_echo(Signal::SIGTERM));
+        assert!(!echoes.is_echo(Signal::SIGINT));
+        assert!(!echoes.is_echo(Signal::SIGTERM));
+        tokio::time::sleep(ECHO).await;
+        assert!(!echoes.is_echo(Signal::SIGTERM));
+    }
 }

@@ -68,6 +68,8 @@ pub struct Settings {
     pub body_limit: usize,
     /// From SIGTERM to SIGKILL for the tool.
     pub grace_period: Duration,
+    /// From the end of the grace to the end of the process, once a signal has come.
+    pub report_period: Duration,
     /// How long the tool waits for a state lock.
     pub lock_timeout: Duration,
     /// Whether a lock that the run's own tool left is removed.

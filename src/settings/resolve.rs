@@ -35,14 +35,24 @@ const REGISTRY_LIMIT: Duration = Duration::from_mins(5);
 /// What the deployed registry takes (registry API, 413).
 const BODY_LIMIT_BYTES: usize = 50 * 1024 * 1024;
 
-/// How long Terraform gets to end where nobody presses.
-const GRACE: Duration = Duration::from_mins(1);
+/// How much time there is after a signal: for the tool, and then for the reports.
+#[derive(Clone, Copy)]
+struct Platform {
+    grace: Duration,
+    report: Duration,
+}
 
-/// Kubernetes kills 30 s after its SIGTERM; the last reports need time too.
-const GRACE_IN_KUBERNETES: Duration = Duration::from_secs(20);
+/// Where nobody presses.
+const ELSEWHERE: Platform =
+    Platform { grace: Duration::from_mins(1), report: Duration::from_secs(10) };
 
-/// GitHub kills 10 s after its SIGINT.
-const GRACE_UNDER_GITHUB: Duration = Duration::from_secs(5);
+/// Kubernetes kills 30 s after its SIGTERM; a second is for the process's own end.
+const KUBERNETES: Platform =
+    Platform { grace: Duration::from_secs(20), report: Duration::from_secs(9) };
+
+/// GitHub sends SIGINT, 7.5 s later SIGTERM, and kills 2.5 s after that. The grace is over before
+/// the second signal comes, so that nobody mistakes it for a user who has lost patience.
+const GITHUB: Platform = Platform { grace: Duration::from_secs(5), report: Duration::from_secs(4) };
 
 impl Settings {
     /// Decides all settings.
@@ -61,6 +71,7 @@ impl Settings {
         let mut warnings = Vec::new();
         let source = source::source(&reader, &mut warnings)?;
         let tool = ToolSettings::resolve(arguments, environment)?;
+        let platform = platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } = CleanSettings::read(&reader)?;
         Ok(Self {
             work_dir,
@@ -81,9 +92,8 @@ impl Settings {
             force_unlock_own: reader.switch(&FORCE_UNLOCK_OWN)?,
             allow_ephemeral_state: reader.switch(&ALLOW_EPHEMERAL_STATE)?,
             plan_json: reader.parsed(&PLAN_JSON, parse::plan_json)?.unwrap_or_default(),
-            grace_period: reader
-                .parsed(&GRACE_PERIOD, parse::duration)?
-                .unwrap_or_else(|| default_grace(environment)),
+            grace_period: reader.parsed(&GRACE_PERIOD, parse::duration)?.unwrap_or(platform.grace),
+            report_period: platform.report,
             plan_status: reader.parsed(&PLAN_STATUS, parse::plan_status)?.unwrap_or_default(),
             sensitive_values: reader
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
@@ -196,13 +206,13 @@ impl Logging {
     }
 }
 
-fn default_grace(environment: &Environment) -> Duration {
+fn platform(environment: &Environment) -> Platform {
     if environment.value(variable::GITHUB_ACTIONS.name).is_some_and(|value| value == "true") {
-        GRACE_UNDER_GITHUB
+        GITHUB
     } else if environment.value(variable::KUBERNETES_SERVICE_HOST.name).is_some() {
-        GRACE_IN_KUBERNETES
+        KUBERNETES
     } else {
-        GRACE
+        ELSEWHERE
     }
 }
 
@@ -375,19 +385,20 @@ mod tests {
     }
 
     #[test]
-    fn platform_that_kills_sooner_shortens_the_grace() {
+    fn platform_that_kills_sooner_leaves_less_time() {
         let kubernetes = ("KUBERNETES_SERVICE_HOST", "10.0.0.1");
         for (extra, seconds) in [
-            (vec![], 60),
-            (vec![kubernetes], 20),
-            (vec![("GITHUB_ACTIONS", "true")], 5),
-            (vec![("GITHUB_ACTIONS", "false")], 60),
-            (vec![kubernetes, ("GITHUB_ACTIONS", "true")], 5),
-            (vec![kubernetes, ("BUTLER_GRACE_PERIOD", "90")], 90),
+            (vec![], [60, 10]),
+            (vec![kubernetes], [20, 9]),
+            (vec![("GITHUB_ACTIONS", "true")], [5, 4]),
+            (vec![("GITHUB_ACTIONS", "false")], [60, 10]),
+            (vec![kubernetes, ("GITHUB_ACTIONS", "true")], [5, 4]),
+            (vec![kubernetes, ("BUTLER_GRACE_PERIOD", "90")], [90, 9]),
         ] {
             let variables = [&REGISTRY[..], &extra].concat();
             let settings = resolve(&Arguments::default(), &variables).unwrap();
-            assert_eq!(settings.grace_period, Duration::from_secs(seconds), "{extra:?}");
+            let times = [settings.grace_period, settings.report_period];
+            assert_eq!(times, seconds.map(Duration::from_secs), "{extra:?}");
         }
     }
 

@@ -25,6 +25,9 @@ pub(crate) enum AtPlan {
     Through(&'static str),
 }
 
+/// A case for every other command: a line that says which.
+const NAMES_ITSELF: &str = r#"*) echo "this is $1" ;;"#;
+
 /// The stand-in's records.
 pub(crate) struct StandIn {
     record: PathBuf,
@@ -45,11 +48,8 @@ impl StandIn {
             AtPlan::Through(_) => ": > \"$record/applied\"; exit 0",
             _ => "trap 'echo TERM >> \"$record/signals\"; exit 0' TERM",
         };
-        Self::write(
-            world,
-            &format!(
-                r#"
-plan)
+        let cases = format!(
+            r#"plan)
   env > "$record/environment"
   echo "$@" > "$record/arguments"
   {trap}
@@ -60,29 +60,44 @@ apply)
   {at_apply}
   : > "$record/planning"
   while :; do echo waiting; sleep 0.05; done ;;"#
-            ),
-        )
+        );
+        Self::write(world, &cases, "")
     }
 
     /// The same for a stand-in that does `act` at `command`, then writes `waiting` into its output
     /// until there is a record called `go`, and ends with 1. All other commands end with 0 at once.
     pub(crate) fn install_waiting(world: &mut World, command: &str, act: &str) -> Self {
-        Self::write(
-            world,
-            &format!(
-                r#"
-{command})
+        let cases = format!(
+            r#"{command})
   echo "$@" > "$record/arguments"
   {act}
   : > "$record/planning"
   while [ ! -e "$record/go" ]; do echo waiting; sleep 0.02; done
   exit 1 ;;"#
-            ),
-        )
+        );
+        Self::write(world, &cases, "")
+    }
+
+    /// The same, but that it waits in `command`, and ends there with 1 at the first SIGTERM.
+    pub(crate) fn waiting_at(world: &mut World, command: &str) -> Self {
+        let cases = format!(
+            r#"{command})
+  trap 'echo TERM >> "$record/signals"; echo stopping; exit 1' TERM
+  : > "$record/planning"
+  while :; do echo waiting; sleep 0.05; done ;;"#
+        );
+        Self::write(world, &cases, NAMES_ITSELF)
+    }
+
+    /// The stand-in as it does these commands, each with its records in `$record`.
+    pub(crate) fn doing(world: &mut World, commands: &[(&str, &str)]) -> Self {
+        let cases: String =
+            commands.iter().flat_map(|(name, act)| [*name, ")\n  ", act, " ;;\n"]).collect();
+        Self::write(world, &cases, NAMES_ITSELF)
     }
 
     /// Installs a script with these cases before those of commands that only answer.
-    fn write(world: &mut World, cases: &str) -> Self {
+    fn write(world: &mut World, cases: &str, otherwise: &str) -> Self {
         let (directory, record) = (world.path("bin"), world.path("record"));
         std::fs::create_dir(&directory).unwrap();
         std::fs::create_dir(&record).unwrap();
@@ -90,9 +105,11 @@ apply)
             r#"#!/bin/sh
 record='{record}'
 case "$1" in
-version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;{cases}
+{cases}
+version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
 show) echo '{{"format_version":"1.2"}}' ;;
 output) echo '{{}}' ;;
+{otherwise}
 esac
 "#,
             record = record.display()
@@ -111,7 +128,7 @@ esac
         std::fs::write(self.record.join("go"), "").unwrap();
     }
 
-    /// Waits until `plan` runs, or `apply` where `plan` passes.
+    /// Waits until `plan` runs, or `apply` where `plan` passes, or what it is to wait in.
     pub(crate) async fn planning(&self) {
         let planning = self.record.join("planning");
         let appeared = async {

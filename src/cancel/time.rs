@@ -1,0 +1,220 @@
+//! How much time is left for the rest of a run once a signal has come.
+//!
+//! Whoever sends a signal to a job kills it a fixed time later, and the final status has to be
+//! delivered before. Each step has a limit of its own, so that nobody waits long for a registry that
+//! is gone; beside that it must end early enough for the steps after it. In the worst case, where
+//! the tool uses all of its grace and then everything hangs, all of it together fits.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::{State, Stop};
+
+/// What the final status gets even where the time is over: trying costs nothing then.
+const LEAST: Duration = Duration::from_secs(1);
+
+/// How much time there is once a signal has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Times {
+    /// For the tool, to end after it was asked to.
+    pub grace: Duration,
+    /// For the tool after a second signal, where that is sooner. Terraform gives up hard 5 s after
+    /// a second signal of its own; less would lose state for impatience.
+    pub urgent: Duration,
+    /// For everything after the tool's end, when all of the grace was used.
+    pub report: Duration,
+}
+
+impl Default for Times {
+    /// For what nobody kills.
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_mins(1),
+            urgent: Duration::from_secs(5),
+            report: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What is left to do when the tool has ended, in this order.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// Reading the state, to say what was applied, and the outputs.
+    State,
+    /// Writing the last lines of the log into a local file.
+    Files,
+    /// Delivering the last lines of the log, at the same time.
+    Logs,
+    /// Delivering the plan.
+    Plan,
+    /// Delivering the outputs.
+    Outputs,
+    /// Delivering the final status. Files are wiped before, so this share is the largest.
+    Status,
+    /// Delivering it once more, where the registry took the first request and was silent.
+    StatusAgain,
+    /// Showing the last lines on a terminal that does not take them.
+    Terminal,
+}
+
+impl Step {
+    /// All steps, in their order.
+    pub const ALL: [Self; 8] = [
+        Self::State,
+        Self::Files,
+        Self::Logs,
+        Self::Plan,
+        Self::Outputs,
+        Self::Status,
+        Self::StatusAgain,
+        Self::Terminal,
+    ];
+
+    /// Whether there is nothing to do any more once the registry has ended the run.
+    const fn is_for_the_registry(self) -> bool {
+        !matches!(self, Self::State | Self::Files | Self::Terminal)
+    }
+
+    /// How long the step may take after a signal, however much time there is.
+    const fn limit(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::State | Self::Files | Self::Logs | Self::Outputs => 3,
+            Self::Plan => 2,
+            Self::Status | Self::StatusAgain => 4,
+            Self::Terminal => 1,
+        })
+    }
+
+    /// How many hundredths of [`Times::report`] belong to the steps after this one.
+    const fn left_for_others(self) -> u32 {
+        match self {
+            Self::State => 70,
+            Self::Files | Self::Logs => 55,
+            Self::Plan => 48,
+            Self::Outputs => 38,
+            Self::Status => 20,
+            Self::StatusAgain | Self::Terminal => 0,
+        }
+    }
+}
+
+impl State {
+    /// When a step that began at `begun` has to end, if that is known.
+    fn end_of(&self, step: Step, begun: Instant, times: Times) -> Option<Instant> {
+        if self.over && step.is_for_the_registry() {
+            return Some(begun);
+        }
+        let signalled = self.signalled?;
+        let patient = signalled + times.grace;
+        let tool = self.urgent.map_or(patient, |urgent| patient.min(urgent + times.urgent));
+        let shared = tool + times.report - times.report * step.left_for_others() / 100;
+        let end = shared.min(begun.max(signalled) + step.limit());
+        let matters = matches!(step, Step::Status | Step::StatusAgain);
+        Some(if matters { end.max(begun + LEAST) } else { end })
+    }
+}
+
+impl Stop {
+    /// Waits for `work`, but once a signal has come only until `step` has to end, and not at all for
+    /// the registry once it has ended the run. Work that is done at once is done, however late it is.
+    pub async fn within<T>(&self, step: Step, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = self.overdue(step) => None,
+        }
+    }
+
+    /// Waits until `step`, which begins now, has to end because of a signal or of the registry.
+    pub async fn overdue(&self, step: Step) {
+        let begun = Instant::now();
+        let mut changes = self.state.subscribe();
+        loop {
+            let end = changes.borrow_and_update().end_of(step, begun, self.times);
+            let late = async {
+                match end {
+                    Some(end) => sleep_until(end).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = late => return,
+                // The sender lives in `self`, so there is no error.
+                _ = changes.changed() => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use nix::sys::signal::Signal;
+
+    use super::super::StopReason;
+    use super::*;
+
+    const TIMES: Times = Times {
+        grace: Duration::from_secs(20),
+        urgent: Duration::from_secs(5),
+        report: Duration::from_secs(9),
+    };
+
+    fn signal(stop: &Stop) {
+        stop.request(StopReason::Signal(Signal::SIGTERM));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn everything_that_hangs_ends_in_time_together() {
+        let stop = Stop::with(TIMES);
+        let begun = Instant::now();
+        signal(&stop);
+        tokio::time::sleep(TIMES.grace).await;
+        for step in Step::ALL {
+            assert_eq!(stop.within(step, pending::<()>()).await, None);
+            if step == Step::Outputs {
+                let latest = TIMES.grace + TIMES.report * 2 / 3;
+                assert!(begun.elapsed() <= latest, "{:?}: too late", begun.elapsed());
+            }
+        }
+        assert!(begun.elapsed() <= TIMES.grace + TIMES.report + Duration::from_millis(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_the_grace_that_the_tool_did_not_need() {
+        let stop = Stop::with(TIMES);
+        let begun = Instant::now();
+        signal(&stop);
+        assert_eq!(stop.within(Step::Logs, pending::<()>()).await, None);
+        assert!(begun.elapsed() <= Step::Logs.limit() + Duration::from_millis(10));
+        assert_eq!(stop.within(Step::Plan, async { 7 }).await, Some(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_is_no_limit_without_a_signal_and_a_second_one_shortens_all() {
+        let stop = Stop::with(Times { grace: Duration::from_hours(1), ..TIMES });
+        stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
+        assert_eq!(stop.within(Step::Plan, pending::<()>()).await, None, "it takes no more");
+        let hour = tokio::time::sleep(Duration::from_hours(1));
+        assert_eq!(stop.within(Step::Files, hour).await, Some(()));
+        let begun = Instant::now();
+        signal(&stop);
+        tokio::time::sleep(TIMES.urgent).await;
+        for step in Step::ALL {
+            assert_eq!(stop.within(step, pending::<()>()).await, None);
+        }
+        assert!(begun.elapsed() <= TIMES.urgent + TIMES.report + Duration::from_millis(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_final_status_that_comes_too_late_is_tried_all_the_same() {
+        let stop = Stop::with(TIMES);
+        signal(&stop);
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        let posted = tokio::time::sleep(LEAST / 2);
+        assert_eq!(stop.within(Step::Status, posted).await, Some(()));
+        assert_eq!(stop.within(Step::Plan, pending::<()>()).await, None);
+    }
+}

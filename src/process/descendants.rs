@@ -1,0 +1,273 @@
+//! Knows this process's children, and ends what they leave behind.
+//!
+//! What loses its parent below a *child subreaper* becomes that process's child (prctl(2)), as it
+//! becomes that of process 1 in a container. So what left its group with `setsid` or `nohup` is still
+//! found when the command is over. Nothing is ended that is not certainly below a command: see
+//! [`Trust`]. Other systems than Linux have nothing like it, and what leaves its group lives on there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+#[cfg(target_os = "linux")]
+use nix::sys::wait::{Id, WaitStatus, waitid};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+use tokio::time::Instant;
+
+use super::table::{Process, processes};
+
+/// The variable by which the descendants of a command are known; its value names this process.
+const MARK: &str = "STARTED_BY";
+
+/// How long what was killed may take to be gone: the kernel needs a moment for large processes.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// How often that is looked at.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Looks whether a child has ended and takes nothing.
+#[cfg(target_os = "linux")]
+const PEEK: WaitPidFlag =
+    WaitPidFlag::WEXITED.union(WaitPidFlag::WNOHANG).union(WaitPidFlag::WNOWAIT);
+
+/// Which of the processes that lost their parents are descendants of a command.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Trust {
+    /// Nothing is adopted, so there are none.
+    #[default]
+    Nobody,
+    /// Those that carry the mark, and what is below them: process 1 also gets what others started
+    /// in its container, and a process that a shell has become has that shell's children.
+    Marked,
+    /// All: nobody else can have started them.
+    Everybody,
+}
+
+#[derive(Debug, Default)]
+struct Children {
+    trust: Trust,
+    /// The value of the mark.
+    mark: String,
+    /// Children that somebody waits for.
+    running: BTreeSet<Pid>,
+    /// Children that were killed and that nobody waits for.
+    dying: BTreeSet<Pid>,
+    /// Descendants that were found below one that was ended, by pid and start.
+    known: BTreeSet<(Pid, u64)>,
+}
+
+static CHILDREN: Mutex<Option<Children>> = Mutex::new(None);
+
+fn children<T>(act: impl FnOnce(&mut Children) -> T) -> T {
+    let mut children: MutexGuard<'_, Option<Children>> =
+        CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
+    act(children.get_or_insert_default())
+}
+
+/// Makes this process the parent of every descendant that loses its own, so that none outlives the
+/// command that it belongs to. Must be called before children are started, and only by a program
+/// whose children are all started by this module.
+pub fn adopt_orphans() {
+    if !become_subreaper() {
+        return;
+    }
+    let own = Pid::this();
+    let alone = own != Pid::from_raw(1) && !processes().iter().any(|other| other.parent == own);
+    children(|children| {
+        children.trust = if alone { Trust::Everybody } else { Trust::Marked };
+        children.mark = format!("butler-runner-{:016x}", fastrand::u64(..));
+    });
+}
+
+/// Starts a child that [`end_left_behind`] then knows.
+pub(super) fn spawn(
+    builder: &mut tokio::process::Command,
+) -> std::io::Result<(tokio::process::Child, Group)> {
+    children(|children| {
+        if children.trust != Trust::Nobody {
+            builder.env(MARK, &children.mark);
+        }
+        let child = builder.spawn()?;
+        let id = child.id().expect("a child that was not waited for has a pid");
+        let pid = Pid::from_raw(i32::try_from(id).expect("a pid fits into pid_t"));
+        children.running.insert(pid);
+        Ok((child, Group(pid)))
+    })
+}
+
+/// A child's process group. It is killed when this is dropped, so that a cancelled future or a panic
+/// leaves nothing behind.
+pub(super) struct Group(Pid);
+
+impl Group {
+    /// The leader, which is the child.
+    pub(super) const fn leader(&self) -> Pid {
+        self.0
+    }
+
+    /// Kills what is in the group.
+    pub(super) fn kill(&self) {
+        // ESRCH is the good case: nobody is left.
+        let _ = killpg(self.0, Signal::SIGKILL);
+    }
+
+    /// Kills what is left of a group whose leader was reaped, once: the number of an empty group
+    /// may soon be somebody else's.
+    pub(super) fn finish(self) {
+        self.kill();
+        children(|children| children.running.remove(&self.0));
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+        children(|children| {
+            children.running.remove(&self.0);
+            children.dying.insert(self.0);
+        });
+    }
+}
+
+/// Ends what the commands that are over have left behind, and waits until it is gone. While another
+/// command runs, what has lost its parent may be that one's, and nothing is ended.
+pub async fn end_left_behind() {
+    let begun = Instant::now();
+    while children(Children::end_left_behind) {
+        if begun.elapsed() > LONGEST {
+            tracing::warn!("a process that a command left behind cannot be ended");
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Takes the exit status of adopted processes that have ended: as process 1 nobody else does.
+pub fn reap_orphans() {
+    children(|children| {
+        if children.trust != Trust::Nobody {
+            while let Some(pid) = ended_child()
+                && !children.running.contains(&pid)
+                && !children.dying.contains(&pid)
+                && waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_ok()
+            {}
+        }
+    });
+}
+
+impl Children {
+    /// Kills what is left; returns whether any of it may still be there.
+    fn end_left_behind(&mut self) -> bool {
+        self.dying.retain(|pid| is_alive(*pid));
+        if self.trust == Trust::Nobody || !self.running.is_empty() {
+            return !self.dying.is_empty();
+        }
+        let all = processes();
+        let mut left = !self.dying.is_empty();
+        let alive: BTreeSet<_> = all.iter().map(|process| (process.pid, process.start)).collect();
+        self.known.retain(|process| alive.contains(process));
+        for orphan in self.orphans(&all) {
+            if !self.is_ours(&orphan) {
+                continue;
+            }
+            // What is below it becomes an orphan next, and need not carry the mark.
+            let below = below(orphan.pid, &all);
+            self.known.extend(below.iter().map(|process| (process.pid, process.start)));
+            // It is a child that was not waited for, so the number is still its own.
+            match kill(orphan.pid, Signal::SIGKILL) {
+                Ok(()) => {
+                    tracing::debug!(pid = orphan.pid.as_raw(), "killed what a command left behind");
+                    left = true;
+                }
+                Err(Errno::ESRCH) => left = true,
+                Err(error) => tracing::warn!(%error, "cannot end what a command left behind"),
+            }
+        }
+        left
+    }
+
+    /// Children that were adopted and live. Those that have ended are reaped.
+    fn orphans(&self, all: &[Process]) -> Vec<Process> {
+        let own = Pid::this();
+        let adopted = all.iter().filter(|process| {
+            process.parent == own
+                && !self.running.contains(&process.pid)
+                && !self.dying.contains(&process.pid)
+        });
+        adopted
+            .filter(|process| {
+                let zombie = process.is_zombie;
+                if zombie {
+                    let _ = waitpid(process.pid, Some(WaitPidFlag::WNOHANG));
+                }
+                !zombie
+            })
+            .cloned()
+            .collect()
+    }
+
+    fn is_ours(&self, orphan: &Process) -> bool {
+        match self.trust {
+            Trust::Nobody => false,
+            Trust::Everybody => true,
+            Trust::Marked => {
+                self.known.contains(&(orphan.pid, orphan.start))
+                    || orphan.has_variable(MARK, &self.mark)
+            }
+        }
+    }
+}
+
+/// Fails on no Linux since 3.4.
+#[cfg(target_os = "linux")]
+fn become_subreaper() -> bool {
+    nix::sys::prctl::set_child_subreaper(true).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn become_subreaper() -> bool {
+    false
+}
+
+/// Whether a child has not ended yet. Its exit status is left to whoever is to take it.
+#[cfg(target_os = "linux")]
+fn is_alive(child: Pid) -> bool {
+    matches!(waitid(Id::Pid(child), PEEK), Ok(WaitStatus::StillAlive))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_alive(_: Pid) -> bool {
+    false
+}
+
+/// A child that has ended and whose exit status nobody has taken; it is left there.
+#[cfg(target_os = "linux")]
+fn ended_child() -> Option<Pid> {
+    waitid(Id::All, PEEK).ok().and_then(|status| status.pid())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ended_child() -> Option<Pid> {
+    None
+}
+
+/// Everything below `ancestor`.
+fn below(ancestor: Pid, all: &[Process]) -> Vec<Process> {
+    let mut by_parent: BTreeMap<Pid, Vec<&Process>> = BTreeMap::new();
+    for process in all {
+        by_parent.entry(process.parent).or_default().push(process);
+    }
+    let (mut found, mut parents) = (Vec::new(), vec![ancestor]);
+    while let Some(parent) = parents.pop() {
+        // Taken out, so that a table that was read while it changed cannot lead in a circle.
+        for child in by_parent.remove(&parent).unwrap_or_default() {
+            parents.push(child.pid);
+            found.push(child.clone());
+        }
+    }
+    found
+}
