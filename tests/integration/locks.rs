@@ -315,13 +315,13 @@ async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
     // It does what it says, as soon as the backend is back.
     server.refuse(&[]);
     let block = server.block();
-    let pushed = tokio::task::spawn_blocking(move || {
+    let module = tokio::task::spawn_blocking(move || {
         let module = TestModule::new(&[("main.tf", MODULE), ("backend.tf", &block)]);
         module.succeed(&["init"]);
         module.succeed(&command.split(' ').skip(1).collect::<Vec<_>>());
         module.succeed(&["plan"])
     });
-    let plan = pushed.await.unwrap();
+    let plan = module.await.unwrap();
     assert!(plan.contains("No changes."), "{plan}");
 }
 

@@ -54,12 +54,13 @@ impl HttpBackend {
     /// The same as a block in a module.
     pub(crate) fn block(&self) -> String {
         let settings = self.config();
-        let settings: String = settings
+        let lines: Vec<String> = settings
             .as_object()
             .unwrap()
             .iter()
             .map(|(name, value)| format!("    {name} = {value}\n"))
             .collect();
+        let settings = lines.concat();
         format!("terraform {{\n  backend \"http\" {{\n{settings}  }}\n}}\n")
     }
 
@@ -118,16 +119,14 @@ impl Kept {
                 self.state = Some(body);
                 StatusCode::OK.into_response()
             }
-            "LOCK" => match &self.lock {
-                Some(lock) => {
+            "LOCK" => {
+                if let Some(lock) = &self.lock {
                     self.refusals += 1;
-                    (StatusCode::LOCKED, lock.to_string()).into_response()
+                    return (StatusCode::LOCKED, lock.to_string()).into_response();
                 }
-                None => {
-                    self.lock = Some(serde_json::from_slice(&body).unwrap());
-                    StatusCode::OK.into_response()
-                }
-            },
+                self.lock = Some(serde_json::from_slice(&body).unwrap());
+                StatusCode::OK.into_response()
+            }
             "UNLOCK" => {
                 // `force-unlock` sends nothing.
                 let other = serde_json::from_slice::<Value>(&body).is_ok_and(|given| {
