@@ -254,7 +254,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let directory = create(base.path());
         let path = directory.directory.path().to_owned();
-        assert_eq!(candidates(base.path()).unwrap(), [path.clone()]);
+        assert_eq!(candidates(base.path()).unwrap(), std::slice::from_ref(&path));
         assert!(matches!(inspect(&path), Use::Foreign));
         leave(directory);
         let Use::Nobody(leftover) = inspect(&path) else { panic!("its runner is dead") };

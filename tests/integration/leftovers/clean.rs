@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{Case, config};
 use crate::support::stand_in::StandIn;
-use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
+use crate::support::world::{End, MODULE, RUN_ID, World, eventually, with_mounts};
 
 /// An apply that waits for a file called `go` in `$TMPDIR/..` while it creates its resource.
 const WAITING: &str = r#"
@@ -26,8 +26,8 @@ async fn clean(world: &World, arguments: &[&str]) -> End {
 }
 
 /// The lines that `clean` prints for `paths`.
-fn lines(paths: &[PathBuf], before: &str, after: &str) -> String {
-    paths.iter().map(|path| format!("{before} {}{after}\n", path.display())).collect()
+fn lines(paths: &[PathBuf], before: &str, after: &str) -> Vec<String> {
+    paths.iter().map(|path| format!("{before} {}{after}", path.display())).collect()
 }
 
 #[tokio::test]
@@ -39,18 +39,17 @@ async fn clean_wipes_what_a_dead_runner_left_and_a_dry_run_only_says_so() {
     let left = Case::named("plan").kill(&world, runner).await;
     eventually("an end of all processes", || world.processes().is_empty()).await;
 
-    let said = lines(&left, "would wipe", &format!(", left over from run {RUN_ID}"));
+    let mut expected = lines(&left, "would wipe", &format!(", left over from run {RUN_ID}"));
+    expected.sort_unstable();
     for _ in 0..2 {
         let shown = clean(&world, &["--dry-run"]).await;
-        let mut sorted: Vec<_> = shown.stdout.lines().collect();
-        sorted.sort_unstable();
-        let mut expected: Vec<_> = said.lines().collect();
-        expected.sort_unstable();
-        assert_eq!((shown.code, sorted), (Some(0), expected));
+        let mut said: Vec<_> = shown.stdout.lines().collect();
+        said.sort_unstable();
+        assert_eq!((shown.code, said), (Some(0), expected.iter().map(|it| &**it).collect()));
     }
     let cleaned = clean(&world, &[]).await;
-    for line in lines(&left, "wiped", &format!(", left over from run {RUN_ID}")).lines() {
-        assert!(cleaned.stdout.contains(line), "{line}\n{}", cleaned.stdout);
+    for line in lines(&left, "wiped", &format!(", left over from run {RUN_ID}")) {
+        assert!(cleaned.stdout.contains(&line), "{line}\n{}", cleaned.stdout);
     }
     assert_eq!(cleaned.code, Some(0));
     assert_eq!(left.iter().filter(|path| path.exists()).count(), 0);
@@ -99,8 +98,8 @@ async fn a_terraform_that_outlives_its_runner_keeps_its_directories_until_it_end
     eventually("a resource that is being created", || creating.exists()).await;
     let left = Case::named("apply, which goes on").kill(&world, runner).await;
     let said = clean(&world, &[]).await;
-    for line in lines(&left, "left", " alone: the runner of").lines() {
-        assert!(said.stdout.contains(line), "{line}\n{}", said.stdout);
+    for line in lines(&left, "left", " alone: the runner of") {
+        assert!(said.stdout.contains(&line), "{line}\n{}", said.stdout);
     }
     assert!(left.iter().all(|path| path.exists()));
     std::fs::write(world.path("go"), "").unwrap();
@@ -127,7 +126,7 @@ async fn a_state_that_cannot_be_kept_is_not_wiped() {
          mount -o remount,bind,ro '{0}'",
         tmp.display()
     );
-    let output = world.with_mounts(&world.command(&["clean"]), &mounts).output().await.unwrap();
+    let output = with_mounts(&world.command(&["clean"]), &mounts).output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("cannot be moved from there"), "{said}");

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{SECRET, config};
 use crate::support::stand_in::{AtPlan, StandIn};
-use crate::support::world::{MODULE, World};
+use crate::support::world::{MODULE, World, with_mounts};
 
 /// Where the tool's variable files were, by the arguments of `plan`.
 fn variable_file(tool: &StandIn) -> String {
@@ -22,7 +22,7 @@ async fn secret_files_are_in_memory_where_the_system_has_some() {
     job.env_remove("BUTLER_TMPFS_DIR");
     // As much as is needed, whatever the machine has.
     let mounts = "mount -t tmpfs -o size=32m none /dev/shm";
-    let end = world.end(&world.with_mounts(&job, mounts).output().await.unwrap());
+    let end = world.end(&with_mounts(&job, mounts).output().await.unwrap());
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let file = variable_file(&tool);
     assert!(file.starts_with("/dev/shm/butler-runner-run-"), "{file}");
@@ -30,7 +30,7 @@ async fn secret_files_are_in_memory_where_the_system_has_some() {
     // Less than that is left to others.
     world.add_run(config(&world, "plan"));
     let mounts = "mount -t tmpfs -o size=1m none /dev/shm";
-    let end = world.end(&world.with_mounts(&job, mounts).output().await.unwrap());
+    let end = world.end(&with_mounts(&job, mounts).output().await.unwrap());
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let file = variable_file(&tool);
     assert!(file.starts_with(world.path("tmp").to_str().unwrap()), "{file}");
@@ -50,8 +50,7 @@ async fn a_secret_file_that_does_not_fit_into_memory_goes_to_the_work_directory(
     config["variables"]["name"]["value"] = json!(large);
     world.add_run(config);
     let mounts = format!("mount -t tmpfs -o size=16k none '{}'", world.path("shm").display());
-    let job = world.with_mounts(&world.execute(), &mounts);
-    let end = world.end(&{ job }.output().await.unwrap());
+    let end = world.end(&with_mounts(&world.execute(), &mounts).output().await.unwrap());
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let file = variable_file(&tool);
     assert!(file.starts_with(world.path("tmp").to_str().unwrap()), "{file}");
@@ -68,7 +67,7 @@ async fn a_work_directory_without_room_is_named_with_what_to_do() {
     world.add_run(config(&world, "plan"));
     // Its root is all the files that it can have.
     let mounts = format!("mount -t tmpfs -o nr_inodes=1 none '{}'", work.display());
-    let output = world.with_mounts(&world.execute(), &mounts).output().await.unwrap();
+    let output = with_mounts(&world.execute(), &mounts).output().await.unwrap();
     let end = world.end(&output);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let error = world.last_status()["error"].clone();
@@ -86,11 +85,11 @@ async fn a_wipe_that_fails_is_reported_and_made_up_for_by_the_next_run() {
                echo hunter22 > .terraform/held/file; echo hunter22 > .terraform/file";
     let tool = StandIn::install(&mut world, AtPlan::Do(act));
     world.add_run(config(&world, "plan"));
-    let output = world.with_mounts(&world.execute(), "true").output().await.unwrap();
+    let output = with_mounts(&world.execute(), "true").output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(!tool.record("arguments").is_empty(), "the tool did run: {said}");
-    let summary = world.last_status()["summary"].as_str().unwrap_or_default().to_owned();
+    let summary = world.last_status()["plan_summary"].as_str().unwrap_or_default().to_owned();
     let left = world.left_in("tmp");
     assert_eq!(left.len(), 1, "{left:?}");
     let held = left[0].join("data/held");

@@ -317,32 +317,6 @@ impl World {
         paths
     }
 
-    /// The job's command in a namespace of its own in which `mounts`, a shell script, is carried
-    /// out first. Who is not root becomes it there.
-    pub(crate) fn with_mounts(
-        &self,
-        job: &tokio::process::Command,
-        mounts: &str,
-    ) -> tokio::process::Command {
-        let job = job.as_std();
-        let mut command = tokio::process::Command::new("unshare");
-        if !nix::unistd::Uid::effective().is_root() {
-            command.args(["--user", "--map-root-user"]);
-        }
-        command
-            .args(["--mount", "/bin/sh", "-e", "-c", &format!("{mounts}\nexec \"$0\" \"$@\"")])
-            .arg(job.get_program())
-            .args(job.get_args())
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        command
-    }
-
     /// Command lines of the processes that were started in this world and still run.
     pub(crate) fn processes(&self) -> Vec<String> {
         let mark = self.path("tmp").into_os_string().into_encoded_bytes();
@@ -360,6 +334,28 @@ impl World {
             })
             .collect()
     }
+}
+
+/// The job's command in a namespace of its own in which `mounts`, a shell script, is carried
+/// out first. Who is not root becomes it there.
+pub(crate) fn with_mounts(job: &tokio::process::Command, mounts: &str) -> tokio::process::Command {
+    let job = job.as_std();
+    let mut command = tokio::process::Command::new("unshare");
+    if !nix::unistd::Uid::effective().is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command
+        .args(["--mount", "/bin/sh", "-e", "-c", &format!("{mounts}\nexec \"$0\" \"$@\"")])
+        .arg(job.get_program())
+        .args(job.get_args())
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
 }
 
 /// Waits until `condition` holds; `what` says what is waited for.
