@@ -331,7 +331,7 @@ impl Teardown<'_> {
         let text = Zeroizing::new(fs_err::read(&plan.text).map_err(|error| chain(&error))?);
         let redactor = &self.reports.redactor;
         let json = redact_json(redactor, &json);
-        match self.reports.plan(json.trim_end(), &redactor.redact(&text)).await {
+        match self.reports.plan(json.trim_end(), &redactor.redact_lines(&text)).await {
             Ok(()) | Err(ReportError::Registry(RegistryError::RunOver)) => Ok(()),
             Err(error) => Err(chain(&error)),
         }

@@ -3,8 +3,13 @@
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
 
+mod base64;
+mod broken;
+mod escapes;
 mod json;
+mod patterns;
 mod redactor;
+mod sorted;
 mod wipe;
 
 pub use json::redact_json;

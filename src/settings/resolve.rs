@@ -95,6 +95,7 @@ impl Settings {
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
             default_tool_version: reader.parsed(&DEFAULT_TOOL_VERSION, parse::request)?,
+            github_actions: under_github(environment),
             logging: Logging::resolve(arguments, environment)?,
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
@@ -171,8 +172,12 @@ impl Logging {
     }
 }
 
+fn under_github(environment: &Environment) -> bool {
+    environment.value(variable::GITHUB_ACTIONS.name).is_some_and(|value| value == "true")
+}
+
 fn default_grace(environment: &Environment) -> Duration {
-    if environment.value(variable::GITHUB_ACTIONS.name).is_some_and(|value| value == "true") {
+    if under_github(environment) {
         GRACE_UNDER_GITHUB
     } else if environment.value(variable::KUBERNETES_SERVICE_HOST.name).is_some() {
         GRACE_IN_KUBERNETES
