@@ -115,7 +115,7 @@ mod tests {
         let phrases = Phrases::among(&[Zeroizing::new(PHRASE.to_owned())]);
         let mut shown = line.to_owned();
         let mut parts: Vec<_> = phrases.parts(line.as_bytes()).collect();
-        parts.sort_unstable_by_key(|part| part.len());
+        parts.sort_unstable_by_key(ExactSizeIterator::len);
         if let Some(part) = parts.pop() {
             shown.replace_range(part, "***");
         }

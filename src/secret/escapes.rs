@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn text_is_known_in_every_literal() {
         let value = "a\"b\\c\n<d>&'e/é\u{301}\u{2028}\u{7f}\u{1}😀 ${f} %{g}";
-        has(value, &serde_json::to_string(value).unwrap().trim_matches('"'));
+        has(value, serde_json::to_string(value).unwrap().trim_matches('"'));
         has(
             value,
             "a\\\"b\\\\c\\n\\u003cd\\u003e\\u0026'e/é\u{301}\\u2028\u{7f}\\u0001😀 ${f} %{g}",

@@ -232,7 +232,8 @@ mod tests {
     #[test]
     fn base64_in_lines_of_any_width_is_masked_to_its_last_character() {
         use base64::Engine;
-        let key: String = (100..200).map(|number| format!("{}?>~ü", number * number)).collect();
+        let numbers: Vec<_> = (100..200).map(|number: u32| number.pow(2).to_string()).collect();
+        let key = numbers.join("?>~ü");
         let patterns = patterns(&key);
         for (alphabet, before) in [
             (base64::engine::general_purpose::STANDARD, ""),

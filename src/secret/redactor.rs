@@ -137,7 +137,9 @@ impl Redactor {
         let observer = state.observer.clone();
         drop(state);
         if let Some(observer) = observer {
-            lines.iter().for_each(|line| observer(line.expose_secret()));
+            for line in &lines {
+                observer(line.expose_secret());
+            }
         }
     }
 

@@ -1,6 +1,15 @@
 //! What must never be seen, and what must be.
 
+use base64::Engine;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+
 use super::*;
+
+/// All but letters and digits is escaped.
+const STRICT: &AsciiSet = NON_ALPHANUMERIC;
+
+/// RFC 3986.
+const KEPT: &AsciiSet = &STRICT.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 fn redactor(secrets: &[&str]) -> Redactor {
     let redactor = Redactor::new();
@@ -116,7 +125,6 @@ fn secret_of_several_lines_is_masked_in_one_piece_where_it_is_encoded() {
     let redactor = redactor(&[&format!("\n{key}\n")]);
     let json = serde_json::to_string(key).unwrap();
     assert_eq!(redactor.redact(json.as_bytes()), "\"***\"");
-    use base64::Engine;
     let encoded = base64::engine::general_purpose::STANDARD.encode(key);
     assert_eq!(redactor.redact(encoded.as_bytes()), "***");
 }
@@ -157,9 +165,6 @@ fn forms(random: &mut fastrand::Rng, value: &str) -> Vec<(String, Range<usize>)>
     let inner = |json: String| json[1..json.len() - 1].to_owned();
     let json = |text: &str| inner(serde_json::to_string(text).unwrap());
     let go = json(value).replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-    const STRICT: &percent_encoding::AsciiSet = percent_encoding::NON_ALPHANUMERIC;
-    const KEPT: &percent_encoding::AsciiSet =
-        &STRICT.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
     let mut forms = vec![
         value.to_owned(),
         json(value),

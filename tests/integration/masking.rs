@@ -384,12 +384,15 @@ async fn masks_are_written_neither_into_a_file_nor_for_another_system() {
     world.set("GITLAB_CI", "true");
     let end = world.run(config(&world, &secrets, "plan")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(!end.stdout.contains("::add-mask::"), "{}", end.stdout);
     assert_clean(&secrets, &places(&world, &end));
 
     world.set("GITHUB_ACTIONS", "true");
     world.add_run(config(&world, &secrets, "plan"));
     let file = std::fs::File::create(world.path("stdout")).unwrap();
-    let output = world.execute().stdout(file).output().await.unwrap();
+    // `output` would make it a pipe.
+    let runner = world.execute().stdout(file).spawn().unwrap();
+    let output = runner.wait_with_output().await.unwrap();
     let end = world.end(&output);
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(
