@@ -8,10 +8,11 @@
 //! ```
 //!
 //! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
-//! (`registry`, `workspace`, `tool`, `engine`, `report`; not each other) → mechanism (`process`,
+//! (`registry`, `workspace`, `tool`, `engine`, `report`, `ci`; not each other) → mechanism (`process`,
 //! `http`) → leaves (`secret`, `spec`, `event`, `cancel`, `error`).
 
 pub mod cancel;
+pub mod ci;
 pub mod cli;
 pub mod devregistry;
 pub mod engine;

@@ -40,8 +40,12 @@ pub(super) fn start(
     let writer = masked(redactor.clone(), move || writer.clone());
     // Only a test can have started one before.
     let _ = Registry::default().with(layer(logging, colours, writer)).try_init();
-    std::panic::set_hook(Box::new(|panic| tracing::error!("the runner failed (a bug): {panic}")));
+    std::panic::set_hook(Box::new(log_panic));
     guard
+}
+
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    tracing::error!("the runner failed (a bug): {panic}");
 }
 
 /// Makes writers that mask secrets. An event is written in one piece, so none is cut in two.
@@ -59,7 +63,10 @@ struct Masked<W> {
 
 impl<W: Write> Write for Masked<W> {
     fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
-        self.writer.write_all(self.redactor.redact(event).as_bytes())?;
+        let line = event.strip_suffix(b"\n").unwrap_or(event);
+        let mut masked = self.redactor.redact_lines(line).into_owned().into_bytes();
+        masked.extend_from_slice(&event[line.len()..]);
+        self.writer.write_all(&masked)?;
         Ok(event.len())
     }
 
@@ -114,7 +121,8 @@ mod tests {
         let logging = Logging { format, filter: filter.to_owned() };
         let writer = written.clone();
         let redactor = Arc::new(Redactor::new());
-        redactor.register(&[SecretString::from("correct horse")]);
+        redactor
+            .register(&["correct horse", "a \"quoted\"\\\nlonger horse"].map(SecretString::from));
         let layer = layer(&logging, false, masked(redactor, move || writer.clone()));
         tracing::subscriber::with_default(Registry::default().with(layer), log);
         String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
@@ -137,9 +145,35 @@ mod tests {
         for format in [LogFormat::Text, LogFormat::Json] {
             let text = logged(format, "info", || {
                 tracing::info!(password = "correct horse", "said correct horse");
+                let quoted = "a \"quoted\"\\\nlonger horse";
+                tracing::info!(quoted, debugged = ?quoted, "said {quoted} or {quoted:?}");
             });
-            assert!(text.contains("***") && !text.contains("horse"), "{text}");
+            assert!(text.contains("***"), "{text}");
+            assert!(!text.contains("horse") && !text.contains("quoted\\\""), "{text}");
         }
+    }
+
+    #[test]
+    fn secrets_are_masked_in_panics() {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(log_panic));
+        let text = logged(LogFormat::Text, "info", || {
+            assert!(std::panic::catch_unwind(|| panic!("no correct horse")).is_err());
+        });
+        std::panic::set_hook(before);
+        assert!(text.contains("the runner failed (a bug): ") && text.contains("no ***"), "{text}");
+        assert!(!text.contains("horse"), "{text}");
+    }
+
+    #[test]
+    fn lines_stay_lines_when_the_secrets_are_forgotten() {
+        let written = Written::default();
+        let redactor = Arc::new(Redactor::new());
+        redactor.forget();
+        let sink = written.clone();
+        let mut writer = masked(redactor, move || sink.clone())();
+        writer.write_all(b"the last words\n").unwrap();
+        assert_eq!(*written.0.lock().unwrap(), b"***\n");
     }
 
     #[test]

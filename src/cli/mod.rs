@@ -16,6 +16,8 @@ mod usage;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -106,7 +108,16 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
 
 /// Where the output of children is shown: where the runner's own is.
 fn terminal() -> Terminal {
-    Terminal { stdout: Box::new(std::io::stdout()), stderr: Box::new(std::io::stderr()) }
+    let commands = is_pipe(std::io::stdout()).then(|| Box::new(std::io::stdout()) as Box<_>);
+    Terminal { stdout: Box::new(std::io::stdout()), stderr: Box::new(std::io::stderr()), commands }
+}
+
+/// Whether `output` can be what a CI system reads: it has a pipe or a socket for that. In a file or
+/// on a screen its commands would show what they are to hide.
+fn is_pipe(output: impl AsFd) -> bool {
+    let file = output.as_fd().try_clone_to_owned().map(std::fs::File::from);
+    file.and_then(|file| file.metadata())
+        .is_ok_and(|metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket())
 }
 
 /// Says what is wrong with a setting; returns the exit code for it.
@@ -134,6 +145,15 @@ mod tests {
     use std::sync::{Arc, mpsc};
 
     use super::*;
+
+    #[test]
+    fn only_a_pipe_or_a_socket_can_be_what_a_ci_system_reads() {
+        let (read, write) = std::io::pipe().unwrap();
+        assert!(is_pipe(&read) && is_pipe(&write));
+        assert!(is_pipe(std::os::unix::net::UnixStream::pair().unwrap().0));
+        assert!(!is_pipe(tempfile::tempfile().unwrap()));
+        assert!(!is_pipe(std::fs::File::open("/dev/null").unwrap()));
+    }
 
     #[test]
     fn a_blocking_task_that_does_not_end_does_not_hold_the_process() {

@@ -73,7 +73,7 @@ impl RunLog {
     fn add(&self, origin: Origin, stream: Stream, line: &[u8]) {
         // Windows programs end their lines with it; one inside a line is a progress bar's.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let content = self.redactor.redact(line);
+        let content = self.redactor.redact_lines(line);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.last == LARGEST_SEQUENCE {
             return;

@@ -6,6 +6,7 @@
 //! Whatever happens in between, a panic included, ends in exactly one final status, unless the
 //! registry itself has ended the run: then nothing more is sent.
 
+mod ambient;
 mod demo;
 mod descriptors;
 #[cfg(test)]
@@ -34,11 +35,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
+pub use ambient::SECRET_VARIABLES;
 pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
 pub use outcome::Exit;
 
 use crate::cancel::{Stop, Times};
+use crate::ci;
 use crate::event::Phase;
 use crate::http;
 use crate::process::Grace;
@@ -65,18 +68,32 @@ pub struct Terminal {
     pub stdout: Box<dyn Write + Send>,
     /// Their standard error.
     pub stderr: Box<dyn Write + Send>,
+    /// Where the CI system reads commands that it does not show; none where somebody else may read
+    /// them.
+    pub commands: Option<Box<dyn Write + Send>>,
 }
 
 impl Default for Terminal {
     /// Shows nothing.
     fn default() -> Self {
-        Self { stdout: Box::new(std::io::sink()), stderr: Box::new(std::io::sink()) }
+        Self {
+            stdout: Box::new(std::io::sink()),
+            stderr: Box::new(std::io::sink()),
+            commands: None,
+        }
     }
 }
 
 /// Carries out the run that `settings` describe. Its secrets are registered with `redactor`, which
 /// should also stand before the process's own log.
-pub async fn execute(settings: Settings, redactor: Arc<Redactor>, terminal: Terminal) -> Exit {
+pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: Terminal) -> Exit {
+    if let Some(commands) = terminal.commands.take_if(|_| settings.github_actions) {
+        // Before anything is registered, so that no secret is known here but not there.
+        match ci::Masks::start(commands) {
+            Ok(masks) => redactor.observe(move |line| masks.register(line)),
+            Err(error) => tracing::warn!(%error, "secrets are not registered as masks: no thread"),
+        }
+    }
     let times =
         Times { grace: settings.grace_period, report: settings.report_period, ..Times::default() };
     let stop = Stop::with(times);

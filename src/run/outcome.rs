@@ -209,7 +209,7 @@ impl StatusReport {
     /// The same with secrets masked in its texts: reasons quote what failed, and that may be a URL
     /// with a password in it.
     pub(super) fn masked(mut self, redactor: &Redactor) -> Self {
-        let mask = |text: &mut String| *text = redactor.redact(text.as_bytes()).into_owned();
+        let mask = |text: &mut String| *text = redactor.redact_lines(text.as_bytes()).into_owned();
         self.plan_summary.iter_mut().for_each(mask);
         if let Some(error) = &mut self.error {
             mask(&mut error.message);

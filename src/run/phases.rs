@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
-use super::secrets::{register_json, register_spec};
+use super::secrets::{register_environment_variable, register_json, register_spec, register_text};
 use super::state_place;
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
@@ -113,8 +113,8 @@ fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failu
     for (name, value, _) in inputs.variables.iter().filter(|(.., sensitive)| *sensitive) {
         register_json(redactor, name, value);
     }
-    for (name, value, _) in inputs.environment.iter().filter(|(.., sensitive)| *sensitive) {
-        redactor.register_named([(name.as_str(), value)]);
+    for (name, value, sensitive) in &inputs.environment {
+        register_environment_variable(redactor, name, value, *sensitive);
     }
     for message in &inputs.messages {
         context.log.announce(message);
@@ -131,9 +131,13 @@ fn register_declared(context: &Context<'_>, inputs: &Inputs, module: &Module) {
         for (_, value, _) in inputs.variables.iter().filter(|(given, ..)| given == name) {
             register_json(redactor, name, value);
         }
-        let ambient = context.settings.environment.get(OsStr::new(&format!("TF_VAR_{name}")));
+        let variable = format!("TF_VAR_{name}");
+        for (_, value, _) in inputs.environment.iter().filter(|(given, ..)| *given == variable) {
+            register_text(redactor, name, value);
+        }
+        let ambient = context.settings.environment.get(OsStr::new(&variable));
         if let Some(value) = ambient.and_then(|value| value.to_str()) {
-            register_json(redactor, name, &SecretString::from(value));
+            register_text(redactor, name, &SecretString::from(value));
         }
     }
     let short = redactor.too_short();

@@ -187,7 +187,7 @@ impl Reports {
         }
         let content = std::fs::read(file)
             .map_err(|source| ReportError::Write { path: file.to_owned(), source })?;
-        self.write("junit.xml", self.redactor.redact(&content).as_bytes())
+        self.write("junit.xml", self.redactor.redact_lines(&content).as_bytes())
     }
 
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {

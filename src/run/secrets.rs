@@ -3,7 +3,11 @@
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
+use super::ambient::{
+    is_secret_name, register_assigned, register_credentials, register_environment,
+};
 use crate::secret::Redactor;
+use crate::settings::Settings;
 use crate::spec::{Backend, GitCredentials, GitSource, RunSpec, Source};
 use crate::workspace::collection_texts;
 
@@ -57,6 +61,16 @@ const PUBLIC_BACKEND_SETTINGS: [&str; 45] = [
     "workspaces",
 ];
 
+/// Registers what the runner was started with: tokens for git, the mirror's login, and the
+/// credentials in the environment that children inherit.
+pub(super) fn register_settings(redactor: &Redactor, settings: &Settings) {
+    redactor.register(settings.git.tokens.iter().map(|(_, token)| token));
+    if let Some(mirror) = &settings.mirror {
+        register_login(redactor, &SecretString::from(mirror.as_str()));
+    }
+    register_environment(redactor, &settings.environment);
+}
+
 /// Registers the logins that the run's configuration holds. Its variables come when they are
 /// resolved: what stands there before may be the name of a secret, which a hint has to show.
 pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
@@ -66,6 +80,32 @@ pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
     if let Some(backend) = &spec.backend {
         register_backend(redactor, backend);
     }
+}
+
+/// Registers an environment variable of the run: what it marks as sensitive, and what is known to
+/// be secret by its name.
+pub(super) fn register_environment_variable(
+    redactor: &Redactor,
+    name: &str,
+    value: &SecretString,
+    sensitive: bool,
+) {
+    register_login(redactor, value);
+    if !sensitive && !is_secret_name(name) {
+        return register_assigned(redactor, name, value.expose_secret());
+    }
+    register_credentials(redactor, name, value);
+    if name.starts_with("TF_VAR_") {
+        register_text(redactor, name, value);
+    }
+}
+
+/// Registers a text, and what is in it where it is a collection.
+pub(super) fn register_text(redactor: &Redactor, name: &str, text: &SecretString) {
+    let mut texts = Vec::new();
+    collect_inside(text.expose_secret(), &mut texts);
+    register(redactor, name, [text]);
+    register(redactor, name, &texts);
 }
 
 /// Registers a JSON value: its text, or each text in it where it has an inside.
@@ -81,7 +121,7 @@ pub(super) fn register_json(redactor: &Redactor, name: &str, json: &SecretString
 }
 
 /// Registers all but the words for yes, no and nothing: they hide nothing, and every log has them.
-fn register<'a>(
+pub(super) fn register<'a>(
     redactor: &Redactor,
     name: &str,
     secrets: impl IntoIterator<Item = &'a SecretString>,
@@ -128,6 +168,7 @@ fn collect_inside(text: &str, texts: &mut Vec<SecretString>) {
 fn register_backend(redactor: &Redactor, backend: &Backend) {
     for (name, value) in &backend.config {
         register_login(redactor, value);
+        register_assigned(redactor, name, value.expose_secret());
         if !PUBLIC_BACKEND_SETTINGS.contains(&name.as_str()) {
             register_json(redactor, name, value);
         }
@@ -149,19 +190,27 @@ fn register_git(redactor: &Redactor, source: &GitSource) {
     }
 }
 
-/// Registers user name and password of a URL, as they stand there and decoded.
-fn register_login(redactor: &Redactor, text: &SecretString) {
+/// Registers the password of a URL, or the token that stands in its place, as it stands there and
+/// decoded.
+pub(super) fn register_login(redactor: &Redactor, text: &SecretString) {
     let plain = serde_json::from_str::<SecretString>(text.expose_secret());
     let text = plain.as_ref().unwrap_or(text).expose_secret();
     let Ok(url) = Url::parse(text) else { return };
-    if let Some(password) = url.password() {
-        let decoded =
-            percent_encoding::percent_decode_str(password).decode_utf8_lossy().into_owned();
-        redactor.register(&[SecretString::from(password), SecretString::from(decoded)]);
-    } else if matches!(url.scheme(), "http" | "https") {
-        // A token alone stands where the user name does.
-        redactor.register(&[SecretString::from(url.username())]);
-    }
+    // A token alone stands where the user name does, and GitHub's with this for a password.
+    let is_token = matches!(url.scheme(), "http" | "https");
+    let secret = match url.password() {
+        Some("x-oauth-basic") | None if is_token => url.username(),
+        Some(password) => password,
+        None => return,
+    };
+    let decoded = percent_encoding::percent_decode_str(secret).decode_utf8_lossy().into_owned();
+    // As the URL was given: the parser has escaped what needs it.
+    let given = text
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split(['/', '?', '#']).next()?.rsplit_once('@'))
+        .and_then(|(login, _)| login.split_once(':'))
+        .map_or(secret, |(_, password)| password);
+    redactor.register(&[secret, &decoded, given].map(SecretString::from));
 }
 
 #[cfg(test)]

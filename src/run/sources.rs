@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 
 use super::outcome::{Exit, Failure};
 use super::reports::{RegistryReports, Reports, prepare_directory};
+use super::secrets::register_settings;
 use super::{Run, Terminal, guarded, watch};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
@@ -32,8 +33,7 @@ pub(super) async fn start(
         tracing::error!(error = %chain(&error), "{}", error.advice().unwrap_or_default());
         return Exit::Usage;
     }
-    // A module that prints its environment must not print these.
-    reports.redactor.register(settings.git.tokens.iter().map(|(_, token)| token));
+    register_settings(&reports.redactor, settings);
     match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());

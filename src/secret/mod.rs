@@ -3,12 +3,17 @@
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
 
+mod base64;
+mod broken;
 mod buffer;
+mod escapes;
 #[cfg(test)]
 mod fuzz_tests;
 mod json;
+mod patterns;
 mod private;
 mod redactor;
+mod sorted;
 mod text;
 mod wipe;
 

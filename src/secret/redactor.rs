@@ -1,28 +1,34 @@
 //! Replaces every registered secret by `***`, in one pass over the bytes whatever their number.
 //!
-//! Where occurrences overlap, all that they cover is masked, so that the end of one secret does
-//! not stay behind because another one began before it. The registered values are zeroed on drop;
-//! the automaton that searches for them keeps their bytes in a form of its own, which is not.
+//! A secret is found as it is, in each of its lines, escaped as a literal or for a URL, and in base64
+//! wherever it begins there. Where occurrences overlap, all that they cover is masked, so that the
+//! end of one secret does not stay behind because another one began before it. Values are zeroed on
+//! drop and by [`Redactor::forget`], after which nothing is shown any more.
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use secrecy::{ExposeSecret, SecretString};
+
+use super::patterns::Patterns;
 
 /// What stands in for a secret.
 pub const MASK: &str = "***";
 
 /// Shorter values (and shorter lines of a value) cannot be masked: `a` would eat half the log.
+/// Escaped forms are longer than the value; for base64 there is a limit of its own.
 const SHORTEST: usize = 4;
 
 /// Longer values are masked in pieces of this size, so that a line that is shown before its end is
-/// known never has to be held back by more than one piece.
+/// known never has to be held back by more than two pieces in base64.
 const LONGEST: usize = 64 * 1024;
 
+/// Told of each value and each line of a value that is registered.
+type Observer = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// The secrets of a run, shared by everything that shows text.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Redactor {
     state: Mutex<State>,
 }
@@ -32,21 +38,24 @@ struct State {
     /// Sorted, each once.
     secrets: Vec<SecretString>,
     too_short: Vec<String>,
-    patterns: Patterns,
+    search: Search,
+    observer: Option<Observer>,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} secrets", self.secrets.len())
+        write!(formatter, "{} secrets", self.state().secrets.len())
     }
 }
 
 #[derive(Clone, Default)]
-enum Patterns {
+enum Search {
     #[default]
     Nothing,
-    Any(Arc<AhoCorasick>),
-    /// There are too many secrets to search for. Then nothing is shown at all.
+    /// Secrets were registered since the last one.
+    Outdated,
+    Any(Arc<Patterns>),
+    /// There are too many secrets to search for, or they are forgotten. Then nothing is shown.
     Everything,
 }
 
@@ -72,24 +81,48 @@ impl Redactor {
         self.add(secrets.into_iter().map(|(name, secret)| (Some(name), secret)));
     }
 
+    /// Has `observer` called with each line that is registered from now on, before the registration
+    /// returns. It must not use this redactor, nor log.
+    pub fn observe(&self, observer: impl Fn(&str) + Send + Sync + 'static) {
+        self.state().observer = Some(Arc::new(observer));
+    }
+
     /// The names of the secrets that are too short to be masked, in the order in which they came.
     #[must_use]
     pub fn too_short(&self) -> Vec<String> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).too_short.clone()
+        self.state().too_short.clone()
+    }
+
+    /// Zeroes and drops every secret. Whatever is to be shown from now on, and whatever is
+    /// registered, `***` is all that is shown.
+    pub fn forget(&self) {
+        *self.state() = State { search: Search::Everything, ..State::default() };
     }
 
     fn add<'a>(&self, secrets: impl Iterator<Item = (Option<&'a str>, &'a SecretString)>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        if matches!(state.search, Search::Everything) {
+            return;
+        }
         let known = state.secrets.len();
+        let mut lines = Vec::new();
         for (name, secret) in secrets {
-            let value = secret.expose_secret();
-            let before = state.secrets.len();
+            let value = secret.expose_secret().trim();
+            let mut is_short = true;
             for line in value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST) {
-                state.secrets.extend(pieces(line).map(SecretString::from));
+                is_short = false;
+                if !state.knows(known, line) {
+                    lines.push(SecretString::from(line));
+                    state.secrets.extend(pieces(line).map(SecretString::from));
+                }
+            }
+            // In one piece where it is escaped or encoded.
+            if value.contains('\n') && value.len() >= SHORTEST && !state.knows(known, value) {
+                state.secrets.extend(pieces(value).map(SecretString::from));
             }
             if let Some(name) = name
-                && state.secrets.len() == before
-                && !value.trim().is_empty()
+                && is_short
+                && !value.is_empty()
                 && !state.too_short.iter().any(|known| known == name)
             {
                 state.too_short.push(name.to_owned());
@@ -100,68 +133,101 @@ impl Redactor {
         }
         state.secrets.sort_by(|one, other| one.expose_secret().cmp(other.expose_secret()));
         state.secrets.dedup_by(|one, other| one.expose_secret() == other.expose_secret());
-        // The compact automaton: the fastest kind takes a kilobyte for each byte of a secret.
-        state.patterns = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .match_kind(MatchKind::Standard)
-            .build(state.secrets.iter().map(ExposeSecret::expose_secret))
-            .map_or(Patterns::Everything, |patterns| Patterns::Any(Arc::new(patterns)));
+        state.search = Search::Outdated;
+        let observer = state.observer.clone();
+        drop(state);
+        if let Some(observer) = observer {
+            for line in &lines {
+                observer(line.expose_secret());
+            }
+        }
     }
 
     /// `text` without secrets, as valid UTF-8 without NUL: what is neither becomes U+FFFD.
     /// Text that needs no change is not copied.
     #[must_use]
     pub fn redact<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
-        let patterns = self.patterns();
-        let masked =
-            match &patterns {
-                Patterns::Everything => return Cow::Borrowed(MASK),
-                Patterns::Any(patterns) if patterns.is_match(text) => {
-                    let mut masked = Vec::with_capacity(text.len());
-                    let mut shown = 0;
-                    for secret in covered(patterns, text) {
-                        masked.extend_from_slice(&text[shown..secret.start]);
-                        masked.extend_from_slice(MASK.as_bytes());
-                        shown = secret.end;
-                    }
-                    masked.extend_from_slice(&text[shown..]);
-                    Cow::Owned(String::from_utf8(masked).unwrap_or_else(|error| {
-                        String::from_utf8_lossy(error.as_bytes()).into_owned()
-                    }))
-                }
-                _ => String::from_utf8_lossy(text),
-            };
+        self.mask(text, Patterns::covered)
+    }
+
+    /// The same for what people read line by line: a secret that was broken into the lines of
+    /// `text`, or of a text that `text` is a line of, is masked too.
+    #[must_use]
+    pub fn redact_lines<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
+        self.mask(text, Patterns::covered_in_lines)
+    }
+
+    fn mask<'text>(
+        &self,
+        text: &'text [u8],
+        covered: fn(&Patterns, &[u8]) -> Vec<Range<usize>>,
+    ) -> Cow<'text, str> {
+        let secrets = match self.state().search() {
+            Search::Everything => return Cow::Borrowed(MASK),
+            Search::Any(patterns) => covered(&patterns, text),
+            Search::Nothing | Search::Outdated => Vec::new(),
+        };
+        let masked = if secrets.is_empty() {
+            String::from_utf8_lossy(text)
+        } else {
+            let mut masked = Vec::with_capacity(text.len());
+            let mut shown = 0;
+            for secret in secrets {
+                masked.extend_from_slice(&text[shown..secret.start]);
+                masked.extend_from_slice(MASK.as_bytes());
+                shown = secret.end;
+            }
+            masked.extend_from_slice(&text[shown..]);
+            Cow::Owned(
+                String::from_utf8(masked)
+                    .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+            )
+        };
         if masked.contains('\0') { Cow::Owned(masked.replace('\0', "\u{fffd}")) } else { masked }
     }
 
     /// How many bytes of the beginning of a line can be shown before its end is known: no secret
-    /// and no character is cut in two. At most 64 KiB are held back.
+    /// and no character is cut in two. What is held back is never more than a piece of a secret.
     #[must_use]
     pub fn showable(&self, pending: &[u8]) -> usize {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let search = self.state().search();
         let mut end = pending.len() - unfinished_character(pending);
-        for secret in &state.secrets {
-            let begun = unfinished_secret(pending, secret.expose_secret().as_bytes());
-            end = end.min(pending.len() - begun);
-        }
+        let Search::Any(patterns) = search else { return end };
+        end = end.min(pending.len() - patterns.unfinished(pending));
         // What is held back may itself begin in the middle of another secret.
-        if let Patterns::Any(patterns) = &state.patterns
-            && let Some(cut) = covered(patterns, pending)
-                .into_iter()
-                .find(|secret| secret.start < end && end < secret.end)
-        {
-            end = cut.start;
-        }
-        end
+        let ranges = patterns.covered(pending);
+        ranges
+            .into_iter()
+            .find(|secret| secret.start < end && end < secret.end)
+            .map_or(end, |cut| cut.start)
     }
 
-    fn patterns(&self) -> Patterns {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).patterns.clone()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// `line` in pieces of at most [`LONGEST`] bytes; the last one reaches back, so that it is not too
-/// short to be masked.
+impl State {
+    /// Whether `value` is among the first `known` secrets, which are in order.
+    fn knows(&self, known: usize, value: &str) -> bool {
+        let secrets = &self.secrets[..known];
+        secrets.binary_search_by(|secret| secret.expose_secret().cmp(value)).is_ok()
+    }
+
+    /// The search for what is registered, made anew where that is needed.
+    fn search(&mut self) -> Search {
+        if matches!(self.search, Search::Outdated) {
+            let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
+            self.search = Patterns::new(secrets)
+                .map_or(Search::Everything, |patterns| Search::Any(Arc::new(patterns)));
+        }
+        self.search.clone()
+    }
+}
+
+/// `line` in pieces of at most [`LONGEST`] bytes; the last one reaches back,
+/// so that it is not too short to be
+/// masked. They do not overlap otherwise: a line that is shown before its end is known is cut there.
 fn pieces(line: &str) -> impl Iterator<Item = &str> {
     let last = line.len().saturating_sub(LONGEST);
     let mut next = Some(0);
@@ -171,28 +237,6 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
         next = (end < line.len()).then(|| end.min(line.ceil_char_boundary(last)));
         Some(&line[start..end])
     })
-}
-
-/// What secrets cover in `text`: ranges in ascending order that do not overlap.
-fn covered(patterns: &AhoCorasick, text: &[u8]) -> Vec<Range<usize>> {
-    let mut ranges: Vec<Range<usize>> = Vec::new();
-    // Matches come in the order of their ends, so only the last ranges can overlap the next one.
-    for found in patterns.find_overlapping_iter(text) {
-        let mut range = found.range();
-        while let Some(last) = ranges.pop_if(|last| last.end > range.start) {
-            range.start = range.start.min(last.start);
-        }
-        ranges.push(range);
-    }
-    ranges
-}
-
-/// The length of the longest end of `pending` that is a beginning, but not the whole, of `secret`.
-fn unfinished_secret(pending: &[u8], secret: &[u8]) -> usize {
-    (1..secret.len().min(pending.len() + 1))
-        .rev()
-        .find(|length| pending.ends_with(&secret[..*length]))
-        .unwrap_or(0)
 }
 
 /// The length of an UTF-8 sequence at the end of `pending` that more bytes could complete.
@@ -209,104 +253,5 @@ fn unfinished_character(pending: &[u8]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn redactor(secrets: &[&str]) -> Redactor {
-        let redactor = Redactor::new();
-        let secrets: Vec<SecretString> = secrets.iter().copied().map(SecretString::from).collect();
-        redactor.register(&secrets);
-        redactor
-    }
-
-    #[test]
-    fn secrets_never_get_through() {
-        let redactor = redactor(&["hunter22", "first line\n  second line\r\n"]);
-        assert_eq!(redactor.redact(b"password=hunter22;"), "password=***;");
-        assert_eq!(redactor.redact(b"second line"), "***");
-        assert_eq!(redactor.redact(b"hunter22hunter22 \xffhunter22"), "****** \u{fffd}***");
-        assert!(!format!("{redactor:?}").contains("hunter22"));
-    }
-
-    #[test]
-    fn text_that_needs_no_change_is_not_copied() {
-        let redactor = redactor(&["hunter22"]);
-        assert!(matches!(redactor.redact("schön".as_bytes()), Cow::Borrowed("schön")));
-        assert_eq!(redactor.redact(b"a\0b\xff"), "a\u{fffd}b\u{fffd}");
-    }
-
-    #[test]
-    fn overlapping_secrets_are_masked_in_whole() {
-        let redactor = redactor(&["abcdef", "defghi", "abcdefghijkl", "abcd", "aaaa"]);
-        assert_eq!(redactor.redact(b"<abcdefghi>"), "<***>");
-        assert_eq!(redactor.redact(b"<abcdefghijkl>"), "<***>");
-        assert_eq!(redactor.redact(b"<aaaaaa>"), "<***>");
-    }
-
-    #[test]
-    fn beginning_of_a_secret_is_held_back() {
-        let redactor = redactor(&["hunter22", "xhunter", "ababac"]);
-        assert_eq!(redactor.showable(b"password=hunt"), "password=".len());
-        assert_eq!(redactor.showable(b"password="), "password=".len());
-        assert_eq!(redactor.showable(b"password=hunter22"), "password=hunter22".len());
-        assert_eq!(redactor.showable(b"ababab"), 2);
-        // `hunter` may become `hunter22`, and showing `x` alone would uncover `xhunter`.
-        assert_eq!(redactor.showable(b"= xhunter"), 2);
-    }
-
-    #[test]
-    fn character_cut_in_two_is_held_back() {
-        let redactor = Redactor::new();
-        let euro = "€".as_bytes();
-        assert_eq!(redactor.showable(&[b"\xff1", &euro[..1]].concat()), 2);
-        assert_eq!(redactor.showable(&[b"\xff1", &euro[..2]].concat()), 2);
-        assert_eq!(redactor.showable(&[b"\xff1", euro].concat()), 5);
-        assert_eq!(redactor.showable(b"\xff"), 1);
-        assert_eq!(redactor.showable(b"\x80\x80\x80\x80"), 4);
-    }
-
-    #[test]
-    fn long_secret_does_not_hold_back_a_full_buffer() {
-        let secret: String =
-            (0..180_000).flat_map(|number: u32| [number.to_string(), ";".to_owned()]).collect();
-        let redactor = redactor(&[&secret]);
-        let full = &secret.as_bytes()[..1024 * 1024];
-        let showable = redactor.showable(full);
-        assert!(showable >= full.len() - LONGEST, "{showable}");
-        let shown = redactor.redact(&full[..showable]).into_owned()
-            + &redactor.redact(&secret.as_bytes()[showable..]);
-        assert_eq!(shown.replace(MASK, ""), "");
-    }
-
-    #[test]
-    fn names_of_values_too_short_to_mask_are_kept() {
-        let redactor = Redactor::new();
-        let [short, long, empty, lines] =
-            ["abc", "abcd", " ", "{\n\"key\": 1\n}"].map(SecretString::from);
-        let values = [("short", &short), ("long", &long), ("empty", &empty), ("lines", &lines)];
-        redactor.register_named(values);
-        redactor.register_named(values);
-        assert_eq!(redactor.too_short(), ["short"]);
-        assert_eq!(redactor.redact(b"abc abcd"), "abc ***");
-        assert_eq!(redactor.state.lock().unwrap().secrets.len(), 2);
-    }
-
-    #[test]
-    fn no_secret_can_be_put_together_from_parts_of_a_line() {
-        let secrets = ["abab", "babba", "aabbaa", "bbbbb"];
-        let redactor = redactor(&secrets);
-        let mut random = fastrand::Rng::with_seed(7);
-        for _ in 0..2000 {
-            let (mut pending, mut shown) = (Vec::new(), String::new());
-            for _ in 0..random.usize(1..60) {
-                pending.push(*random.choice(b"aabbc").unwrap());
-                if random.u8(..4) == 0 {
-                    let end = redactor.showable(&pending);
-                    shown += &redactor.redact(&pending.drain(..end).collect::<Vec<_>>());
-                }
-            }
-            shown += &redactor.redact(&pending);
-            assert!(!secrets.iter().any(|secret| shown.contains(secret)), "{shown}");
-        }
-    }
-}
+#[path = "redactor_tests.rs"]
+mod tests;

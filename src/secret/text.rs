@@ -30,7 +30,7 @@ pub fn redact_text(redactor: &Redactor, mut text: impl Read, mut into: impl Writ
             Some(end) => end + 1,
             None => redactor.showable(&pending),
         };
-        into.write_all(redactor.redact(&pending[..end]).as_bytes())?;
+        into.write_all(redactor.redact_lines(&pending[..end]).as_bytes())?;
         pending.drain(..end);
         if read == 0 {
             return Ok(());
@@ -60,6 +60,6 @@ mod tests {
         let text = "a hunter22 b\n\u{20ac}\0 hunt\nhunter22hunter22\nhunter".repeat(20);
         let mut copied = Vec::new();
         redact_text(&redactor, Drops(text.as_bytes()), &mut copied).unwrap();
-        assert_eq!(String::from_utf8(copied).unwrap(), redactor.redact(text.as_bytes()));
+        assert_eq!(String::from_utf8(copied).unwrap(), redactor.redact_lines(text.as_bytes()));
     }
 }

@@ -90,6 +90,8 @@ pub struct Settings {
     pub default_tool_version: Option<ToolRequest>,
     /// How sensitive values that could be references are taken.
     pub sensitive_values: SensitiveValues,
+    /// Whether GitHub Actions reads what the runner prints.
+    pub github_actions: bool,
     /// How the runner logs.
     pub logging: Logging,
     /// What the environment offers for git.

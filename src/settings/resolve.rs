@@ -99,6 +99,7 @@ impl Settings {
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
             default_tool_version: reader.parsed(&DEFAULT_TOOL_VERSION, parse::request)?,
+            github_actions: under_github(environment),
             logging: Logging::resolve(arguments, environment)?,
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
@@ -206,8 +207,12 @@ impl Logging {
     }
 }
 
+fn under_github(environment: &Environment) -> bool {
+    environment.value(variable::GITHUB_ACTIONS.name).is_some_and(|value| value == "true")
+}
+
 fn platform(environment: &Environment) -> Platform {
-    if environment.value(variable::GITHUB_ACTIONS.name).is_some_and(|value| value == "true") {
+    if under_github(environment) {
         GITHUB
     } else if environment.value(variable::KUBERNETES_SERVICE_HOST.name).is_some() {
         KUBERNETES

@@ -58,8 +58,10 @@ pub const TMPDIR: Variable = Variable { name: "TMPDIR", help: "The directory for
 pub const PATH: Variable =
     Variable { name: "PATH", help: "Where an installed terraform or tofu is looked for" };
 /// `GITHUB_ACTIONS`.
-pub const GITHUB_ACTIONS: Variable =
-    Variable { name: "GITHUB_ACTIONS", help: "With the value true, a grace period of 5s" };
+pub const GITHUB_ACTIONS: Variable = Variable {
+    name: "GITHUB_ACTIONS",
+    help: "With the value true, a grace period of 5s, and secrets are registered as the job's masks",
+};
 /// `KUBERNETES_SERVICE_HOST`.
 pub const KUBERNETES_SERVICE_HOST: Variable =
     Variable { name: "KUBERNETES_SERVICE_HOST", help: "A grace period of 20s" };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&[&str]; 5] = [
     &["cancel", "error", "event", "fuzz", "secret", "spec"],
     &["http", "process"],
-    &["engine", "registry", "report", "tool", "workspace"],
+    &["ci", "engine", "registry", "report", "tool", "workspace"],
     &["devregistry", "run", "settings"],
     &["cli"],
 ];
