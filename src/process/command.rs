@@ -66,7 +66,7 @@ pub enum Output {
 }
 
 /// A child process to be run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Command {
     /// The executable, as an absolute path.
     pub program: PathBuf,
@@ -80,4 +80,18 @@ pub struct Command {
     pub input: Option<Zeroizing<Vec<u8>>>,
     /// Where its standard output goes.
     pub output: Output,
+}
+
+/// Without the input, which may be secret.
+impl std::fmt::Debug for Command {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Command")
+            .field("program", &self.program)
+            .field("arguments", &self.arguments)
+            .field("environment", &self.environment)
+            .field("directory", &self.directory)
+            .field("output", &self.output)
+            .finish_non_exhaustive()
+    }
 }

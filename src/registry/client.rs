@@ -9,6 +9,7 @@ use super::answer::{accept, read, unreachable};
 use super::retry::{Limits, Patience, retry};
 use super::wire::parse_config;
 use super::{Address, AddressError, Callback, Callbacks, RegistryError};
+use crate::http::Clients;
 use crate::spec::RunSpec;
 
 /// The largest answer that is taken for a configuration or a status.
@@ -49,7 +50,7 @@ pub struct Config {
 /// The registry's API for one run.
 #[derive(Debug)]
 pub struct Client {
-    http: reqwest::Client,
+    http: Clients,
     address: Address,
     token: SecretString,
     limits: Limits,
@@ -58,12 +59,7 @@ pub struct Client {
 impl Client {
     /// A client for the run at `address` that shows `token`.
     #[must_use]
-    pub const fn new(
-        http: reqwest::Client,
-        address: Address,
-        token: SecretString,
-        limits: Limits,
-    ) -> Self {
+    pub const fn new(http: Clients, address: Address, token: SecretString, limits: Limits) -> Self {
         Self { http, address, token, limits }
     }
 
@@ -79,7 +75,7 @@ impl Client {
         let what = "read the run's status";
         let url = self.address.of_run("status")?;
         retry(self.limits, patience, what, || async {
-            let body = self.get(url.clone(), what).await?;
+            let body = self.get(&self.http.kept, url.clone(), what).await?;
             let answer: Answer = serde_json::from_slice(&body)
                 .map_err(|_| RegistryError::Answer { what: what.to_owned() })?;
             Ok(RunStatus::from(answer.status))
@@ -95,7 +91,7 @@ impl Client {
         let what = "read the run's configuration";
         let url = self.address.of_run("config")?;
         let parsed = retry(self.limits, Patience::Long, what, || async {
-            Ok(parse_config(&self.get(url.clone(), what).await?)?)
+            Ok(parse_config(&self.get(&self.http.closed, url.clone(), what).await?)?)
         })
         .await?;
         let mut warnings = Vec::new();
@@ -149,9 +145,12 @@ impl Client {
     ) -> Result<(), RegistryError> {
         let what = format!("take the {}", callback.name());
         let url = callbacks.url(callback);
+        let http = match callback {
+            Callback::Plan | Callback::Outputs => &self.http.closed,
+            Callback::Status | Callback::Logs => &self.http.kept,
+        };
         retry(self.limits, patience, &what, || async {
-            let response = self
-                .http
+            let response = http
                 .post(url.clone())
                 .bearer_auth(self.token.expose_secret())
                 .header(reqwest::header::CONTENT_TYPE, "application/json")
@@ -164,9 +163,13 @@ impl Client {
         .await
     }
 
-    async fn get(&self, url: url::Url, what: &str) -> Result<Zeroizing<Vec<u8>>, RegistryError> {
-        let response = self
-            .http
+    async fn get(
+        &self,
+        http: &reqwest::Client,
+        url: url::Url,
+        what: &str,
+    ) -> Result<Zeroizing<Vec<u8>>, RegistryError> {
+        let response = http
             .get(url)
             .bearer_auth(self.token.expose_secret())
             .header(reqwest::header::ACCEPT, "application/json")

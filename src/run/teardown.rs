@@ -1,7 +1,8 @@
 //! The end of a run, in one order, deaf to the stop and bounded by its own deadlines.
 //!
 //! Children are reaped and their pipes read before this begins. Then: reason to the log → log
-//! closed → uploader and readers joined → plan → outputs → files wiped → final status.
+//! closed → uploader and readers joined → plan → outputs → files wiped → secrets forgotten → final
+//! status.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use zeroize::Zeroizing;
 
-use super::outcome::{Exit, Failure, Outcome};
+use super::outcome::{Exit, Failure, Outcome, StatusReport};
 use super::phases::Findings;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::workspace::RunDirectory;
@@ -20,7 +21,7 @@ use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
 use crate::report::{Receiver, RunLog, Sender, UploadEnd, UploadReport, channel, show, upload};
-use crate::secret::redact_json;
+use crate::secret::{redact_json, zero_stack};
 use crate::settings::Settings;
 use crate::spec::{Operation, RunSpec};
 
@@ -172,14 +173,73 @@ pub(super) struct Teardown<'run> {
     pub(super) spec: Option<RunSpec>,
 }
 
-impl Teardown<'_> {
-    /// Reports how the run ended, after everything else was reported and wiped.
-    pub(super) async fn finish(
+/// A run of which only the final status is still to be reported.
+struct Concluded<'run> {
+    settings: &'run Settings,
+    stop: Stop,
+    reports: Reports,
+    /// The exit code, provided that the status is delivered.
+    exit: Exit,
+    /// The status, masked.
+    report: StatusReport,
+}
+
+/// Reports the final status. Returns the exit code.
+async fn last_report(stop: &Stop, reports: &Reports, report: &StatusReport, exit: Exit) -> Exit {
+    match hurried(stop, STATUS_AFTER_SIGNAL, reports.finish(report)).await {
+        Some(Ok(())) => exit,
+        Some(Err(ReportError::Registry(RegistryError::RunOver))) => Exit::Cancelled,
+        None => {
+            tracing::error!("the final status was not delivered in the time after a signal");
+            Exit::Registry
+        }
+        Some(Err(error)) => {
+            tracing::error!(
+                advice = error.advice(),
+                "the final status was not delivered: {}",
+                chain(&error)
+            );
+            Exit::Registry
+        }
+    }
+}
+
+/// Zeroes the stack from a task of its own: while this one waits, nothing of it is on the stack.
+async fn clean_stack() {
+    // It has nothing to return, and nothing in it can fail.
+    let _ = tokio::spawn(async { zero_stack() }).await;
+}
+
+impl<'run> Teardown<'run> {
+    /// Reports how the run ended, after everything else was reported, wiped and forgotten.
+    pub(super) fn finish(
         self,
         logs: Logs,
         findings: Findings,
         failure: Option<Failure>,
-    ) -> Exit {
+    ) -> impl Future<Output = Exit> {
+        // In a box of its own, whose memory is zeroed when it is freed: values that were moved out
+        // of a future stay behind in it.
+        let concluded = Box::pin(self.conclude(logs, findings, failure));
+        async move {
+            let Concluded { settings, stop, reports, exit, report } = concluded.await;
+            reports.redactor.forget_all_but(settings.own_secrets());
+            clean_stack().await;
+            if stop.run_is_over() {
+                exit
+            } else {
+                last_report(&stop, &reports, &report, exit).await
+            }
+        }
+    }
+
+    /// Everything but the final status.
+    async fn conclude(
+        self,
+        logs: Logs,
+        findings: Findings,
+        failure: Option<Failure>,
+    ) -> Concluded<'run> {
         let failure = self.settle(failure);
         let mut outcome = Outcome {
             achievement: findings.achievement.clone(),
@@ -207,33 +267,15 @@ impl Teardown<'_> {
             tracing::error!("{text}");
             outcome.remark(&text);
         }
-        let over = stop.run_is_over();
         let mut exit = outcome.exit();
-        if over && matches!(exit, Exit::Success | Exit::Failed | Exit::Registry) {
+        if stop.run_is_over() && matches!(exit, Exit::Success | Exit::Failed | Exit::Registry) {
             exit = Exit::Cancelled;
         }
-        if !over {
-            let report = outcome.report(settings.plan_status);
-            match hurried(&stop, STATUS_AFTER_SIGNAL, reports.finish(&report)).await {
-                Some(Ok(())) => {}
-                Some(Err(ReportError::Registry(RegistryError::RunOver))) => exit = Exit::Cancelled,
-                None => {
-                    tracing::error!(
-                        "the final status was not delivered in the time after a signal"
-                    );
-                    exit = Exit::Registry;
-                }
-                Some(Err(error)) => {
-                    tracing::error!(
-                        advice = error.advice(),
-                        "the final status was not delivered: {}",
-                        chain(&error)
-                    );
-                    exit = Exit::Registry;
-                }
-            }
-        }
-        exit
+        // Parts of the report that are empty are filled with what lies on the stack.
+        clean_stack().await;
+        // What it quotes is masked with secrets that are forgotten before it is sent.
+        let report = outcome.report(settings.plan_status).masked(&reports.redactor);
+        Concluded { settings, stop, reports, exit, report }
     }
 
     /// What the registry ended failed because of that.

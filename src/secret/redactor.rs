@@ -1,8 +1,8 @@
 //! Replaces every registered secret by `***`, in one pass over the bytes whatever their number.
 //!
 //! Where occurrences overlap, all that they cover is masked, so that the end of one secret does
-//! not stay behind because another one began before it. The registered values are zeroed on drop;
-//! the automaton that searches for them keeps their bytes in a form of its own, which is not.
+//! not stay behind because another one began before it. The registered values are zeroed on drop, and
+//! so is the automaton that searches for them: the allocator zeroes all that is freed.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -70,6 +70,13 @@ impl Redactor {
         secrets: impl IntoIterator<Item = (&'a str, &'a SecretString)>,
     ) {
         self.add(secrets.into_iter().map(|(name, secret)| (Some(name), secret)));
+    }
+
+    /// Zeroes and forgets every secret but those of `kept`. What is shown later is masked for these
+    /// alone, so it must come from where the others cannot be any more.
+    pub fn forget_all_but<'a>(&self, kept: impl IntoIterator<Item = &'a SecretString>) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State::default();
+        self.register(kept);
     }
 
     /// The names of the secrets that are too short to be masked, in the order in which they came.
@@ -276,6 +283,16 @@ mod tests {
         let shown = redactor.redact(&full[..showable]).into_owned()
             + &redactor.redact(&secret.as_bytes()[showable..]);
         assert_eq!(shown.replace(MASK, ""), "");
+    }
+
+    #[test]
+    fn what_is_forgotten_is_masked_no_more() {
+        let redactor = redactor(&["hunter22", "brce_token"]);
+        redactor.forget_all_but(&[SecretString::from("brce_token")]);
+        assert_eq!(redactor.redact(b"hunter22 brce_token"), "hunter22 ***");
+        redactor.forget_all_but([]);
+        assert_eq!(redactor.redact(b"hunter22 brce_token"), "hunter22 brce_token");
+        assert_eq!(redactor.showable(b"brce_"), 5);
     }
 
     #[test]

@@ -169,7 +169,7 @@ pub enum LogFormat {
 }
 
 /// What is needed to make a tool ready without a run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ToolSettings {
     /// Where tools are kept; may not exist yet.
     pub cache_dir: PathBuf,
@@ -182,6 +182,16 @@ pub struct ToolSettings {
 }
 
 impl Settings {
+    /// The secrets that are the job's own: the callback token, and what the environment offers for
+    /// git.
+    pub fn own_secrets(&self) -> impl Iterator<Item = &SecretString> {
+        let token = match &self.source {
+            RunSource::Registry { token, .. } => Some(token),
+            RunSource::File { .. } | RunSource::Local { .. } => None,
+        };
+        token.into_iter().chain(self.git.tokens.iter().map(|(_, token)| token))
+    }
+
     /// The environment that Terraform inherits: what the runner was started in, without
     /// `BUTLER_*`, without the variables in `used_tokens`, and, as [`Settings::environment`] is,
     /// without any variable that holds the callback token under another name.
@@ -207,6 +217,18 @@ impl std::fmt::Debug for Settings {
             .field("source", &self.source)
             .field("work_dir", &self.work_dir)
             .field("cache_dir", &self.cache_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Without the mirror, which may be secret.
+impl std::fmt::Debug for ToolSettings {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ToolSettings")
+            .field("cache_dir", &self.cache_dir)
+            .field("signing_keys", &self.signing_keys)
+            .field("ca_bundle", &self.ca_bundle)
             .finish_non_exhaustive()
     }
 }
