@@ -43,6 +43,26 @@ pub enum Redirects {
     Refuse,
 }
 
+/// The clients for a server that is told secrets beside much that is none.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// Keeps its connections for the next request.
+    pub kept: reqwest::Client,
+    /// Makes a connection for each request and closes it: the buffers of one that is kept would
+    /// hold what was read and written last.
+    pub closed: reqwest::Client,
+}
+
+/// Both clients, made as [`client`] makes one.
+///
+/// # Errors
+/// As [`client`] has them.
+pub fn clients(ca_bundle: Option<&Path>, redirects: Redirects) -> Result<Clients, HttpError> {
+    let kept = client(ca_bundle, redirects)?;
+    let closed = builder(ca_bundle, redirects)?.pool_max_idle_per_host(0).build();
+    Ok(Clients { kept, closed: closed.map_err(HttpError::Build)? })
+}
+
 /// A client that trusts the system's certificates and those in `ca_bundle` (PEM).
 ///
 /// # Errors
@@ -51,6 +71,13 @@ pub fn client(
     ca_bundle: Option<&Path>,
     redirects: Redirects,
 ) -> Result<reqwest::Client, HttpError> {
+    builder(ca_bundle, redirects)?.build().map_err(HttpError::Build)
+}
+
+fn builder(
+    ca_bundle: Option<&Path>,
+    redirects: Redirects,
+) -> Result<reqwest::ClientBuilder, HttpError> {
     #[expect(clippy::disallowed_methods, reason = "this is the one place")]
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("butler-runner/", env!("CARGO_PKG_VERSION")))
@@ -68,5 +95,5 @@ pub fn client(
         }
         builder = builder.tls_certs_merge(certificates);
     }
-    builder.build().map_err(HttpError::Build)
+    Ok(builder)
 }

@@ -2,6 +2,11 @@
 
 use std::process::ExitCode;
 
+use butler_runner::secret::ZeroingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: ZeroingAllocator = ZeroingAllocator;
+
 fn main() -> ExitCode {
     butler_runner::cli::main()
 }

@@ -1,13 +1,15 @@
 //! The runner's own log: on standard error, so that standard output is the tool's.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 
-use tracing::{Level, Metadata};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, JsonFields, Writer};
+use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
@@ -37,9 +39,9 @@ pub(super) fn start(
     let colours =
         std::io::stderr().is_terminal() && environment.value(variable::NO_COLOR.name).is_none();
     let (writer, guard) = tracing_appender::non_blocking(std::io::stderr());
-    let writer = masked(redactor.clone(), move || writer.clone());
+    let layer = layer(logging, colours, redactor, move || writer.clone());
     // Only a test can have started one before.
-    let _ = Registry::default().with(layer(logging, colours, writer)).try_init();
+    let _ = Registry::default().with(layer).try_init();
     std::panic::set_hook(Box::new(log_panic));
     guard
 }
@@ -48,44 +50,58 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     tracing::error!("the runner failed (a bug): {panic}");
 }
 
-/// Makes writers that mask secrets. An event is written in one piece, so none is cut in two.
-fn masked<W: Write>(
+/// Masks secrets in an event when it is formatted, not when it is written: the buffer between the
+/// two belongs to the thread and keeps its content.
+struct Masked<F> {
     redactor: Arc<Redactor>,
-    writer: impl Fn() -> W + Send + Sync + 'static,
-) -> impl Fn() -> Masked<W> + Send + Sync + 'static {
-    move || Masked { redactor: redactor.clone(), writer: writer() }
+    format: F,
 }
 
-struct Masked<W> {
-    redactor: Arc<Redactor>,
+impl<S, N, F> FormatEvent<S, N> for Masked<F>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    N: for<'writer> FormatFields<'writer> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> std::fmt::Result {
+        let mut text = String::new();
+        self.format.format_event(context, Writer::new(&mut text), event)?;
+        let line = text.strip_suffix('\n').unwrap_or(&text);
+        writer.write_str(&self.redactor.redact_lines(line.as_bytes()))?;
+        writer.write_str(&text[line.len()..])
+    }
+}
+
+fn layer<W>(
+    logging: &Logging,
+    colours: bool,
+    redactor: &Arc<Redactor>,
     writer: W,
-}
-
-impl<W: Write> Write for Masked<W> {
-    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
-        let line = event.strip_suffix(b"\n").unwrap_or(event);
-        let mut masked = self.redactor.redact_lines(line).into_owned().into_bytes();
-        masked.extend_from_slice(&event[line.len()..]);
-        self.writer.write_all(&masked)?;
-        Ok(event.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.writer.flush()
-    }
-}
-
-fn layer<W>(logging: &Logging, colours: bool, writer: W) -> Box<dyn Layer<Registry> + Send + Sync>
+) -> Box<dyn Layer<Registry> + Send + Sync>
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
     // The settings have read the filter before.
     let filter = EnvFilter::try_new(&logging.filter).unwrap_or_default();
     let filter = filter.and(filter_fn(may_be_logged));
-    let lines = fmt::layer().with_writer(writer).with_ansi(colours);
+    let redactor = redactor.clone();
+    let lines = fmt::layer().with_writer(writer);
+    let format = fmt::format();
     match logging.format {
-        LogFormat::Text => lines.with_target(false).with_filter(filter).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+        LogFormat::Text => {
+            let format = format.with_target(false).with_ansi(colours);
+            lines.event_format(Masked { redactor, format }).with_filter(filter).boxed()
+        }
+        LogFormat::Json => {
+            let format = format.json().flatten_event(true);
+            let lines = lines.fmt_fields(JsonFields::new());
+            lines.event_format(Masked { redactor, format }).with_filter(filter).boxed()
+        }
     }
 }
 
@@ -97,6 +113,7 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::sync::Mutex;
 
     use secrecy::SecretString;
@@ -123,7 +140,7 @@ mod tests {
         let redactor = Arc::new(Redactor::new());
         redactor
             .register(&["correct horse", "a \"quoted\"\\\nlonger horse"].map(SecretString::from));
-        let layer = layer(&logging, false, masked(redactor, move || writer.clone()));
+        let layer = layer(&logging, false, &redactor, move || writer.clone());
         tracing::subscriber::with_default(Registry::default().with(layer), log);
         String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
     }
@@ -163,17 +180,6 @@ mod tests {
         std::panic::set_hook(before);
         assert!(text.contains("the runner failed (a bug): ") && text.contains("no ***"), "{text}");
         assert!(!text.contains("horse"), "{text}");
-    }
-
-    #[test]
-    fn lines_stay_lines_when_the_secrets_are_forgotten() {
-        let written = Written::default();
-        let redactor = Arc::new(Redactor::new());
-        redactor.forget();
-        let sink = written.clone();
-        let mut writer = masked(redactor, move || sink.clone())();
-        writer.write_all(b"the last words\n").unwrap();
-        assert_eq!(*written.0.lock().unwrap(), b"***\n");
     }
 
     #[test]

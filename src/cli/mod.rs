@@ -25,6 +25,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::{Advice, chain};
 use crate::run::{Exit, Terminal};
+use crate::secret::zero_memory_of_openssl;
+use crate::settings::setting::TOKEN;
 use crate::settings::{Arguments, Environment, SettingsError};
 
 /// How long the end of the process waits for work in blocking threads. Everything that matters is
@@ -61,8 +63,10 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     shield::raise();
+    zero_memory_of_openssl();
     nss::pin();
     let environment = Environment::capture();
+    shield::erase(TOKEN.variables);
     ExitCode::from(run(std::env::args_os(), &environment))
 }
 

@@ -68,7 +68,7 @@ pub enum Output {
 }
 
 /// What a child reads from standard input.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub enum Input {
     /// Nothing: it meets the end at once.
     #[default]
@@ -78,6 +78,17 @@ pub enum Input {
     /// This open file, from where it stands. The child and those to which it hands its input on
     /// hold the file open, and with it the file's lock, even when the runner is gone.
     File(Arc<File>),
+}
+
+/// Without the bytes, which may be secret.
+impl std::fmt::Debug for Input {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::Bytes(_) => "Bytes(..)",
+            Self::File(_) => "File(..)",
+        })
+    }
 }
 
 /// A child process to be run.

@@ -32,7 +32,6 @@ pub struct Grace {
 }
 
 /// How a child ended.
-#[derive(Debug)]
 pub struct Exit {
     /// What the operating system says of it.
     pub status: ExitStatus,
@@ -45,6 +44,18 @@ pub struct Exit {
     pub out_of_memory: Option<OutOfMemory>,
     /// Its standard output, with [`Output::Memory`].
     pub output: Zeroizing<Vec<u8>>,
+}
+
+/// Without the output, which may be secret.
+impl std::fmt::Debug for Exit {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Exit")
+            .field("status", &self.status)
+            .field("stopped", &self.stopped)
+            .field("killed", &self.killed)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a child could not be run.

@@ -12,6 +12,7 @@ use super::key::idempotency_key;
 use super::retry::{Limits, Patience, retry};
 use super::wire::parse_config;
 use super::{Address, AddressError, Body, Callback, Callbacks, RegistryError};
+use crate::http::Clients;
 use crate::spec::RunSpec;
 
 /// The largest answer that is taken for a configuration or a status.
@@ -55,7 +56,7 @@ pub struct Config {
 /// The registry's API for one run.
 #[derive(Debug)]
 pub struct Client {
-    http: reqwest::Client,
+    http: Clients,
     address: Address,
     token: SecretString,
     limits: Limits,
@@ -68,12 +69,7 @@ pub struct Client {
 impl Client {
     /// A client for the run at `address` that shows `token`.
     #[must_use]
-    pub const fn new(
-        http: reqwest::Client,
-        address: Address,
-        token: SecretString,
-        limits: Limits,
-    ) -> Self {
+    pub const fn new(http: Clients, address: Address, token: SecretString, limits: Limits) -> Self {
         Self {
             http,
             address,
@@ -96,7 +92,7 @@ impl Client {
         let what = "read the run's status";
         let url = self.address.of_run("status")?;
         retry(self.limits, patience, what, || async {
-            let body = self.get(url.clone(), what).await?;
+            let body = self.get(&self.http.kept, url.clone(), what).await?;
             let answer: Answer = serde_json::from_slice(&body)
                 .map_err(|_| RegistryError::Answer { what: what.to_owned() })?;
             Ok(RunStatus::from(answer.status))
@@ -112,7 +108,7 @@ impl Client {
         let what = "read the run's configuration";
         let url = self.address.of_run("config")?;
         let parsed = retry(self.limits, Patience::Long, what, || async {
-            Ok(parse_config(&self.get(url.clone(), what).await?)?)
+            Ok(parse_config(&self.get(&self.http.closed, url.clone(), what).await?)?)
         })
         .await?;
         let mut warnings = Vec::new();
@@ -175,10 +171,13 @@ impl Client {
         let what = format!("take the {}", callback.name());
         let url = callbacks.url(callback);
         let key = idempotency_key(&self.token, callback, &body).await;
+        let http = match callback {
+            Callback::Plan | Callback::Outputs => &self.http.closed,
+            Callback::Status | Callback::Logs => &self.http.kept,
+        };
         retry(self.limits, patience, &what, || async {
             let request = || {
-                self.http
-                    .post(url.clone())
+                http.post(url.clone())
                     .bearer_auth(self.token.expose_secret())
                     .header(reqwest::header::CONTENT_TYPE, "application/json")
                     .header("idempotency-key", &key)
@@ -224,10 +223,14 @@ impl Client {
         }
     }
 
-    async fn get(&self, url: url::Url, what: &str) -> Result<Zeroizing<Vec<u8>>, RegistryError> {
+    async fn get(
+        &self,
+        http: &reqwest::Client,
+        url: url::Url,
+        what: &str,
+    ) -> Result<Zeroizing<Vec<u8>>, RegistryError> {
         let request = || {
-            self.http
-                .get(url.clone())
+            http.get(url.clone())
                 .bearer_auth(self.token.expose_secret())
                 .header(reqwest::header::ACCEPT, "application/json")
         };
@@ -298,7 +301,7 @@ mod tests {
         ]);
         let address = Address::new(Url::parse(&endpoint).unwrap(), "550e8400".parse().unwrap());
         let limits = Limits { attempt: Duration::from_secs(10), long: Duration::from_secs(10) };
-        let http = crate::http::client(None, crate::http::Redirects::Refuse).unwrap();
+        let http = crate::http::clients(None, crate::http::Redirects::Refuse).unwrap();
         let client = Client::new(http, address, SecretString::from("brce_x"), limits);
         let callbacks = client.callbacks().unwrap();
         client.post(Callback::Plan, &callbacks, body, Patience::Short).await.unwrap();

@@ -1,5 +1,7 @@
 //! How a run ended: what the registry is told, and the exit code.
 
+use std::panic::AssertUnwindSafe;
+
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
@@ -208,7 +210,13 @@ pub(super) struct StatusReport {
 impl StatusReport {
     /// The same with secrets masked in its texts: reasons quote what failed, and that may be a URL
     /// with a password in it.
-    pub(super) fn masked(mut self, redactor: &Redactor) -> Self {
+    pub(super) fn masked(self, redactor: &Redactor) -> Self {
+        let masked = AssertUnwindSafe(|| self.clone().mask(redactor));
+        // A text that cannot be masked is left out; the status itself is never lost for it.
+        std::panic::catch_unwind(masked).unwrap_or_else(|_| self.bare())
+    }
+
+    fn mask(mut self, redactor: &Redactor) -> Self {
         let mask = |text: &mut String| *text = redactor.redact_lines(text.as_bytes()).into_owned();
         self.plan_summary.iter_mut().for_each(mask);
         if let Some(error) = &mut self.error {
@@ -222,7 +230,7 @@ impl StatusReport {
     }
 
     /// The same without any text.
-    pub(super) fn bare(&self) -> Self {
+    fn bare(&self) -> Self {
         Self { status: self.status, exit_code: self.exit_code, ..Self::default() }
     }
 

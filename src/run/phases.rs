@@ -22,8 +22,8 @@ use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
 use crate::workspace::{self, Inputs, Module, SecretSources, VariableFiles, source};
 
-/// What a run leaves to be reported, whether or not it got to its end.
-#[derive(Debug, Default)]
+/// What a run leaves to be reported, whether or not it got to its end. It cannot be printed.
+#[derive(Default)]
 pub(super) struct Findings {
     pub(super) achievement: Achievement,
     pub(super) plan: Option<Planned>,

@@ -37,10 +37,9 @@ pub(super) async fn start(
     match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
-            reports.redactor.register([token]);
             let limits =
                 Limits { attempt: settings.request_timeout, long: settings.registry_timeout };
-            let own = match http::client(settings.ca_bundle.as_deref(), http::Redirects::Refuse) {
+            let own = match http::clients(settings.ca_bundle.as_deref(), http::Redirects::Refuse) {
                 Ok(own) => own,
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "check --ca-bundle (BUTLER_CA_BUNDLE)");

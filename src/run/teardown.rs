@@ -1,8 +1,9 @@
 //! The end of a run, in one order, deaf to the stop and bounded by its own deadlines.
 //!
 //! Children are reaped and their pipes read before this begins. Then: reason to the log → log
-//! closed → uploader and log file joined → plan → outputs → files wiped → final status → terminal
-//! joined. The terminal comes last because nobody may read it; it shows the lines meanwhile.
+//! closed → uploader and log file joined → plan → outputs → files wiped → secrets forgotten → final
+//! status → terminal joined. The terminal comes last because nobody may read it; it shows the lines
+//! meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use super::outcome::{Exit, Failure, Outcome, StatusReport};
 use super::phases::Findings;
 use super::plan_report::PlanReport;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
+use super::secrets::register_settings;
 use super::undelivered::{Place, UndeliveredLogs};
 use super::watch::Watch;
 use super::workspace::RunDirectory;
@@ -24,7 +26,8 @@ use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
 use crate::report::{Receiver, RunLog, Sender, Undelivered, UploadReport, channel, show, upload};
-use crate::settings::Settings;
+use crate::secret::{Redactor, zero_stack};
+use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, Product, RunSpec};
 
 /// How long the last log lines may take after the end of the run; no longer than the final status.
@@ -196,14 +199,61 @@ pub(super) struct Teardown<'run> {
     pub(super) watch: Option<Watch>,
 }
 
-impl Teardown<'_> {
-    /// Reports how the run ended, after everything else was reported and wiped.
-    pub(super) async fn finish(
+/// A run of which only the final status is still to be reported.
+struct Concluded<'run> {
+    settings: &'run Settings,
+    stop: Stop,
+    reports: Reports,
+    watch: Option<Watch>,
+    terminal: TerminalReader,
+    /// What is to be the last that people read.
+    last_words: Option<String>,
+    /// The exit code, provided that the status is delivered.
+    exit: Exit,
+    /// The status, masked.
+    report: StatusReport,
+}
+
+impl<'run> Teardown<'run> {
+    /// Reports how the run ended, after everything else was reported, wiped and forgotten.
+    pub(super) fn finish(
+        self,
+        logs: Logs,
+        findings: Findings,
+        failure: Option<Failure>,
+    ) -> impl Future<Output = Exit> {
+        // In a box of its own, whose memory is zeroed when it is freed: values that were moved out
+        // of a future stay behind in it.
+        let concluded = Box::pin(self.conclude(logs, findings, failure));
+        async move {
+            let concluded = concluded.await;
+            let Concluded { settings, stop, reports, watch, terminal, .. } = concluded;
+            forget_all_but_own(&reports.redactor, settings);
+            clean_stack().await;
+            let delivered =
+                guarded(async { Ok(deliver(&stop, &reports, &concluded.report).await) });
+            let exit = match (delivered.await, concluded.exit) {
+                // What came first counts.
+                (Ok(Some(Exit::Cancelled)), exit @ Exit::Signal(_)) => exit,
+                (Ok(instead), exit) => instead.unwrap_or(exit),
+                (Err(_), _) => Exit::Registry,
+            };
+            drop(watch);
+            terminal.join(&stop).await;
+            if let Some(text) = concluded.last_words {
+                tracing::error!("{text}");
+            }
+            exit
+        }
+    }
+
+    /// Everything but the final status.
+    async fn conclude(
         self,
         mut logs: Logs,
         findings: Findings,
         failure: Option<Failure>,
-    ) -> Exit {
+    ) -> Concluded<'run> {
         // What was dropped half-way has been killed; nothing may write while its files are wiped.
         crate::process::end_left_behind().await;
         let failure = self.settle(failure);
@@ -250,22 +300,19 @@ impl Teardown<'_> {
             tracing::error!("{}", failure.reason);
             outcome.remark(&failure.reason);
         }
-        let delivered = guarded(async {
-            let report = outcome.report(settings.plan_status);
-            Ok(deliver(&stop, &reports, &report).await)
-        });
-        let exit = match (delivered.await, outcome.exit()) {
-            // What came first counts.
-            (Ok(Some(Exit::Cancelled)), exit @ Exit::Signal(_)) => exit,
-            (Ok(instead), exit) => instead.unwrap_or(exit),
-            (Err(_), _) => Exit::Registry,
-        };
-        drop(watch);
-        logs.terminal.join(&stop).await;
-        if let Some(text) = rescued {
-            tracing::error!("{text}");
+        // Parts of the report that are empty are filled with what lies on the stack.
+        clean_stack().await;
+        Concluded {
+            settings,
+            stop,
+            watch,
+            terminal: logs.terminal,
+            last_words: rescued,
+            exit: outcome.exit(),
+            // What it quotes is masked with secrets that are forgotten before it is sent.
+            report: outcome.report(settings.plan_status).masked(&reports.redactor),
+            reports,
         }
-        exit
     }
 
     /// What the registry ended failed because of that.
@@ -374,6 +421,22 @@ impl Teardown<'_> {
             Err(error) => Err(chain(&error)),
         }
     }
+}
+
+/// Forgets the secrets of the run. The job's own stay masked: they are in the environment, and the
+/// token is needed for the final status.
+fn forget_all_but_own(redactor: &Redactor, settings: &Settings) {
+    redactor.forget();
+    register_settings(redactor, settings);
+    if let RunSource::Registry { token, .. } = &settings.source {
+        redactor.register([token]);
+    }
+}
+
+/// Zeroes the stack from a task of its own: while this one waits, nothing of it is on the stack.
+async fn clean_stack() {
+    // It has nothing to return, and nothing in it can fail.
+    let _ = tokio::spawn(async { zero_stack() }).await;
 }
 
 /// Delivers the final status, and what it ends with instead where it was not delivered.

@@ -1,4 +1,5 @@
-//! Keeps secrets from being seen: replaced in every line before any sink, wiped from the disk.
+//! Keeps secrets from being seen: replaced in every line before any sink, wiped from the disk, and
+//! from memory when it is freed.
 //!
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
@@ -10,6 +11,7 @@ mod escapes;
 #[cfg(test)]
 mod fuzz_tests;
 mod json;
+mod memory;
 mod patterns;
 mod private;
 mod redactor;
@@ -19,6 +21,7 @@ mod wipe;
 
 pub use buffer::append;
 pub use json::{redact_json, scalars};
+pub use memory::{ZeroingAllocator, zero_memory_of_openssl, zero_stack};
 pub use private::PrivateDirectory;
 pub use redactor::{MASK, Redactor};
 pub use text::redact_text;

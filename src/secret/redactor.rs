@@ -3,7 +3,7 @@
 //! A secret is found as it is, in each of its lines, escaped as a literal or for a URL, and in base64
 //! wherever it begins there. Where occurrences overlap, all that they cover is masked, so that the
 //! end of one secret does not stay behind because another one began before it. Values are zeroed on
-//! drop and by [`Redactor::forget`], after which nothing is shown any more.
+//! drop and by [`Redactor::forget`].
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -55,7 +55,7 @@ enum Search {
     /// Secrets were registered since the last one.
     Outdated,
     Any(Arc<Patterns>),
-    /// There are too many secrets to search for, or they are forgotten. Then nothing is shown.
+    /// There are too many secrets to search for. Then nothing is shown.
     Everything,
 }
 
@@ -93,17 +93,14 @@ impl Redactor {
         self.state().too_short.clone()
     }
 
-    /// Zeroes and drops every secret. Whatever is to be shown from now on, and whatever is
-    /// registered, `***` is all that is shown.
+    /// Zeroes and drops every secret. What is shown from now on must come from where none of them
+    /// can be, and what may still show up must be registered anew.
     pub fn forget(&self) {
-        *self.state() = State { search: Search::Everything, ..State::default() };
+        *self.state() = State::default();
     }
 
     fn add<'a>(&self, secrets: impl Iterator<Item = (Option<&'a str>, &'a SecretString)>) {
         let mut state = self.state();
-        if matches!(state.search, Search::Everything) {
-            return;
-        }
         let known = state.secrets.len();
         let mut lines = Vec::new();
         for (name, secret) in secrets {

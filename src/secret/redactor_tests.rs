@@ -91,20 +91,15 @@ fn names_of_values_too_short_to_mask_are_kept() {
 }
 
 #[test]
-fn forgotten_secrets_leave_nothing_that_can_be_shown() {
-    let redactor = redactor(&["hunter22", "two\nlines"]);
+fn what_is_forgotten_is_gone_and_what_is_registered_anew_is_masked() {
+    let redactor = redactor(&["hunter22", "two\nlines", "brce_token"]);
     assert_eq!(redactor.redact(b"hunter22"), "***");
     redactor.forget();
     let state = redactor.state();
-    assert!(state.secrets.is_empty() && matches!(state.search, Search::Everything));
+    assert!(state.secrets.is_empty() && matches!(state.search, Search::Nothing));
     drop(state);
-    for text in ["hunter22", "something else", ""] {
-        assert_eq!(redactor.redact(text.as_bytes()), "***");
-        assert_eq!(redactor.redact_lines(text.as_bytes()), "***");
-    }
-    redactor.register(&[SecretString::from("another")]);
-    assert_eq!(redactor.redact(b"anything"), "***");
-    assert!(redactor.state().secrets.is_empty());
+    redactor.register(&[SecretString::from("brce_token")]);
+    assert_eq!(redactor.redact(b"hunter22 brce_token"), "hunter22 ***");
 }
 
 #[test]

@@ -173,7 +173,7 @@ pub enum LogFormat {
 }
 
 /// What is needed to make a tool ready without a run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ToolSettings {
     /// Where tools are kept; may not exist yet.
     pub cache_dir: PathBuf,
@@ -222,6 +222,18 @@ impl std::fmt::Debug for Settings {
             .field("source", &self.source)
             .field("work_dir", &self.work_dir)
             .field("cache_dir", &self.cache_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Without the mirror, which may be secret.
+impl std::fmt::Debug for ToolSettings {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ToolSettings")
+            .field("cache_dir", &self.cache_dir)
+            .field("signing_keys", &self.signing_keys)
+            .field("ca_bundle", &self.ca_bundle)
             .finish_non_exhaustive()
     }
 }

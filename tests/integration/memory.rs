@@ -1,1 +1,511 @@
-//! The runner's own memory when it says how the run ended.
+//! The runner's own memory when it says how the run ended, read as an attacker with root would.
+//!
+//! The registry holds two of the runner's requests open: the first status, when the configuration
+//! is in use, which shows that the search finds what is there, and the final one, when nothing of
+//! it may be left. Values are searched for in pieces, because what is freed is overwritten in part.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use aho_corasick::AhoCorasick;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use butler_runner::cancel::Stop;
+use butler_runner::devregistry::{BASE_PATH, router};
+use butler_runner::event::Stream;
+use butler_runner::http::{Redirects, clients};
+use butler_runner::process::{Command, Grace, Input, Output, Sink, supervise};
+use butler_runner::registry::{Address, Client, Limits, parse_config};
+use butler_runner::secret::Redactor;
+use butler_runner::settings::{Arguments, Environment, Settings, ToolSettings, setting};
+use butler_runner::workspace::{SecretSources, resolve};
+use nix::unistd::Uid;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::support::authority::Authority;
+use crate::support::git_server::{GitServer, Repository, TlsListener};
+use crate::support::stand_in::{AtPlan, StandIn};
+use crate::support::world::{End, RUN_ID, TOKEN, World};
+
+/// How much of a value counts as found.
+const PIECE: usize = 16;
+
+/// How long the runner may take to its next status; only a runner that hangs takes longer.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A module with a variable of each kind; real Terraform shows the texts of `printed`.
+const MODULE: &str = r#"
+variable "text" {
+  type      = string
+  sensitive = true
+}
+variable "object" {
+  type      = object({ password = string, keys = list(string) })
+  sensitive = true
+}
+variable "lines" {
+  type = string
+}
+variable "native" {
+  type = map(string)
+}
+variable "upstream" {
+  type = string
+}
+variable "mounted" {
+  type = string
+}
+resource "terraform_data" "all" {
+  input = [var.text, var.object, var.lines, var.native, var.upstream, var.mounted]
+  provisioner "local-exec" {
+    command = "env; echo \"$LINES_\""
+    environment = { TEXT = nonsensitive(var.text), LINES_ = var.lines }
+  }
+}
+output "all" {
+  value     = terraform_data.all.output
+  sensitive = true
+}
+"#;
+
+/// A tool that prints all that it is given, puts it into its plan and its outputs, and whose
+/// backend nobody needs to run. `$fail` is what its plan ends with.
+const TALKATIVE: &str = r#"#!/bin/sh
+all() {
+  for argument; do
+    case "$argument" in
+    -var-file=* | -backend-config=*) cat "${argument#-*=}" ;;
+    esac
+  done
+}
+case "$1" in
+version) echo '{"terraform_version":"1.11.4","platform":"linux_amd64"}' ;;
+init) all "$@" ;;
+plan)
+  for argument; do
+    case "$argument" in
+    -var-file=*.json) cat "${argument#-var-file=}" > "$record/variables" ;;
+    esac
+  done
+  all "$@"
+  env
+  if [ "$FAIL" = yes ]; then
+    echo "Error: cannot log in with $SECRET_KEY" >&2
+    exit 1
+  fi ;;
+show)
+  printf '{"format_version":"1.2","resource_changes":[],"planned_values":'
+  cat "$record/variables"
+  printf '}\n' ;;
+apply) all "$@"; env ;;
+output)
+  printf '{"all":{"sensitive":true,"type":"string","value":'
+  cat "$record/variables"
+  printf '}}\n' ;;
+esac
+"#;
+
+/// Values that exist nowhere else, each with what it is.
+struct Secrets(Vec<(&'static str, String)>);
+
+impl Secrets {
+    fn value(&mut self, what: &'static str) -> String {
+        let value: String = std::iter::repeat_with(fastrand::alphanumeric).take(48).collect();
+        self.0.push((what, value.clone()));
+        value
+    }
+
+    /// Every piece of every value, as it is and in base64, each with what it is.
+    fn pieces(&self) -> (AhoCorasick, Vec<&'static str>) {
+        let mut pieces: Vec<(Vec<u8>, &'static str)> = Vec::new();
+        for (what, value) in &self.0 {
+            // What stands before a value in the same text shifts its base64.
+            let encoded = (0..3).map(|shift| {
+                let shifted = [&b"xx"[..shift], value.as_bytes()].concat();
+                STANDARD_NO_PAD.encode(shifted)[4..].to_owned()
+            });
+            for text in std::iter::once(value.clone()).chain(encoded) {
+                let windows = text.as_bytes().windows(PIECE);
+                pieces.extend(windows.map(|piece| (piece.to_vec(), *what)));
+            }
+        }
+        let patterns = AhoCorasick::new(pieces.iter().map(|(piece, _)| piece)).unwrap();
+        (patterns, pieces.into_iter().map(|(_, what)| what).collect())
+    }
+}
+
+/// Something that was found.
+#[derive(Debug)]
+struct Found {
+    what: &'static str,
+    #[expect(dead_code, reason = "shown when a test fails")]
+    place: String,
+}
+
+/// What of `secrets` is in the memory of a process that it can have written itself.
+fn search(pid: u32, secrets: &Secrets) -> std::io::Result<Vec<Found>> {
+    let process = Path::new("/proc").join(pid.to_string());
+    let memory = std::fs::File::open(process.join("mem"))?;
+    let (patterns, names) = secrets.pieces();
+    let mut found = Vec::new();
+    for mapping in std::fs::read_to_string(process.join("maps"))?.lines() {
+        let mut fields = mapping.split_whitespace();
+        let (range, rights) = (fields.next().unwrap(), fields.next().unwrap());
+        let file = fields.nth(3).unwrap_or_default();
+        let written = rights.contains('w') || !file.starts_with('/');
+        if !rights.starts_with('r') || !rights.ends_with('p') || !written {
+            continue;
+        }
+        let (start, end) = range.split_once('-').unwrap();
+        let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
+        let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
+        // The kernel's own pages cannot be read, and what is unmapped meanwhile is gone.
+        if memory.read_exact_at(&mut bytes, start).is_err() {
+            continue;
+        }
+        for hit in patterns.find_iter(&bytes) {
+            let around = hit.start().saturating_sub(64)..(hit.end() + 64).min(bytes.len());
+            let place = format!("{} in {mapping}", bytes[around].escape_ascii());
+            found.push(Found { what: names[hit.pattern()], place });
+        }
+    }
+    Ok(found)
+}
+
+/// A status that the runner reports and that is not answered yet.
+struct Held {
+    status: Value,
+    release: oneshot::Sender<()>,
+}
+
+/// The world's registry behind a door: a status waits there until the test lets it in.
+struct Door {
+    endpoint: String,
+    held: mpsc::UnboundedReceiver<Held>,
+    server: JoinHandle<()>,
+}
+
+impl Door {
+    async fn open(world: &World, authority: Option<&Authority>) -> Self {
+        let (sender, held) = mpsc::unbounded_channel();
+        let app =
+            router(world.registry.clone()).layer(from_fn(move |request: Request, next: Next| {
+                wait(sender.clone(), request, next)
+            }));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (scheme, server) = match authority.map(Authority::acceptor) {
+            Some(acceptor) => ("https", serve(TlsListener { listener, acceptor }, app)),
+            None => ("http", serve(listener, app)),
+        };
+        Self { endpoint: format!("{scheme}://{address}{BASE_PATH}"), held, server }
+    }
+
+    async fn next(&mut self) -> Held {
+        let held = tokio::time::timeout(PATIENCE, self.held.recv()).await;
+        held.expect("the runner reports its status").unwrap()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+fn serve<L>(listener: L, app: Router) -> JoinHandle<()>
+where
+    L: axum::serve::Listener,
+    L::Addr: std::fmt::Debug,
+{
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() })
+}
+
+async fn wait(
+    sender: mpsc::UnboundedSender<Held>,
+    request: Request,
+    next: Next,
+) -> axum::response::Response {
+    let is_status = request.method() == "POST" && request.uri().path().ends_with("/status");
+    if !is_status {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let (release, released) = oneshot::channel();
+    let status = serde_json::from_slice(&body).unwrap();
+    sender.send(Held { status, release }).unwrap();
+    released.await.unwrap();
+    next.run(Request::from_parts(head, Body::from(body))).await
+}
+
+/// A run whose configuration is full of secrets.
+struct Case {
+    world: World,
+    secrets: Secrets,
+    config: Value,
+    // Serve the repository as long as the run needs it.
+    _git: (GitServer, Repository),
+}
+
+impl Case {
+    async fn new(operation: &str) -> Self {
+        let mut world = World::new(&[]).await;
+        let mut secrets = Secrets(Vec::new());
+        let token = secrets.value("token for git");
+        let repository = Repository::create(&[("main.tf", MODULE)]);
+        let git = GitServer::with_login("runner", &token);
+        let mounted = world.path("secrets/database");
+        std::fs::create_dir_all(&mounted).unwrap();
+        std::fs::write(mounted.join("password"), secrets.value("mounted secret")).unwrap();
+        world.set("BUTLER_SECRETS_DIR", world.path("secrets"));
+        let lines = [secrets.value("first line"), secrets.value("second line")].join("\n");
+        let mut config = world.config(operation);
+        config["source"]["gitRepo"] = git.url(&repository).into();
+        config["source"]["credentials"] =
+            json!({"type": "token", "username": "runner", "token": token});
+        config["variables"] = json!({
+            "text": {"value": secrets.value("text"), "sensitive": true},
+            "object": {
+                "value": {
+                    "password": secrets.value("member of an object"),
+                    "keys": [secrets.value("element of a list")],
+                },
+                "sensitive": true,
+            },
+            "lines": {"value": format!("-----BEGIN-----\n{lines}\n-----END-----\n"), "sensitive": true},
+            "native": {
+                "value": format!("{{ password = \"{}\" }}", secrets.value("text in HCL")),
+                "sensitive": true,
+            },
+            "upstream": {"value": "replaced", "sensitive": true},
+            "mounted": {"sensitive": true, "source": "secret", "ref": "database", "key": "password"},
+        });
+        // Without it all secrets stand where the next use of a buffer overwrites them by chance.
+        let room = "room ".repeat(1500);
+        config["envVars"] = json!({
+            "ROOM": {"value": room},
+            "SECRET_KEY": {"value": secrets.value("environment"), "sensitive": true},
+        });
+        config["upstreamOutputs"] = json!({"upstream": secrets.value("upstream output")});
+        Self { world, secrets, config, _git: (git, repository) }
+    }
+
+    /// Puts the tool that prints everything in the place of Terraform, and a backend with logins.
+    fn talkative(mut self) -> Self {
+        let (directory, record) = (self.world.path("bin"), self.world.path("record"));
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::create_dir(&record).unwrap();
+        let script = TALKATIVE.replace("$record", record.to_str().unwrap());
+        std::fs::write(directory.join("terraform"), script).unwrap();
+        std::fs::set_permissions(
+            directory.join("terraform"),
+            std::fs::Permissions::from_mode(0o755),
+        )
+        .unwrap();
+        let mut path = directory.into_os_string();
+        path.push(":/usr/local/bin:/usr/bin:/bin");
+        self.world.variables.push(("PATH".into(), path));
+        let login = self.secrets.value("login in a backend's URL");
+        self.config["stateBackend"] = json!({"type": "http", "config": {
+            "address": format!("https://runner:{login}@127.0.0.1:1/state"),
+            "password": self.secrets.value("backend's password"),
+        }});
+        self
+    }
+
+    /// Carries the run out over `authority`'s TLS or none, searching on the way. Returns the final
+    /// status and how the runner ended.
+    async fn carry_out(self, authority: Option<&Authority>) -> (Value, End) {
+        let Self { world, secrets, config, _git } = self;
+        world.add_run(config);
+        let mut door = Door::open(&world, authority).await;
+        let mut command = world.command(&["execute"]);
+        command
+            .env("BUTLER_ENDPOINT", &door.endpoint)
+            .env("BUTLER_RUN_ID", RUN_ID)
+            .env("BUTLER_TOKEN", TOKEN);
+        if let Some(authority) = authority {
+            command.env("BUTLER_CA_BUNDLE", authority.bundle());
+        }
+        let child = command.spawn().unwrap();
+        let pid = child.id().unwrap();
+
+        let mut last = door.next().await;
+        if last.status["status"] == "running" {
+            if let Some(found) = searched(pid, &secrets) {
+                for (what, _) in secrets.0.iter().filter(|(what, _)| *what != "mounted secret") {
+                    assert!(found.iter().any(|it| it.what == *what), "{what} is not found in use");
+                }
+            }
+            assert_environment_is_erased(pid);
+            last.release.send(()).unwrap();
+            last = door.next().await;
+        }
+        if let Some(found) = searched(pid, &secrets) {
+            let shown: Vec<_> = found.iter().take(30).collect();
+            assert!(found.is_empty(), "{} pieces left: {shown:#?}", found.len());
+            // What is still needed is still there.
+            let token = Secrets(vec![("token", TOKEN.to_owned())]);
+            assert!(!search(pid, &token).unwrap().is_empty());
+        }
+        last.release.send(()).unwrap();
+        let output = child.wait_with_output().await.unwrap();
+        (last.status, world.end(&output))
+    }
+}
+
+/// What is found as root; for others it is enough that they may not search at all.
+fn searched(pid: u32, secrets: &Secrets) -> Option<Vec<Found>> {
+    let found = search(pid, secrets);
+    if Uid::effective().is_root() {
+        return Some(found.unwrap());
+    }
+    assert_eq!(found.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    None
+}
+
+/// The token is in memory, where only root sees it, but no longer where anybody would look first.
+fn assert_environment_is_erased(pid: u32) {
+    let environment = std::fs::read(format!("/proc/{pid}/environ"));
+    if Uid::effective().is_root() {
+        let environment = environment.unwrap().escape_ascii().to_string();
+        assert!(environment.contains("BUTLER_TOKEN=\\x00"), "{environment}");
+        assert!(environment.contains(&format!("BUTLER_RUN_ID={RUN_ID}\\x00")), "{environment}");
+        assert!(!environment.contains(TOKEN), "{environment}");
+    } else {
+        assert_eq!(environment.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_the_configuration_is_left_in_memory_at_the_final_status() {
+    let case = Case::new("apply").await.talkative();
+    let (status, end) = case.carry_out(None).await;
+    assert_eq!(status["status"], "succeeded", "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn nothing_is_left_in_the_buffers_of_tls_either() {
+    let case = Case::new("apply").await;
+    let (status, end) = case.carry_out(Some(&Authority::create())).await;
+    assert_eq!(status["status"], "succeeded", "{}", end.stderr);
+}
+
+/// Here nothing comes after the configuration that could overwrite what is left of it.
+#[tokio::test]
+async fn nothing_is_left_of_a_configuration_that_is_refused() {
+    let case = Case::new("explode").await;
+    let (status, end) = case.carry_out(Some(&Authority::create())).await;
+    assert_eq!(status["error"]["phase"], "config", "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_run_that_failed_with_a_secret_in_its_reason() {
+    let mut case = Case::new("apply").await.talkative();
+    case.world.set("FAIL", "yes");
+    let (status, end) = case.carry_out(None).await;
+    assert_eq!(status["status"], "failed", "{}", end.stderr);
+    assert!(status["error"]["message"].as_str().unwrap().contains("cannot log in with ***"));
+}
+
+#[tokio::test]
+async fn neither_the_runner_nor_its_children_leave_core_dumps() {
+    let mut world = World::new(&[]).await;
+    world.commit(&[("main.tf", "")]);
+    let look = r#"grep --no-filename '^Max core' "/proc/$PPID/limits" /proc/self/limits > "$record/limits"
+  stat --format=%u "/proc/$PPID/mem" > "$record/owner""#;
+    let tool = StandIn::install(&mut world, AtPlan::Do(look));
+    world.add_run(world.config("plan"));
+    let output = world.execute_as_user().output().await.unwrap();
+    let end = world.end(&output);
+    let limits = tool.record("limits");
+    let values: Vec<Vec<&str>> = limits
+        .lines()
+        .map(|line| line.trim_start_matches("Max core file size").split_whitespace().collect())
+        .collect();
+    // Less than a header, so that nothing is written, and what stops a handler at a pipe as well.
+    assert_eq!(values, [["1", "1", "bytes"], ["1", "1", "bytes"]], "{}", end.stderr);
+    // What cannot be dumped belongs to root, whoever runs it.
+    assert_eq!(tool.record("owner"), "0\n", "{}", end.stderr);
+}
+
+/// Takes no line.
+struct Silent;
+
+impl Sink for Silent {
+    fn line(&self, _: Stream, _: &[u8]) {}
+
+    fn partial(&self, _: Stream, _: &[u8]) -> usize {
+        0
+    }
+}
+
+#[tokio::test]
+async fn what_holds_secrets_cannot_be_printed() {
+    const NEEDLE: &str = "correct-horse-battery-staple";
+    let config = json!({
+        "operation": "plan",
+        "source": {
+            "gitRepo": format!("https://runner:{NEEDLE}@git.example.com/a"),
+            "gitRef": "main",
+            "credentials": {"type": "ssh-key", "privateKey": NEEDLE, "passphrase": NEEDLE},
+        },
+        "variables": {"a": {"value": NEEDLE, "sensitive": true}, "b": {"value": [NEEDLE]}},
+        "envVars": {"A": {"value": NEEDLE}},
+        "upstreamOutputs": {"c": NEEDLE},
+        "stateBackend": {"type": "pg", "config": {"conn_str": NEEDLE}},
+    });
+    let parsed = parse_config(config.to_string().as_bytes()).unwrap();
+    let inputs = resolve(&parsed.spec, &SecretSources::default()).unwrap();
+    let mirror = format!("https://runner:{NEEDLE}@mirror.example.com");
+    let arguments = Arguments::default()
+        .with(&setting::ENDPOINT, "https://registry.example.com")
+        .with(&setting::RUN_ID, RUN_ID)
+        .with(&setting::MIRROR, mirror);
+    let environment = Environment::new(BTreeMap::default(), "/runner".into())
+        .with("BUTLER_TOKEN", &format!("brce_{NEEDLE}"))
+        .with("GITHUB_TOKEN", NEEDLE)
+        .with("AWS_SECRET_ACCESS_KEY", NEEDLE);
+    let settings = Settings::resolve(&arguments, &environment).unwrap();
+    let tool = ToolSettings::resolve(&arguments, &environment).unwrap();
+    let redactor = Redactor::new();
+    redactor.register(settings.git.tokens.iter().map(|(_, token)| token));
+    let client = Client::new(
+        clients(None, Redirects::Refuse).unwrap(),
+        Address::new("https://registry.example.com".parse().unwrap(), RUN_ID.parse().unwrap()),
+        NEEDLE.into(),
+        Limits { attempt: PATIENCE, long: PATIENCE },
+    );
+    let command = Command {
+        program: "/bin/cat".into(),
+        environment: [("A".into(), NEEDLE.into())].into_iter().collect(),
+        input: Input::Bytes(NEEDLE.as_bytes().to_vec().into()),
+        output: Output::Memory(1024),
+        ..Command::default()
+    };
+    let grace = Grace { normal: PATIENCE, urgent: PATIENCE };
+    let exit = supervise(&command, &Silent, &Stop::new(), grace).await.unwrap();
+    assert_eq!(*exit.output, NEEDLE.as_bytes());
+    let bytes = format!("{:?}", NEEDLE.as_bytes());
+    for shown in [
+        format!("{parsed:?} {inputs:?}"),
+        format!("{arguments:?} {environment:?} {settings:?} {tool:?} {:?}", settings.git),
+        format!("{:?}", settings.child_environment(&[])),
+        format!("{redactor:?} {client:?}"),
+        format!("{command:?} {exit:?}"),
+    ] {
+        let hidden = !shown.contains(NEEDLE) && !shown.contains(bytes.trim_matches(['[', ']']));
+        assert!(hidden && shown.len() > 20, "{shown}");
+    }
+}

@@ -71,7 +71,7 @@ async fn a_report_that_is_redirected_to_a_sign_in_page_is_not_delivered() {
 /// A client for the run at this server.
 fn client(server: &Server) -> Client {
     Client::new(
-        http::client(None, Redirects::Refuse).unwrap(),
+        http::clients(None, Redirects::Refuse).unwrap(),
         Address::new(server.endpoint(), RUN_ID.parse().unwrap()),
         TOKEN.into(),
         Limits { attempt: Duration::from_secs(10), long: Duration::from_secs(10) },

@@ -239,9 +239,10 @@ impl Drop for GitServer {
     }
 }
 
-struct TlsListener {
-    listener: TcpListener,
-    acceptor: SslAcceptor,
+/// A listener that speaks TLS, for [`axum::serve`].
+pub(crate) struct TlsListener {
+    pub(crate) listener: TcpListener,
+    pub(crate) acceptor: SslAcceptor,
 }
 
 impl axum::serve::Listener for TlsListener {
