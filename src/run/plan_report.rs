@@ -17,7 +17,7 @@ use bytes::Bytes;
 use crate::engine::{Member, Planned, Survey, clean, copy};
 use crate::registry::{Body, Part};
 use crate::report::RunLog;
-use crate::secret::{Redactor, redact_text};
+use crate::secret::{Redactor, on_clean_stack, redact_text};
 use crate::settings::PlanJson;
 
 /// The least of a text that is worth being sent, in bytes.
@@ -151,7 +151,10 @@ impl PlanReport {
         let files = [planned.json.clone(), planned.text.clone()];
         let (raw, limit) = (options.json == PlanJson::Raw, options.limit);
         let redactor = log.redactor().clone();
-        let made = tokio::task::spawn_blocking(move || Self::make(files, options, &redactor)).await;
+        let made = tokio::task::spawn_blocking(move || {
+            on_clean_stack(|| Self::make(files, options, &redactor))
+        })
+        .await;
         let (report, incomplete) = match made {
             Ok(Ok(made)) => made,
             Ok(Err(error)) => return Err(crate::error::chain(&error)),

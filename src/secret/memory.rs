@@ -55,10 +55,63 @@ pub fn zero_memory_of_openssl() {}
 /// Zeroes what calls that have returned have left on the stack: registers that were saved, and what
 /// the kernel keeps there when a signal comes, hold the last bytes that were copied or searched.
 pub fn zero_stack() {
-    /// Deeper than a run goes, and far from the end of any main thread's stack.
-    const DEPTH: usize = 512 * 1024;
+    /// The part of the stack that is overwritten: all that is known elsewhere than on Linux, and
+    /// there what lies between the frames in use and the pages that are given back.
+    const NEAR: usize = if cfg!(target_os = "linux") { 128 * 1024 } else { 512 * 1024 };
 
-    zeroize::zeroize_stack::<DEPTH>();
+    zeroize::zeroize_stack::<NEAR>();
+    #[cfg(target_os = "linux")]
+    drop_stack();
+}
+
+/// Gives the pages below this call's frame back to the kernel, which hands out zeroed ones when
+/// they are used again: however deep the stack has been, and it takes no memory.
+#[cfg(target_os = "linux")]
+#[inline(never)]
+fn drop_stack() {
+    use nix::libc;
+
+    /// Pages that this function may itself be using.
+    const OWN: usize = 16 * 1024;
+    /// The largest page that stacks are made of.
+    const PAGE: usize = 64 * 1024;
+
+    let mark = 0u8;
+    let here = std::hint::black_box(&raw const mark);
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: the attributes are filled before they are read and destroyed once; only whole pages
+    // between the end of this thread's stack and its frames in use are given back.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return;
+        }
+        let known =
+            libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        if known != 0 {
+            return;
+        }
+        let first = lowest.addr().next_multiple_of(PAGE);
+        let end = here.addr().saturating_sub(OWN) / PAGE * PAGE;
+        if first < end && end < lowest.addr() + size {
+            // Where a part is not there yet, the rest is given back all the same.
+            libc::madvise(lowest.with_addr(first), end - first, libc::MADV_DONTNEED);
+        }
+    }
+}
+
+/// Calls `work` and zeroes what it has left on the stack: for threads that go on afterwards.
+pub fn on_clean_stack<T>(work: impl FnOnce() -> T) -> T {
+    /// Its frame is below the caller's, so that all of it is zeroed.
+    #[inline(never)]
+    fn call<T>(work: impl FnOnce() -> T) -> T {
+        work()
+    }
+
+    let result = call(work);
+    zero_stack();
+    result
 }
 
 #[cfg(target_os = "linux")]

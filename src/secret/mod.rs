@@ -21,7 +21,7 @@ mod wipe;
 
 pub use buffer::append;
 pub use json::{redact_json, scalars};
-pub use memory::{ZeroingAllocator, zero_memory_of_openssl, zero_stack};
+pub use memory::{ZeroingAllocator, on_clean_stack, zero_memory_of_openssl, zero_stack};
 pub use private::PrivateDirectory;
 pub use redactor::{MASK, Redactor};
 pub use text::redact_text;

@@ -175,7 +175,9 @@ fn search(pid: u32, secrets: &Secrets) -> std::io::Result<Vec<Found>> {
         }
         for hit in patterns.find_iter(&bytes) {
             let around = hit.start().saturating_sub(64)..(hit.end() + 64).min(bytes.len());
-            let place = format!("{} in {mapping}", bytes[around].escape_ascii());
+            let depth = bytes.len() - hit.start();
+            let place =
+                format!("{depth} before the end of {mapping}: {}", bytes[around].escape_ascii());
             found.push(Found { what: names[hit.pattern()], place });
         }
     }
