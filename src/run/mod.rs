@@ -148,7 +148,8 @@ struct Run<'settings> {
 impl Run<'_> {
     /// Carries it out and reports how it ended.
     async fn carry_out(mut self) -> Exit {
-        let directory = RunDirectory::create(&Place::from(self.settings));
+        let directory =
+            RunDirectory::create(&Place::from(self.settings), &mut self.reports.reserve);
         let terminal = std::mem::take(&mut self.terminal);
         let logs =
             teardown::Logs::open(self.settings, &self.reports, terminal, directory.as_ref().ok());

@@ -7,7 +7,7 @@ use super::ambient::{
     is_secret_name, register_assigned, register_credentials, register_environment,
 };
 use crate::secret::Redactor;
-use crate::settings::Settings;
+use crate::settings::{RunSource, Settings};
 use crate::spec::{Backend, GitCredentials, GitSource, RunSpec, Source};
 use crate::workspace::collection_texts;
 
@@ -64,6 +64,9 @@ const PUBLIC_BACKEND_SETTINGS: [&str; 45] = [
 /// Registers what the runner was started with: tokens for git, the mirror's login, and the
 /// credentials in the environment that children inherit.
 pub(super) fn register_settings(redactor: &Redactor, settings: &Settings) {
+    if let RunSource::Registry { token, .. } = &settings.source {
+        redactor.register([token]);
+    }
     redactor.register(settings.git.tokens.iter().map(|(_, token)| token));
     if let Some(mirror) = &settings.mirror {
         register_login(redactor, &SecretString::from(mirror.as_str()));

@@ -26,8 +26,8 @@ use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
 use crate::report::{Receiver, RunLog, Sender, Undelivered, UploadReport, channel, show, upload};
-use crate::secret::{Redactor, zero_stack};
-use crate::settings::{RunSource, Settings};
+use crate::secret::zero_stack;
+use crate::settings::Settings;
 use crate::spec::{Operation, Product, RunSpec};
 
 /// How long the last log lines may take after the end of the run; no longer than the final status.
@@ -228,7 +228,9 @@ impl<'run> Teardown<'run> {
         async move {
             let concluded = concluded.await;
             let Concluded { settings, stop, reports, watch, terminal, .. } = concluded;
-            forget_all_but_own(&reports.redactor, settings);
+            // The job's own stay masked: they are in the environment, and the token is needed.
+            reports.redactor.forget();
+            register_settings(&reports.redactor, settings);
             clean_stack().await;
             let delivered =
                 guarded(async { Ok(deliver(&stop, &reports, &concluded.report).await) });
@@ -420,16 +422,6 @@ impl<'run> Teardown<'run> {
             Err(ReportError::Registry(RegistryError::RunOver)) => Ok(None),
             Err(error) => Err(chain(&error)),
         }
-    }
-}
-
-/// Forgets the secrets of the run. The job's own stay masked: they are in the environment, and the
-/// token is needed for the final status.
-fn forget_all_but_own(redactor: &Redactor, settings: &Settings) {
-    redactor.forget();
-    register_settings(redactor, settings);
-    if let RunSource::Registry { token, .. } = &settings.source {
-        redactor.register([token]);
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::descriptors::Reserve;
 use super::memory;
 use super::ownership::OwnedDirectory;
 use super::recovery::{ERRORED_STATE, keep_state};
@@ -56,23 +57,41 @@ impl<'run> From<&'run Settings> for Place<'run> {
 }
 
 impl RunDirectory {
-    /// Creates it, and a directory for secrets in memory.
-    pub(super) fn create(place: &Place<'_>) -> Result<Self, WipeError> {
+    /// Creates it, and a directory for secrets in memory. Where that fails, the descriptors of
+    /// `reserve` are used to wipe what was made.
+    pub(super) fn create(
+        place: &Place<'_>,
+        reserve: &mut Option<Reserve>,
+    ) -> Result<Self, WipeError> {
         let private = OwnedDirectory::create(place.work_dir, &place.owner, LAYOUT)?;
+        match Self::complete(place, &private) {
+            Ok((tool_input, secrets)) => {
+                Ok(Self { secrets, private, tool_input, module: Mutex::default() })
+            }
+            Err(error) => {
+                drop(reserve.take());
+                Err(error)
+            }
+        }
+    }
+
+    fn complete(
+        place: &Place<'_>,
+        private: &OwnedDirectory,
+    ) -> Result<(Arc<File>, Option<OwnedDirectory>), WipeError> {
         let tool_input = private.tool_input()?;
         let secrets = memory::place(place.tmpfs_dir)
             .filter(|memory| memory::is_usable(memory, place.tmpfs_dir))
             .map(|memory| secrets_in(&memory, &place.owner, private.directory.path()))
             .transpose();
-        let secrets = match secrets {
+        match secrets {
             // What the user did not ask for may be missing.
             Err(error) if place.tmpfs_dir.is_none() => {
                 tracing::warn!(error = %crate::error::chain(&error), "secret files go to the work directory");
-                None
+                Ok((tool_input, None))
             }
-            secrets => secrets?,
-        };
-        Ok(Self { secrets, private, tool_input, module: Mutex::default() })
+            secrets => Ok((tool_input, secrets?)),
+        }
     }
 
     /// The directory for plans and everything else that is large.
@@ -191,7 +210,7 @@ mod tests {
     /// A run's directory in `base`, with its secrets in `base` too.
     fn create(base: &Path) -> RunDirectory {
         let place = Place { work_dir: base, tmpfs_dir: Some(base), owner: "run 7".to_owned() };
-        RunDirectory::create(&place).unwrap()
+        RunDirectory::create(&place, &mut None).unwrap()
     }
 
     #[test]

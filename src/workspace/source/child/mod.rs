@@ -59,6 +59,7 @@ pub fn run_child(
         return ExitCode::FAILURE;
     };
     end_with(task.parent);
+    bear_limits();
     let progress = Progress(std::cell::RefCell::new(Box::new(progress)));
     let answer = match configure(&task).and_then(|()| clone::clone(&task, &progress)) {
         Ok(fetched) => Answer::Fetched(fetched),
@@ -84,6 +85,16 @@ fn end_with(parent: u32) {
         // libgit2 cannot be asked to stop, and nothing here needs a destructor.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
     });
+}
+
+/// Has a write fail that would make a file larger than the job's limit: the signal for it would end
+/// this process without a reason.
+#[expect(unsafe_code, reason = "signal dispositions can be changed in no other way")]
+fn bear_limits() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+
+    // SAFETY: ignoring a signal installs no handler that could be called.
+    let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
 }
 
 #[expect(
