@@ -34,6 +34,8 @@ pub struct PlanSummary {
     pub outputs: u32,
     /// How many resource instances there will be afterwards.
     pub resources_after: u32,
+    /// Whether an apply of the plan would store anything, where the version says so.
+    pub applyable: Option<bool>,
 }
 
 impl PlanSummary {
@@ -43,8 +45,11 @@ impl PlanSummary {
     /// When it is no plan's JSON.
     pub fn read(json: impl Read) -> Result<Self, serde_json::Error> {
         let plan: WirePlan = serde_json::from_reader(json)?;
-        let mut summary =
-            Self { resources_after: plan.planned_values.root_module.managed(), ..Self::default() };
+        let mut summary = Self {
+            resources_after: plan.planned_values.root_module.managed(),
+            applyable: plan.applyable,
+            ..Self::default()
+        };
         for change in plan.resource_changes.iter().filter(|change| change.mode != "data") {
             summary.counts.count_planned(change);
         }
@@ -137,6 +142,7 @@ struct WirePlan {
     /// Not optional: it tells a plan from any other JSON object.
     #[serde(rename = "format_version")]
     _format_version: String,
+    applyable: Option<bool>,
     #[serde(default)]
     planned_values: Values,
     #[serde(default)]

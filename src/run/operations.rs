@@ -130,7 +130,10 @@ async fn refresh(
     let plan = findings.plan.insert(plan);
     findings.achievement.counts = Some(Counts::default());
     findings.achievement.summary = Some(plan.summary.drift_line());
-    apply_plan(engine, plan, files).await?;
+    // Terraform refuses such a plan where all that it would store is not known yet.
+    if plan.summary.applyable != Some(false) {
+        apply_plan(engine, plan, files).await?;
+    }
     outputs(engine, findings).await
 }
 
