@@ -1,8 +1,14 @@
 //! What Terraform answers is Terraform's, but what is in it is the module's.
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::clean::{Survey, clean};
 use super::diagnostics::Validation;
 use super::plan::PlanSummary;
 use crate::fuzz::Target;
+use crate::secret::Redactor;
 
 #[test]
 fn fuzz_answers_of_the_tool_are_read_or_refused() {
@@ -34,6 +40,48 @@ fn fuzz_answers_of_the_tool_are_read_or_refused() {
             read += 1;
         }
         let _ = serde_json::from_slice::<Validation>(input);
+    });
+    assert!(read > 0, "no input was right");
+}
+
+#[test]
+fn fuzz_cleaner_a_plan_stays_json_and_is_clean_once_it_was_cleaned() {
+    let samples: [&[u8]; 2] = [
+        br#"{"format_version":"1.2","variables":{"a":{"value":"hunter22"},"b":{"value":[1,{"c":null}]}},
+            "planned_values":{"outputs":{"o":{"sensitive":true,"value":{"k":"hunter22"}}},"root_module":{"resources":[
+            {"address":"x.y","values":{"l":["hunter22",1],"m":true},"sensitive_values":{"l":[true,{}]}}],"child_modules":[]}},
+            "output_changes":{"o":{"actions":["create"],"before":null,"after":"hunter22","before_sensitive":false,"after_sensitive":true}}}"#,
+        br#"{"resource_changes":[{"address":"x.y","change":{"actions":["update"],"before":{"s":["hunter22"],"t":-2.5e3},"after":{"s":[],"t":1},
+            "before_sensitive":{"s":true},"after_sensitive":{"s":[{}]}}}],"configuration":{"root_module":{"variables":{"a":{"default":"hunter22","sensitive":true}},
+            "outputs":{"o":{"sensitive":true,"expression":{"constant_value":"hunter22"}}}}},"prior_state":{"values":{"outputs":{}}}}"#,
+    ];
+    let tokens: [&[u8]; 10] = [
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b"\"",
+        b"true",
+        b"null",
+        b"\"sensitive_values\":",
+        b"\"after_sensitive\":",
+    ];
+    let mut read = 0;
+    Target { name: "cleaner", samples: &samples, tokens: &tokens, rounds: 3000 }.run(|input, _| {
+        let cleaned = |plan: &[u8]| {
+            let survey = Survey::read(plan, BTreeSet::new())?;
+            let mut into = Vec::new();
+            clean(plan, &survey.variables, &Redactor::new(), &mut into)?;
+            std::io::Result::Ok(into)
+        };
+        let once = cleaned(input);
+        if serde_json::from_slice::<serde_json::Map<String, Value>>(input).is_ok() {
+            let once = once.unwrap();
+            serde_json::from_slice::<Value>(&once).unwrap();
+            assert_eq!(cleaned(&once).unwrap(), once);
+            read += 1;
+        }
     });
     assert!(read > 0, "no input was right");
 }
