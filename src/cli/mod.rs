@@ -96,7 +96,6 @@ pub fn command() -> clap::Command {
 
 /// Runs `future` on this thread: the runner waits for children and sockets, it does not compute.
 fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
-    crate::process::adopt_orphans();
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
             let value = runtime.block_on(future);

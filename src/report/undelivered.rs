@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::time::Instant;
 
 use super::batch::{Batch, LARGEST_BODY};
 use super::spool::Receiver;
@@ -27,13 +26,17 @@ pub struct Written {
 
 impl Undelivered {
     /// Writes the lines, the oldest first, one JSON object a line, as the registry takes them in
-    /// its `logs`. Begins no further batch after `latest`.
+    /// its `logs`. Begins a further batch only as long as `goes_on` says so.
     ///
     /// # Errors
     /// When `out` fails.
-    pub fn write(mut self, out: &mut impl Write, latest: Instant) -> std::io::Result<Written> {
+    pub fn write(
+        &mut self,
+        out: &mut impl Write,
+        goes_on: impl Fn() -> bool,
+    ) -> std::io::Result<Written> {
         let mut written = Written { lines: 0, complete: false };
-        while Instant::now() < latest {
+        while goes_on() {
             let next = self.hand.pop_front();
             let Some(batch) = next.or_else(|| Batch::fill(&mut self.receiver, LARGEST_BODY)) else {
                 written.complete = true;
@@ -52,7 +55,6 @@ impl Undelivered {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use super::super::block::Entry;
     use super::super::spool::channel;
@@ -77,8 +79,7 @@ mod tests {
     fn exactly_what_was_left_is_written_in_its_order() {
         let directory = tempfile::tempdir().unwrap();
         let mut text = Vec::new();
-        let latest = Instant::now() + Duration::from_hours(1);
-        let written = undelivered(directory.path()).write(&mut text, latest).unwrap();
+        let written = undelivered(directory.path()).write(&mut text, || true).unwrap();
         assert_eq!(written, Written { lines: 97, complete: true });
         let lines: Vec<LogLine> = std::str::from_utf8(&text)
             .unwrap()
@@ -95,7 +96,7 @@ mod tests {
     fn what_takes_too_long_is_given_up() {
         let directory = tempfile::tempdir().unwrap();
         let mut text = Vec::new();
-        let written = undelivered(directory.path()).write(&mut text, Instant::now()).unwrap();
+        let written = undelivered(directory.path()).write(&mut text, || false).unwrap();
         assert_eq!(written, Written { lines: 0, complete: false });
         assert!(text.is_empty());
     }

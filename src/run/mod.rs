@@ -44,9 +44,9 @@ use crate::cancel::{Stop, Times};
 use crate::ci;
 use crate::event::Phase;
 use crate::http;
-use crate::process::Grace;
+use crate::process::{Grace, adopt_orphans};
 use crate::secret::Redactor;
-use crate::settings::Settings;
+use crate::settings::{RunSource, Settings};
 use crate::spec::RunSpec;
 use descriptors::Reserve;
 use outcome::Failure;
@@ -93,6 +93,10 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
             Ok(masks) => redactor.observe(move |line| masks.register(line)),
             Err(error) => tracing::warn!(%error, "secrets are not registered as masks: no thread"),
         }
+    }
+    // What a user applies in place may be meant to stay, and the user's own daemons are there too.
+    if !matches!(settings.source, RunSource::Local { .. }) {
+        adopt_orphans();
     }
     let times =
         Times { grace: settings.grace_period, report: settings.report_period, ..Times::default() };

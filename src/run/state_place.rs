@@ -2,7 +2,7 @@
 //!
 //! What the run itself says is looked at before anything is fetched, what the module says before
 //! `init`. Only the backend's own settings and `TF_WORKSPACE` count: a `-state` in `TF_CLI_ARGS` is
-//! the affair of whoever sets it. A refresh is let through: it brings nothing into being that only
+//! the affair of whoever sets it. What cannot be known for sure is only warned of. A refresh is let through: it brings nothing into being that only
 //! its state would know.
 
 use std::ffi::{OsStr, OsString};
@@ -30,7 +30,8 @@ pub(super) fn check_run(
 ) -> Result<(), Failure> {
     let (Source::Git(git), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(()) };
     let module = context.directory.source().join(&git.working_directory);
-    check(context, spec, &module, &local_path(backend, workspace(context, inputs).as_deref()))
+    let place = local_path(backend, workspace(context, inputs).as_deref());
+    check(context, spec, &module, &place.unless_configured_elsewhere(context))
 }
 
 /// Refuses a run whose module keeps its state in the clone, at `directory`.
@@ -47,9 +48,11 @@ pub(super) fn check_module(
         // Again, because a link in the clone may lead anywhere.
         (Some(backend), _) => local_path(backend, workspace.as_deref()),
         (None, Some(block)) => block_path(block, workspace.as_deref()),
+        // Terraform explains better what is wrong with a file; and it may hold the block.
+        (None, None) if module.is_incomplete => Place::Computed,
         (None, None) => Place::local(None, None, workspace.as_deref()),
     };
-    check(context, spec, directory, &place)
+    check(context, spec, directory, &place.unless_configured_elsewhere(context))
 }
 
 /// Where a backend keeps the state.
@@ -73,6 +76,20 @@ impl Place {
                 given(workspaces, DEFAULT_WORKSPACE_DIRECTORY).join(workspace).join(DEFAULT_PATH)
             }
         })
+    }
+}
+
+impl Place {
+    /// The job's environment may have settings of the backend in the arguments of `init`.
+    fn unless_configured_elsewhere(self, context: &Context<'_>) -> Self {
+        let configured = ["TF_CLI_ARGS", "TF_CLI_ARGS_init"].into_iter().any(|name| {
+            let arguments = context.settings.environment.get(OsStr::new(name));
+            arguments.is_some_and(|given| given.to_string_lossy().contains("-backend-config"))
+        });
+        match self {
+            Self::At(_) if configured => Self::Computed,
+            place => place,
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 
 use super::outcome::{Exit, Failure, Outcome, StatusReport};
@@ -155,9 +154,8 @@ impl Logs {
         if stop.run_is_over() {
             return Ok(None);
         }
-        let (place, signalled) = (self.place.clone(), stop.signalled().now_or_never().is_some());
-        let keep = move || UndeliveredLogs::keep(&report, left, &place, signalled);
-        tokio::task::spawn_blocking(keep).await.map_err(failed)
+        let kept = UndeliveredLogs::keep(report, left, self.place.clone(), stop).await;
+        kept.map_err(|error| format!("keeping the log failed (a bug): {error}"))
     }
 }
 
@@ -373,6 +371,9 @@ impl<'run> Teardown<'run> {
         }
         if let Some(plan) = &findings.plan_report {
             let delivered = self.stop.within(Step::Plan, self.report_plan(plan)).await;
+            if self.stop.run_is_over() {
+                return;
+            }
             let delivered = delivered.unwrap_or_else(|| Err(format!("{TOO_LATE} was over")));
             if let Ok(Some(left_out)) = delivered {
                 outcome.remark(left_out);
@@ -395,6 +396,7 @@ impl<'run> Teardown<'run> {
         if let Some(outputs) = &findings.outputs {
             let delivered = self.stop.within(Step::Outputs, self.reports.outputs(outputs)).await;
             let failure = match delivered {
+                _ if self.stop.run_is_over() => None,
                 Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => None,
                 Some(Err(error)) => Some(Failure::new(Phase::Report, &error)),
                 None => Some(self.too_late()),

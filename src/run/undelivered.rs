@@ -2,11 +2,15 @@
 
 use std::io::BufWriter;
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::RecvError;
 
 use super::recovery::new_file;
+use crate::cancel::Stop;
 use crate::report::{Undelivered, UploadEnd, UploadReport, Written};
 
 /// How kept lines are called in the recovery directory, and beside a run's directory.
@@ -46,21 +50,47 @@ pub(super) struct UndeliveredLogs {
 }
 
 impl UndeliveredLogs {
-    /// Keeps what an upload has left, if it has left anything that somebody may want. Files are
-    /// written before this returns.
-    pub(super) fn keep(
+    /// Keeps what an upload has left, if it has left anything that somebody may want, and hurries
+    /// once a signal has come. The spool is wiped after this has completed.
+    pub(super) async fn keep(
+        report: UploadReport,
+        mut left: Undelivered,
+        place: Place,
+        stop: &Stop,
+    ) -> Result<Option<Self>, RecvError> {
+        let (signalled, heard) = (Arc::new(OnceLock::new()), stop.signalled());
+        let (tell, told) = oneshot::channel();
+        let at = signalled.clone();
+        tokio::task::spawn_blocking(move || {
+            let begun = Instant::now();
+            let goes_on = || match at.get() {
+                None => begun.elapsed() < WRITING,
+                Some(signal) => Instant::elapsed(signal) < WRITING_AFTER_SIGNAL,
+            };
+            // Nobody hears it where the run was given up.
+            let _ = tell.send(Self::write(&report, &mut left, &place, goes_on));
+        });
+        tokio::pin!(told);
+        tokio::select! {
+            biased;
+            () = heard => { let _ = signalled.set(Instant::now()); }
+            kept = &mut told => return kept,
+        }
+        told.await
+    }
+
+    fn write(
         report: &UploadReport,
-        left: Undelivered,
+        left: &mut Undelivered,
         place: &Place,
-        signalled: bool,
+        goes_on: impl Fn() -> bool,
     ) -> Option<Self> {
         let (first, last) = report.undelivered.clone()?.into_inner();
         if report.end == UploadEnd::RunOver {
             return None;
         }
         let mut told = Self { lines: last - first + 1, first, last, kept_in: None, problem: None };
-        let time = if signalled { WRITING_AFTER_SIGNAL } else { WRITING };
-        match write(left, place, Instant::now() + time) {
+        match write(left, place, goes_on) {
             Ok((path, written)) => {
                 told.kept_in = Some(path.display().to_string());
                 told.problem = (!written.complete)
@@ -89,12 +119,16 @@ impl UndeliveredLogs {
 }
 
 /// Writes the lines into a new file (0600). What cannot be written is not left behind in part.
-fn write(left: Undelivered, place: &Place, latest: Instant) -> std::io::Result<(PathBuf, Written)> {
+fn write(
+    left: &mut Undelivered,
+    place: &Place,
+    goes_on: impl Fn() -> bool,
+) -> std::io::Result<(PathBuf, Written)> {
     let file = new_file(&place.recovery, PREFIX, SUFFIX).or_else(|error| {
         tracing::warn!(%error, "cannot keep log lines in the recovery directory");
         new_file(&place.work, PREFIX, SUFFIX)
     })?;
-    let written = left.write(&mut BufWriter::new(file.as_file()), latest)?;
+    let written = left.write(&mut BufWriter::new(file.as_file()), goes_on)?;
     let (_, path) = file.keep().map_err(|error| error.error)?;
     Ok((path, written))
 }
@@ -124,7 +158,7 @@ mod tests {
         drop(sender);
         let overdue = std::future::pending();
         let (report, left) = upload(receiver, &Refuses(answer), Duration::ZERO, overdue).await;
-        UndeliveredLogs::keep(&report, left, place, false)
+        UndeliveredLogs::keep(report, left, place.clone(), &Stop::new()).await.unwrap()
     }
 
     fn refused() -> Delivery {

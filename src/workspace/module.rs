@@ -80,6 +80,8 @@ pub struct Module {
     /// Whether the module uses azurerm (a required provider, a resource or a data source) and has
     /// no `provider "azurerm"` block.
     pub lacks_azurerm_provider: bool,
+    /// Whether a file was passed over, so that it is not known what it says.
+    pub is_incomplete: bool,
 }
 
 /// A module's files cannot be read.
@@ -127,13 +129,16 @@ impl Module {
         let mut findings = Findings::default();
         for file in &files {
             let text = files::read(&file.path)?;
-            let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
             findings.constraints_are_replaced = file.is_override;
-            if file.is_json {
-                json::read(text, &mut findings);
-            } else {
-                native::read(text, &mut findings);
-            }
+            let understood = text.is_some_and(|text| {
+                let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+                if file.is_json {
+                    json::read(text, &mut findings)
+                } else {
+                    native::read(text, &mut findings)
+                }
+            });
+            findings.module.is_incomplete |= !understood;
         }
         let mut module = findings.module;
         module.lacks_azurerm_provider =

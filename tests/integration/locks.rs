@@ -418,3 +418,19 @@ async fn what_keeps_no_state_and_who_wants_it_lost_is_not_refused() {
     assert!(world.received().log_text().contains(warning));
     assert_eq!(world.registry.run(RUN_ID).unwrap().received.outputs.len(), 1);
 }
+
+#[tokio::test]
+async fn where_the_state_lies_is_left_to_terraform_when_it_cannot_be_known() {
+    let broken = ("backend.tf", "terraform {\n  backend \"http\" {\n");
+    let world = World::new(&[("main.tf", MODULE), broken]).await;
+    let end = world.run(config(&world, "apply", &json!(null))).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(world.last_status()["error"]["phase"], "init", "Terraform explains its syntax");
+
+    let mut world = World::new(&[("main.tf", MODULE), ("b.tf", IN_CLONE)]).await;
+    let state = world.path("elsewhere.tfstate");
+    world.set("TF_CLI_ARGS_init", format!("-backend-config=path={}", state.display()));
+    let end = world.run(config(&world, "apply", &json!(null))).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(state.is_file());
+}

@@ -693,3 +693,30 @@ async fn outputs_that_are_closed_do_not_stop_the_run() {
     assert_eq!(child.wait().await.unwrap().code(), Some(0));
     assert_eq!(world.statuses(), ["running", "succeeded"]);
 }
+
+#[tokio::test]
+async fn what_a_provisioner_starts_in_place_is_the_users_to_end() {
+    let world = World::new(&[]).await;
+    let module = world.path("module");
+    std::fs::create_dir(&module).unwrap();
+    let file = world.path("pid");
+    let start = format!(
+        "setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 1000' >/dev/null 2>&1 </dev/null & \
+         while [ ! -e {0} ]; do sleep 0.01; done",
+        file.display()
+    );
+    std::fs::write(
+        module.join("main.tf"),
+        format!(
+            "resource \"terraform_data\" \"a\" {{\n  provisioner \"local-exec\" {{\n    command = {start:?}\n  }}\n}}\n"
+        ),
+    )
+    .unwrap();
+    let arguments =
+        ["execute", "--local", "--operation", "apply", "--module-dir", module.to_str().unwrap()];
+    let output = world.command(&arguments).output().await.unwrap();
+    let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    let ended = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    let end = world.end(&output);
+    assert_eq!((end.code, ended), (Some(0), Ok(())), "{}", end.stderr);
+}

@@ -82,7 +82,7 @@ pub(super) fn version_file(directory: &Path) -> Result<Option<(String, String)>,
         if !is_version_file(&path) {
             continue;
         }
-        let text = read(&path)?;
+        let text = read(&path)?.unwrap_or_default();
         let version = text.lines().map(str::trim).find(|line| {
             let comment = line.starts_with('#');
             !comment && !line.is_empty()
@@ -103,16 +103,16 @@ fn is_version_file(path: &Path) -> bool {
     })
 }
 
-/// The file's text, or nothing of a file that is too large; what is not UTF-8 cannot be parsed later
+/// The file's text, or none of a file that is too large; what is not UTF-8 cannot be parsed later
 /// on, which is soon enough.
-pub(super) fn read(path: &Path) -> Result<String, ModuleError> {
+pub(super) fn read(path: &Path) -> Result<Option<String>, ModuleError> {
     let failed = |source| ModuleError::Read { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     if size > if is_json { LARGEST_JSON } else { LARGEST } {
         tracing::warn!(path = %path.display(), size, "too large to be looked into");
-        return Ok(String::new());
+        return Ok(None);
     }
     let bytes = std::fs::read(path).map_err(failed)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }

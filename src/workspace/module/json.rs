@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 use super::native::quoted_type_kind;
 use super::{BackendBlock, BlockSetting, Findings, PartialDeclaration};
 
-/// Adds what `text` says to `findings`; nothing when it is no JSON.
-pub(super) fn read(text: &str, findings: &mut Findings) {
+/// Adds what `text` says to `findings`; nothing when it is no JSON. Returns whether it is.
+pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
     let Ok(file) = serde_json::from_str::<Value>(text) else {
-        return;
+        return false;
     };
     for body in objects(&file) {
         for settings in objects_at(body, "terraform") {
@@ -27,6 +27,7 @@ pub(super) fn read(text: &str, findings: &mut Findings) {
             findings.resource(kind);
         }
     }
+    true
 }
 
 fn read_settings(settings: &Map<String, Value>, findings: &mut Findings) {

@@ -5,10 +5,10 @@ use hcl_edit::structure::{Block, Body};
 
 use super::{BackendBlock, BlockSetting, Findings, PartialDeclaration, TypeKind};
 
-/// Adds what `text` says to `findings`; nothing when it is no HCL.
-pub(super) fn read(text: &str, findings: &mut Findings) {
+/// Adds what `text` says to `findings`; nothing when it is no HCL. Returns whether it is.
+pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
     let Ok(body) = hcl_edit::parser::parse_body(text) else {
-        return;
+        return false;
     };
     for block in body.blocks() {
         let label = block.labels.first().map(hcl_edit::structure::BlockLabel::as_str);
@@ -20,6 +20,7 @@ pub(super) fn read(text: &str, findings: &mut Findings) {
             _ => {}
         }
     }
+    true
 }
 
 fn settings(block: &Block, findings: &mut Findings) {
