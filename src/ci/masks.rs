@@ -49,6 +49,7 @@ impl Masks {
             let sent = sender.send((command(line), done)).is_ok();
             if !sent || written.recv_timeout(self.patience).is_err() {
                 *orders = None;
+                tracing::warn!("the job's masks are not complete: nobody reads them");
             }
         }
     }

@@ -16,8 +16,8 @@ mod usage;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -111,16 +111,26 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
 
 /// Where the output of children is shown: where the runner's own is.
 fn terminal() -> Terminal {
-    let commands = is_pipe(std::io::stdout()).then(|| Box::new(std::io::stdout()) as Box<_>);
+    let commands = reaches_the_platform(std::io::stdout(), std::io::stderr())
+        .then(|| Box::new(std::io::stderr()) as Box<_>);
     Terminal { stdout: Box::new(std::io::stdout()), stderr: Box::new(std::io::stderr()), commands }
 }
 
-/// Whether `output` can be what a CI system reads: it has a pipe or a socket for that. In a file or
-/// on a screen its commands would show what they are to hide.
-fn is_pipe(output: impl AsFd) -> bool {
-    let file = output.as_fd().try_clone_to_owned().map(std::fs::File::from);
-    file.and_then(|file| file.metadata())
-        .is_ok_and(|metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket())
+/// Whether `stderr` can be what the CI system itself reads: a pipe or a socket, and not the one of
+/// `stdout`. Both are its own, one each, in a step of a job; `| tee`, `$(...)` and `2>&1` leave
+/// something else, and in a file or on a screen commands would show what they are to hide.
+fn reaches_the_platform(stdout: impl AsFd, stderr: impl AsFd) -> bool {
+    let metadata = |output: BorrowedFd<'_>| {
+        let file = output.try_clone_to_owned().map(std::fs::File::from);
+        file.and_then(|file| file.metadata()).ok()
+    };
+    let (stdout, stderr) = (metadata(stdout.as_fd()), metadata(stderr.as_fd()));
+    stderr.is_some_and(|stderr| {
+        let kind = stderr.file_type();
+        let place = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+        let shared = stdout.is_some_and(|stdout| place(&stdout) == place(&stderr));
+        (kind.is_fifo() || kind.is_socket()) && !shared
+    })
 }
 
 /// Says what is wrong with a setting; returns the exit code for it.
@@ -150,12 +160,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_pipe_or_a_socket_can_be_what_a_ci_system_reads() {
-        let (read, write) = std::io::pipe().unwrap();
-        assert!(is_pipe(&read) && is_pipe(&write));
-        assert!(is_pipe(std::os::unix::net::UnixStream::pair().unwrap().0));
-        assert!(!is_pipe(tempfile::tempfile().unwrap()));
-        assert!(!is_pipe(std::fs::File::open("/dev/null").unwrap()));
+    fn only_a_pipe_of_its_own_can_be_what_the_platform_reads() {
+        let (_one, stdout) = std::io::pipe().unwrap();
+        let (_other, stderr) = std::io::pipe().unwrap();
+        let file = tempfile::tempfile().unwrap();
+        assert!(reaches_the_platform(&stdout, &stderr));
+        assert!(reaches_the_platform(&file, &stderr));
+        let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(reaches_the_platform(&stdout, socket));
+        assert!(!reaches_the_platform(&stdout, stdout.try_clone().unwrap()));
+        assert!(!reaches_the_platform(&stdout, &file));
+        assert!(!reaches_the_platform(&stdout, std::fs::File::open("/dev/null").unwrap()));
     }
 
     #[test]

@@ -69,6 +69,9 @@ pub(super) async fn perform(
         Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
     register_declared(context, &inputs, &module);
+    // From here on the module can print: half a line, or that commands count no more, in front of a
+    // mask, which would then be shown.
+    context.log.redactor().end_observation();
     let environment = environment(context, spec, &place, &inputs)?;
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
     let backend = write_backend(context, spec, &place.directory, &tool.request)?;

@@ -75,6 +75,9 @@ fn drop_stack() {
     const OWN: usize = 16 * 1024;
     /// The largest page that stacks are made of.
     const PAGE: usize = 64 * 1024;
+    /// How deep a stack is looked after: the usual limit. Where there is no limit, what lies further
+    /// below a main thread's stack may be somebody else's soon.
+    const DEEPEST: usize = 8 * 1024 * 1024;
 
     let mark = 0u8;
     let here = std::hint::black_box(&raw const mark);
@@ -92,7 +95,8 @@ fn drop_stack() {
         if known != 0 {
             return;
         }
-        let first = lowest.addr().next_multiple_of(PAGE);
+        let deepest = here.addr().saturating_sub(DEEPEST);
+        let first = lowest.addr().max(deepest).next_multiple_of(PAGE);
         let end = here.addr().saturating_sub(OWN) / PAGE * PAGE;
         if first < end && end < lowest.addr() + size {
             // Where a part is not there yet, the rest is given back all the same.
@@ -178,6 +182,11 @@ mod c {
         // SAFETY: `block` is null or from `allocate`, so its header says how long it is; at most
         // that much is copied, and the old block stays valid where there is no new one.
         unsafe {
+            // As OpenSSL's own does it.
+            if size == 0 {
+                free(block, file, line);
+                return std::ptr::null_mut();
+            }
             let new = allocate(size, file, line);
             if !block.is_null() && !new.is_null() {
                 let old = size_of_block(block);
@@ -220,6 +229,8 @@ mod tests {
             assert_eq!(smaller.cast::<[u8; 3]>().read(), *b"123");
             c::free(smaller, file, line);
             c::free(std::ptr::null_mut(), file, line);
+            let block = c::allocate(5, file, line);
+            assert!(c::reallocate(block, 0, file, line).is_null(), "it was freed");
             assert!(c::allocate(usize::MAX, file, line).is_null());
         }
     }

@@ -82,9 +82,14 @@ impl Redactor {
     }
 
     /// Has `observer` called with each line that is registered from now on, before the registration
-    /// returns. It must not use this redactor, nor log.
+    /// returns. It must not use this redactor.
     pub fn observe(&self, observer: impl Fn(&str) + Send + Sync + 'static) {
         self.state().observer = Some(Arc::new(observer));
+    }
+
+    /// Has nobody called any more.
+    pub fn end_observation(&self) {
+        self.state().observer = None;
     }
 
     /// The names of the secrets that are too short to be masked, in the order in which they came.

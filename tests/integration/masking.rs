@@ -362,15 +362,15 @@ async fn under_github_actions_secrets_are_masks_of_the_job_before_anything_is_pr
     let mut end = world.run(config(&world, &secrets, "apply")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let (masks, shown): (Vec<&str>, Vec<&str>) =
-        end.stdout.lines().partition(|line| line.starts_with("::add-mask::"));
+        end.stderr.lines().partition(|line| line.starts_with("::add-mask::"));
     for (name, value) in &secrets.0 {
         for line in value.trim().lines() {
             let command = format!("::add-mask::{}", line.replace('%', "%25"));
             assert!(masks.contains(&command.as_str()), "{name}: {masks:#?}");
         }
     }
-    assert!(end.stdout.starts_with("::add-mask::"), "{}", end.stdout);
-    end.stdout = shown.join("\n");
+    assert!(end.stderr.starts_with("::add-mask::"), "{}", end.stderr);
+    end.stderr = shown.join("\n");
     let places = places(&world, &end);
     assert_clean(&secrets, &places);
     let elsewhere = places.iter().find(|(_, text)| text.contains("::add-mask::"));
@@ -378,27 +378,40 @@ async fn under_github_actions_secrets_are_masks_of_the_job_before_anything_is_pr
 }
 
 #[tokio::test]
-async fn masks_are_written_neither_into_a_file_nor_for_another_system() {
+async fn masks_reach_nobody_but_the_platform() {
     let secrets = Secrets::new();
     let mut world = world(&secrets).await;
     world.set("GITLAB_CI", "true");
     let end = world.run(config(&world, &secrets, "plan")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(!end.stdout.contains("::add-mask::"), "{}", end.stdout);
     assert_clean(&secrets, &places(&world, &end));
 
     world.set("GITHUB_ACTIONS", "true");
-    world.add_run(config(&world, &secrets, "plan"));
-    let file = std::fs::File::create(world.path("stdout")).unwrap();
-    // `output` would make it a pipe.
-    let runner = world.execute().stdout(file).spawn().unwrap();
-    let output = runner.wait_with_output().await.unwrap();
-    let end = world.end(&output);
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(
-        std::fs::read_to_string(world.path("stdout")).unwrap().contains("Terraform will perform")
-    );
-    assert_clean(&secrets, &places(&world, &end));
+    for (script, masks) in [
+        (r#""$0" "$@" | cat > "$HOME/../stdout""#, true),
+        (r#"out=$("$0" "$@"); echo "$out" > "$HOME/../stdout""#, true),
+        (r#""$0" "$@" > "$HOME/../stdout" 2>&1"#, false),
+        (r#""$0" "$@" 2>&1 | cat > "$HOME/../stdout""#, false),
+    ] {
+        world.add_run(config(&world, &secrets, "plan"));
+        let job = world.execute();
+        let mut shell = tokio::process::Command::new("sh");
+        shell
+            .args(["-c", script])
+            .arg(job.as_std().get_program())
+            .args(job.as_std().get_args())
+            .env_clear()
+            .envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(std::process::Stdio::null())
+            .kill_on_drop(true);
+        let mut end = world.end(&shell.output().await.unwrap());
+        assert_eq!(end.stderr.contains("::add-mask::"), masks, "{script}: {}", end.stderr);
+        end.stderr = end.stderr.lines().filter(|line| !line.starts_with("::add-mask::")).collect();
+        let written = std::fs::read_to_string(world.path("stdout")).unwrap();
+        assert!(written.contains("Terraform will perform"), "{script}: {written}");
+        assert!(!written.contains("::add-mask::"), "{script}: {written}");
+        assert_clean(&secrets, &places(&world, &end));
+    }
 }
 
 #[test]

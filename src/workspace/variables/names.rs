@@ -56,6 +56,7 @@ pub const NAME_RULES: &[NameRule] = &[
     refused("DYLD_*", LOADER),
     refused("GCONV_PATH", LOADER),
     refused("GLIBC_TUNABLES", LOADER),
+    refused("OPENSSL_*", LOADER),
     refused("PATH", "it decides which git, ssh and shell are started"),
     refused("BASH_ENV", SHELL),
     refused("BASH_FUNC_*", SHELL),
