@@ -26,6 +26,7 @@ mod state_place;
 mod teardown;
 mod undelivered;
 mod watch;
+mod wiping;
 mod workspace;
 
 use std::io::Write;

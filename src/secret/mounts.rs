@@ -100,7 +100,10 @@ mod tests {
         let link = base.path().join("link");
         symlink(&real, &link).unwrap();
         let line = |point: &str| {
-            format!("36 35 98:0 /a {}{point} rw,noatime master:1 - ext3 /dev/root rw\n", real.display())
+            format!(
+                "36 35 98:0 /a {}{point} rw,noatime master:1 - ext3 /dev/root rw\n",
+                real.display()
+            )
         };
         let list: String = ["", "/source/a\\040b\\134c", "-of-another", "/data"].map(line).concat();
         for root in [&real, &link] {
