@@ -14,6 +14,7 @@ mod fuzz_tests;
 mod leftovers;
 mod memory;
 mod operations;
+mod origin;
 mod outcome;
 mod ownership;
 mod phases;
