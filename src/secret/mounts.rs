@@ -97,8 +97,8 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let real = std::fs::canonicalize(base.path()).unwrap().join("run");
         std::fs::create_dir(&real).unwrap();
-        let link = base.path().join("link");
-        symlink(&real, &link).unwrap();
+        let alias = base.path().join("alias");
+        symlink(&real, &alias).unwrap();
         let line = |point: &str| {
             format!(
                 "36 35 98:0 /a {}{point} rw,noatime master:1 - ext3 /dev/root rw\n",
@@ -106,7 +106,7 @@ mod tests {
             )
         };
         let list: String = ["", "/source/a\\040b\\134c", "-of-another", "/data"].map(line).concat();
-        for root in [&real, &link] {
+        for root in [&real, &alias] {
             let points = points_below(root, list.as_bytes());
             assert_eq!(points, [root.join("source/a b\\c"), root.join("data")]);
         }

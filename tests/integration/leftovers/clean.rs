@@ -197,3 +197,28 @@ async fn secrets_are_left_alone_whose_run_another_host_may_still_carry_out() {
     let output = world.command(&["clean"]).output().await.unwrap();
     assert_eq!(world.end(&output).code, Some(0));
 }
+
+#[tokio::test]
+async fn where_locks_may_be_each_machines_own_only_this_hosts_leftovers_are_wiped() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let left = Case::named("plan").kill(&world, runner).await;
+    eventually("an end of all processes", || world.processes().is_empty()).await;
+    // A file system that nobody takes for a local one.
+    let (tmp, moved) = (world.path("tmp"), world.path("moved"));
+    std::fs::rename(&left[0], &moved).unwrap();
+    let (tmp, moved) = (tmp.display(), moved.display());
+    let mounts = format!("mount -t ramfs none '{tmp}'; cp -a '{moved}' '{}'", left[0].display());
+    let elsewhere = r#"; printf 'boot-2 node-2\nrun 7' > "$run/owner.lock""#;
+    for (of, said) in [
+        (elsewhere, "alone: it is of run 7 on the host node-2, and whether"),
+        ("", &format!("left over from run {RUN_ID}")),
+    ] {
+        let mounts = format!("run='{}'; {mounts}{of}", left[0].display());
+        let output = with_mounts(&world.command(&["clean"]), &mounts).output().await.unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{shown}");
+        let line = shown.lines().find(|line| line.contains(left[0].to_str().unwrap()));
+        assert!(line.is_some_and(|line| line.contains(said)), "{said}\n{shown}");
+    }
+}
