@@ -38,8 +38,10 @@ impl Selection for CleanFlags {
 impl Clean {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let arguments = together(log, self.flags.into_arguments());
+        let settings =
+            if self.dry_run { CleanSettings::resolve_to_look } else { CleanSettings::resolve };
         let resolved = Logging::resolve(&arguments, environment)
-            .and_then(|logging| Ok((logging, CleanSettings::resolve(&arguments, environment)?)));
+            .and_then(|logging| Ok((logging, settings(&arguments, environment)?)));
         let (logging, settings) = match resolved {
             Ok(resolved) => resolved,
             Err(error) => return refuse(&error),

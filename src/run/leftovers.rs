@@ -2,7 +2,7 @@
 //!
 //! Directories are found by their names where runs make them, and whose they are is known by their
 //! locks. A state that Terraform could not store is kept before anything is wiped, and while a
-//! Terraform still lives its directory stays as it is.
+//! Terraform still lives, or may live elsewhere, its directory stays as it is.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -48,8 +48,10 @@ pub struct Finding {
 enum End {
     Wiped,
     WouldBeWiped,
-    /// Terraform lives.
+    /// The tool lives.
     InUse,
+    /// Nobody can tell from here whether anybody lives on this host.
+    Unknown(String),
     Failed(String),
 }
 
@@ -63,7 +65,7 @@ impl Finding {
     fn log(&self) {
         match self.end {
             End::Failed(_) => tracing::error!("{self}"),
-            End::InUse => tracing::warn!("{self}"),
+            End::InUse | End::Unknown(_) => tracing::warn!("{self}"),
             _ if self.kept.is_some() => tracing::warn!("{self}"),
             End::Wiped | End::WouldBeWiped => tracing::info!("{self}"),
         }
@@ -84,7 +86,12 @@ impl fmt::Display for Finding {
             }
             End::InUse => write!(
                 formatter,
-                "left {path} alone: the runner{} is dead, but its terraform still runs",
+                "left {path} alone: the runner{} is dead, but its tool still runs",
+                of(" of ")
+            )?,
+            End::Unknown(host) => write!(
+                formatter,
+                "left {path} alone: it is{} on the host {host}, and whether that still runs cannot be seen from here",
                 of(" of ")
             )?,
             End::Failed(reason) => {
@@ -99,7 +106,7 @@ impl fmt::Display for Finding {
             }
             Some(state) => write!(
                 formatter,
-                "; its terraform could not store the state, which is kept in {0}: run `terraform state push {0}` in the module",
+                "; its tool could not store the state, which is kept in {0}: run `terraform state push {0}`, or the same with `tofu`, in the module",
                 state.display()
             ),
         }
@@ -117,11 +124,11 @@ pub fn clean(
 ) -> std::io::Result<()> {
     let memory = memory::place(settings.tmpfs_dir.as_deref());
     // Both first: a place that is named twice is looked at once.
-    let mut found = candidates(&settings.work_dir)?;
-    // One that cannot be read holds nothing of this user's.
-    found.extend(memory.and_then(|place| candidates(&place).ok()).unwrap_or_default());
-    found.sort();
-    found.dedup();
+    let work = candidates(&settings.work_dir)?;
+    // One that cannot be read holds nothing of this user's. Secrets go first, as at the end of a
+    // run: whose they are is known by the run's directory.
+    let mut found = memory.and_then(|place| candidates(&place).ok()).unwrap_or_default();
+    found.extend(work.into_iter().filter(|path| !found.contains(path)).collect::<Vec<_>>());
     for path in found {
         let (leftover, end) = match inspect(&path) {
             Use::Foreign => continue,
@@ -131,6 +138,10 @@ pub fn clean(
                     let _ = std::fs::remove_dir(&path);
                 }
                 continue;
+            }
+            Use::Unknown(leftover) => {
+                let host = leftover.origin.host().to_owned();
+                (leftover, Some(End::Unknown(host)))
             }
             Use::Tool(leftover) => (leftover, Some(End::InUse)),
             Use::Nobody(leftover) => (leftover, (act == Act::Show).then_some(End::WouldBeWiped)),
@@ -183,7 +194,7 @@ fn wipe(leftover: &Leftover, recovery: &Path) -> (Option<PathBuf>, End) {
             return (
                 None,
                 End::Failed(format!(
-                    "its terraform could not store the state, and the state cannot be moved from there: {error}"
+                    "its tool could not store the state, and the state cannot be moved from there: {error}"
                 )),
             );
         }

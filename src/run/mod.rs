@@ -14,6 +14,7 @@ mod fuzz_tests;
 mod leftovers;
 mod memory;
 mod operations;
+mod origin;
 mod outcome;
 mod ownership;
 mod phases;
@@ -26,6 +27,7 @@ mod state_place;
 mod teardown;
 mod undelivered;
 mod watch;
+mod wiping;
 mod workspace;
 
 use std::io::Write;

@@ -14,12 +14,13 @@ use std::time::Duration;
 
 use nix::unistd::Uid;
 
+use super::origin::{Origin, is_local};
 use crate::secret::{Layout, PrivateDirectory, WipeError};
 
 /// How directories of runs are called. The cache's stand-in in the same place has a number there.
 pub(super) const PREFIX: &str = "butler-runner-run-";
 
-/// The file that the runner holds locked; it says whose run this is.
+/// The file that the runner holds locked; it says where the runner is, and whose run this is.
 const OWNER: &str = "owner.lock";
 
 /// The file that Terraform holds locked.
@@ -37,7 +38,7 @@ const LOCK_ATTEMPTS: usize = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
 
 /// What of the owner's file is read.
-const LONGEST_OWNER: u64 = 200;
+const LONGEST_OWNER: u64 = 400;
 
 /// A private directory that is locked as long as this process lives.
 #[derive(Debug)]
@@ -103,7 +104,7 @@ fn claim(path: &Path, owner: &str) -> std::io::Result<Option<File>> {
             return Ok(None);
         }
     }
-    file.write_all(owner.as_bytes())?;
+    file.write_all(format!("{}\n{owner}", Origin::here().line()).as_bytes())?;
     Ok(Some(file))
 }
 
@@ -137,6 +138,8 @@ pub(super) enum Use {
     /// Nobody, and there is nothing in it: its runner was killed before or after everything else.
     /// It may be just being made; whoever makes it makes another when it is gone.
     Empty,
+    /// Nobody can tell from here whether it is in use.
+    Unknown(Leftover),
     /// Its runner is dead; its Terraform is not.
     Tool(Leftover),
     /// Nobody.
@@ -149,6 +152,8 @@ pub(super) struct Leftover {
     pub(super) path: PathBuf,
     /// Whose it was, such as `run 7`; empty where that is not known.
     pub(super) owner: String,
+    /// Where its runner was.
+    pub(super) origin: Origin,
     _lock: File,
 }
 
@@ -184,20 +189,33 @@ pub(super) fn inspect(path: &Path) -> Use {
             return Use::Foreign;
         }
     }
-    let leftover = Leftover { path: path.to_owned(), owner: owner(&file), _lock: file };
+    let (origin, owner) = said_by(&file);
+    let here = Origin::here();
+    let told = origin.is_told_by_locks(&here, is_local(&file));
+    let reachable = origin.is_host_of(&here) || !is_dangling(&path.join(RUN));
+    let leftover = Leftover { path: path.to_owned(), owner, origin, _lock: file };
     // The runner is dead, so nobody starts Terraform from here on.
-    if is_held(&path.join(TOOL)) || is_held(&path.join(RUN).join(TOOL)) {
+    if !told || !reachable {
+        Use::Unknown(leftover)
+    } else if is_held(&path.join(TOOL)) || is_held(&path.join(RUN).join(TOOL)) {
         Use::Tool(leftover)
     } else {
         Use::Nobody(leftover)
     }
 }
 
+/// Whether `path` is a link to what is not there. A run's directory that is another container's is
+/// not there either, and Terraform may be at work in it.
+fn is_dangling(path: &Path) -> bool {
+    path.is_symlink() && !path.exists()
+}
+
 /// Whether `path` is a directory, itself and not what it leads to, of this user and closed to all
 /// others: nobody else can have made it, nor have put anything into it.
 fn is_own_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| {
-        found.is_dir() && found.uid() == Uid::effective().as_raw() && found.mode() & 0o7777 == 0o700
+        // The bits beyond those may come from the directory that it is in.
+        found.is_dir() && found.uid() == Uid::effective().as_raw() && found.mode() & 0o777 == 0o700
     })
 }
 
@@ -205,12 +223,16 @@ fn is_empty(path: &Path) -> bool {
     std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// What the owner's file says, as one line that can be shown.
-fn owner(file: &File) -> String {
+/// What the owner's file says: where the owner is, and who it is as one line that can be shown.
+fn said_by(file: &File) -> (Origin, String) {
     let mut text = Vec::new();
     let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, LONGEST_OWNER), &mut text);
     let text = String::from_utf8_lossy(&text);
-    text.chars().filter(|character| !character.is_control()).collect()
+    let shown = |text: &str| -> String {
+        text.chars().filter(|character| !character.is_control()).collect()
+    };
+    let (origin, owner) = text.split_once('\n').unwrap_or_default();
+    (Origin::of_line(&shown(origin)), shown(owner))
 }
 
 /// Whether somebody holds the lock of `path`. What cannot be found out counts as held.
@@ -279,6 +301,36 @@ mod tests {
         assert!(matches!(inspect(&secrets), Use::Nobody(_)));
     }
 
+    /// Has the owner of `path` be where `line` says.
+    fn move_owner(path: &Path, line: &str) {
+        std::fs::write(path.join(OWNER), format!("{line}\nrun 7")).unwrap();
+    }
+
+    #[test]
+    fn secrets_of_another_host_are_unknown_where_its_run_cannot_be_seen() {
+        let base = tempfile::tempdir().unwrap();
+        let secrets = create(base.path());
+        secrets.belongs_to(Path::new("/nowhere/run")).unwrap();
+        let secrets = leave(secrets);
+        // One of this host's is gone: nobody wipes it before these.
+        assert!(matches!(inspect(&secrets), Use::Nobody(_)));
+        move_owner(&secrets, "of-another another");
+        let Use::Unknown(leftover) = inspect(&secrets) else { panic!("nobody can know") };
+        assert_eq!((leftover.owner.as_str(), leftover.origin.host()), ("run 7", "another"));
+        let run = leave(create(base.path()));
+        move_owner(&run, "of-another another");
+        assert!(matches!(inspect(&run), Use::Nobody(_)), "locks tell on this file system");
+    }
+
+    #[test]
+    fn a_directory_that_inherits_its_group_is_a_runs_all_the_same() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(base.path(), PermissionsExt::from_mode(0o2700)).unwrap();
+        let path = leave(create(base.path()));
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o2700);
+        assert!(matches!(inspect(&path), Use::Nobody(_)));
+    }
+
     #[test]
     fn what_somebody_else_could_have_made_is_not_touched() {
         let base = tempfile::tempdir().unwrap();
@@ -322,7 +374,7 @@ mod tests {
                                 crate::secret::wipe_directory(&leftover.path, Layout::default());
                         }
                         Use::Empty => drop(std::fs::remove_dir(&path)),
-                        Use::Foreign | Use::Tool(_) => {}
+                        Use::Foreign | Use::Unknown(_) | Use::Tool(_) => {}
                     }
                 }
             }

@@ -18,6 +18,7 @@ use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::secrets::register_settings;
 use super::undelivered::{Place, UndeliveredLogs};
 use super::watch::Watch;
+use super::wiping::{Wiped, Wiping};
 use super::workspace::RunDirectory;
 use super::{Terminal, guarded};
 use crate::cancel::{Step, Stop, StopReason};
@@ -206,6 +207,8 @@ struct Concluded<'run> {
     terminal: TerminalReader,
     /// What is to be the last that people read.
     last_words: Option<String>,
+    /// What is still being wiped.
+    wiping: Option<Wiping>,
     /// The exit code, provided that the status is delivered.
     exit: Exit,
     /// The status, masked.
@@ -240,6 +243,9 @@ impl<'run> Teardown<'run> {
             };
             drop(watch);
             terminal.join(&stop).await;
+            if let Some(wiping) = concluded.wiping {
+                wiping.join(&stop).await;
+            }
             if let Some(text) = concluded.last_words {
                 tracing::error!("{text}");
             }
@@ -267,8 +273,8 @@ impl<'run> Teardown<'run> {
         let rescued = self.rescue_state(outcome.tool.as_deref());
         let reported = guarded(async {
             outcome.say(&logs.log);
-            if let Some(text) = &rescued {
-                logs.log.say(text);
+            if let Some(state) = &rescued {
+                logs.log.say(&state.text);
             }
             let closed = logs.close(&self.stop).await;
             let undelivered =
@@ -282,23 +288,27 @@ impl<'run> Teardown<'run> {
             outcome.failure.get_or_insert(failure);
         }
 
-        if let Some(text) = &rescued {
-            outcome.remark(text);
+        if let Some(state) = &rescued {
+            outcome.remark(&state.text);
         }
 
         let Self { settings, stop, reports, directory, spec, watch } = self;
         // Variables, credentials and outputs are zeroed where they lie.
         drop((spec, findings));
         logs.terminal.detach_spool();
+        let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
         let wiped = guarded(async {
-            directory.map_or(Ok(()), RunDirectory::wipe).map_err(|error| {
-                let text = format!("secrets may be left on the disk: {}", chain(&error));
-                Failure::because(Phase::Report, text)
+            let wiping = directory.map(|directory| Wiping::start(directory, in_clone));
+            Ok(match wiping {
+                Some(wiping) => wiping.finish(&stop).await,
+                None => Wiped::Done,
             })
         });
-        if let Err(failure) = wiped.await {
-            tracing::error!("{}", failure.reason);
-            outcome.remark(&failure.reason);
+        let wiped = wiped.await.unwrap_or_else(|failure| Wiped::Failed(failure.reason));
+        let problem = wiped.problem();
+        if let Some(problem) = problem {
+            tracing::error!("{problem}");
+            outcome.remark(&problem);
         }
         // Parts of the report that are empty are filled with what lies on the stack.
         clean_stack().await;
@@ -307,7 +317,8 @@ impl<'run> Teardown<'run> {
             stop,
             watch,
             terminal: logs.terminal,
-            last_words: rescued,
+            last_words: rescued.map(|state| state.text),
+            wiping: wiped.still_going_on(),
             exit: outcome.exit(),
             // What it quotes is masked with secrets that are forgotten before it is sent.
             report: outcome.report(settings.plan_status).masked(&reports.redactor),
@@ -327,24 +338,35 @@ impl<'run> Teardown<'run> {
         }
     }
 
-    /// A state that Terraform could not store is the only copy there is: it is kept. Returns what
-    /// is to be the last that people read.
-    fn rescue_state(&self, tool: Option<&str>) -> Option<String> {
+    /// A state that Terraform could not store is the only copy there is: it is kept.
+    fn rescue_state(&self, tool: Option<&str>) -> Option<Rescued> {
         let product = if tool.is_some_and(|tool| tool.starts_with("opentofu")) {
             Product::OpenTofu.executable()
         } else {
             Product::Terraform.executable()
         };
+        let push =
+            |state: &Path| format!("run `{product} state push {}` in the module", state.display());
         match self.directory.as_ref()?.rescue_state(&self.settings.recovery_dir) {
             Ok(None) => None,
-            Ok(Some(kept)) => Some(format!(
-                "The state could not be stored; it is kept in {0}: run `{product} state push {0}` in the module",
-                kept.display()
-            )),
-            Err(error) => Some(format!(
-                "The state could not be stored, and the runner could not keep it: {}",
-                chain(&error)
-            )),
+            Ok(Some(kept)) => Some(Rescued {
+                text: format!(
+                    "The state could not be stored; it is kept in {}: {}",
+                    kept.display(),
+                    push(&kept)
+                ),
+                in_clone: false,
+            }),
+            Err((state, error)) => Some(Rescued {
+                text: format!(
+                    "The state could not be stored, and the runner could not move it ({}); it stays in {}: {}, or have the next run or `butler-runner clean` move it to {}",
+                    chain(&error),
+                    state.display(),
+                    push(&state),
+                    self.settings.recovery_dir.display()
+                ),
+                in_clone: true,
+            }),
         }
     }
 
@@ -425,6 +447,14 @@ impl<'run> Teardown<'run> {
             Err(error) => Err(chain(&error)),
         }
     }
+}
+
+/// A state that Terraform could not store.
+struct Rescued {
+    /// Where it is and what to do with it.
+    text: String,
+    /// Whether it is still in the clone, which must not be wiped then.
+    in_clone: bool,
 }
 
 /// Zeroes the stack from a task of its own: while this one waits, nothing of it is on the stack.

@@ -167,10 +167,17 @@ impl RunDirectory {
     /// Takes a state that Terraform could not store out of the clone: into `recovery`, or, where
     /// that is not possible, beside the run's directory, which needs no room on the disk.
     /// Returns where it is, if there was one.
-    pub(super) fn rescue_state(&self, recovery: &Path) -> std::io::Result<Option<PathBuf>> {
+    ///
+    /// # Errors
+    /// When it cannot be moved, with where it still is.
+    pub(super) fn rescue_state(
+        &self,
+        recovery: &Path,
+    ) -> Result<Option<PathBuf>, (PathBuf, std::io::Error)> {
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match module {
-            Some(module) => keep_state(&module, recovery, self.private().path()),
+            Some(module) => keep_state(&module, recovery, self.private().path())
+                .map_err(|error| (module.join(ERRORED_STATE), error)),
             None => Ok(None),
         }
     }
@@ -180,6 +187,13 @@ impl RunDirectory {
         let secrets = self.secrets.map_or(Ok(()), |secrets| secrets.directory.wipe());
         // Last: as long as it is there, others know that this run is not over.
         secrets.and(self.private.directory.wipe())
+    }
+
+    /// The same but for the clone, which holds the only copy of a state, and for that by which
+    /// others find it when this process has ended.
+    pub(super) fn wipe_but_clone(self) -> Result<(), WipeError> {
+        let secrets = self.secrets.map_or(Ok(()), |secrets| secrets.directory.wipe());
+        secrets.and(self.private.directory.wipe_private())
     }
 }
 
@@ -225,6 +239,28 @@ mod tests {
         let kept = run.rescue_state(&cache).unwrap().unwrap();
         run.wipe().unwrap();
         assert_eq!(std::fs::read_to_string(&kept).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_moved_stays_while_the_secrets_are_wiped() {
+        let base = tempfile::tempdir().unwrap();
+        let run = create(base.path());
+        std::fs::create_dir(run.source()).unwrap();
+        run.adopt(&run.source()).unwrap();
+        let state = run.source().join("errored.tfstate");
+        std::fs::write(&state, "precious").unwrap();
+        let private = run.private().path().to_owned();
+        let secrets = run.secrets().path().to_owned();
+        std::fs::write(private.join("plan.tfplan"), "hunter22").unwrap();
+        std::fs::write(private.join("data/terraform.tfstate"), "hunter22").unwrap();
+        run.wipe_but_clone().unwrap();
+        assert_eq!(std::fs::read_to_string(&state).unwrap(), "precious");
+        assert!(!secrets.exists());
+        let mut left: Vec<_> =
+            std::fs::read_dir(&private).unwrap().map(|it| it.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["module", "owner.lock", "source", "tool.lock"]);
+        assert_eq!(module_of(&private), Some(std::fs::canonicalize(private.join(SOURCE)).unwrap()));
     }
 
     #[test]

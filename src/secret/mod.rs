@@ -12,6 +12,7 @@ mod escapes;
 mod fuzz_tests;
 mod json;
 mod memory;
+mod mounts;
 mod patterns;
 mod private;
 mod redactor;

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::wipe::{Layout, WipeError, wipe_directory, wipe_file};
+use super::wipe::{Layout, WipeError, wipe_directory, wipe_file, wipe_private};
 
 /// A directory of mode 0700 that is wiped when it is dropped.
 #[derive(Debug)]
@@ -114,6 +114,16 @@ impl PrivateDirectory {
     pub fn wipe(mut self) -> Result<(), WipeError> {
         self.wiped = true;
         wipe_directory(&self.path, self.layout)
+    }
+
+    /// Overwrites and removes what in it is private; the directory itself, its locks and what its
+    /// layout names are left behind as they are.
+    ///
+    /// # Errors
+    /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+    pub(crate) fn wipe_private(mut self) -> Result<(), WipeError> {
+        self.wiped = true;
+        wipe_private(&self.path, self.layout)
     }
 }
 

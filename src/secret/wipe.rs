@@ -1,12 +1,15 @@
 //! Overwrites files with zeros before they are removed, and says what could not be.
 //!
 //! No symbolic link is followed, and a file that has another name elsewhere is left as it is: its
-//! content is not ours. What is gone already is no error.
+//! content is not ours. Nothing that is mounted is entered. What is gone already is no error.
 
+use std::fs::FileType;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use super::mounts::Mounts;
 
 /// How long files that somebody wrote into a checkout may take to be overwritten: a module may
 /// have built gigabytes there, and the final status waits. Then they are only removed.
@@ -22,7 +25,7 @@ const LOCK: &str = ".lock";
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {act} `{}`", path.display())]
 pub struct WipeError {
-    /// What was tried: `create`, `overwrite` or `remove`.
+    /// What was tried, such as `create`, `overwrite` or `remove`.
     pub act: &'static str,
     /// On which path.
     pub path: PathBuf,
@@ -58,8 +61,8 @@ pub(crate) fn wipe_file(path: &Path) -> Result<(), WipeError> {
 }
 
 /// Overwrites and removes everything in the directory `root`, and `root` itself; what `layout` says
-/// is only removed. Lock files at the top go last, so that others can tell until the end whether
-/// somebody is at work here.
+/// is only removed, and that after everything else. Lock files at the top go last, so that others
+/// can tell until the end whether somebody is at work here. What is mounted below `root` stays.
 ///
 /// # Errors
 /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
@@ -68,48 +71,152 @@ pub(crate) fn wipe_directory(root: &Path, layout: Layout) -> Result<(), WipeErro
     if std::fs::remove_dir(root).is_ok() {
         return Ok(());
     }
-    open_directories(root);
-    // What a lock file says of its owner counts until the end.
-    let overwritten = each_entry(root, &mut |path, kind| {
-        if is_lock(path) { Ok(()) } else { overwrite_entry(path, kind, layout.public) }
-    });
-    let changed = match layout.changed {
-        Some((directory, mark)) => overwrite_changed(&root.join(directory), &root.join(mark)),
-        None => Ok(()),
-    };
-    overwritten.and(changed).and(remove_tree(root))
+    let wipe = Wipe::of(root, layout)?;
+    let private = wipe.private();
+    let changed = wipe.changed();
+    private.and(changed).and(wipe.rest())
 }
 
-fn remove_tree(root: &Path) -> Result<(), WipeError> {
-    let mut result = Ok(());
-    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
-        if !is_lock(&entry.path()) {
-            result = result.and(remove_all(&entry.path()));
-        }
+/// Overwrites and removes what in the directory `root` is neither a lock nor something of `layout`;
+/// all that stays, and `root` itself, is as it was.
+///
+/// # Errors
+/// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+pub(super) fn wipe_private(root: &Path, layout: Layout) -> Result<(), WipeError> {
+    Wipe::of(root, layout)?.private()
+}
+
+/// What is done to an entry of a directory.
+type Act<'act> = &'act mut dyn FnMut(&Path, FileType) -> Result<(), WipeError>;
+
+/// The wipe of one directory.
+struct Wipe<'root> {
+    root: &'root Path,
+    layout: Layout,
+    mounts: Mounts,
+}
+
+impl<'root> Wipe<'root> {
+    fn of(root: &'root Path, layout: Layout) -> Result<Self, WipeError> {
+        let mounts =
+            Mounts::below(root).map_err(|error| WipeError::new("find mounts in", root, error))?;
+        Ok(Self { root, layout, mounts })
     }
-    // What holds something that could not be removed keeps its locks: it is found again by them.
-    result?;
-    unless_gone("remove", root, std::fs::remove_dir_all(root))
+
+    /// Wipes everything but locks and what the layout names.
+    fn private(&self) -> Result<(), WipeError> {
+        let mark = self.layout.changed.map(|(_, mark)| self.root.join(mark));
+        self.each_entry(self.root, &mut |path, kind| {
+            // What a lock file says of its owner counts until the end.
+            if is_lock(path) || mark.as_deref() == Some(path) {
+                Ok(())
+            } else {
+                self.wipe_entry(path, kind)
+            }
+        })
+    }
+
+    fn wipe_entry(&self, path: &Path, kind: FileType) -> Result<(), WipeError> {
+        if kind.is_file() {
+            return wipe_file(path);
+        }
+        if !kind.is_dir() {
+            return unless_gone("remove", path, std::fs::remove_file(path));
+        }
+        if self.layout.public.iter().any(|name| path.file_name() == Some(name.as_ref())) {
+            return Ok(());
+        }
+        let result = self.each_entry(path, &mut |path, kind| self.wipe_entry(path, kind));
+        // One that is not empty holds something public, and goes with that.
+        let _ = std::fs::remove_dir(path);
+        result
+    }
+
+    /// Overwrites the files of a checkout that were changed since its mark was made: not those that
+    /// git checked out, but those that the run wrote. The time of the last change of a file's entry
+    /// cannot be set back, as that of its content can.
+    fn changed(&self) -> Result<(), WipeError> {
+        let Some((directory, mark)) = self.layout.changed else { return Ok(()) };
+        let (directory, mark) = (self.root.join(directory), self.root.join(mark));
+        let since = match std::fs::symlink_metadata(&mark) {
+            Ok(mark) => (mark.ctime(), mark.ctime_nsec()),
+            Err(error) => return unless_gone("look at", &mark, Err(error)),
+        };
+        if std::fs::symlink_metadata(&directory)
+            .is_ok_and(|found| self.mounts.one_is_at(&directory, found.file_type()))
+        {
+            return Err(mounted(&directory));
+        }
+        let mut changed =
+            Changed { wipe: self, since, deadline: Instant::now() + CHANGED_LIMIT, left_out: 0 };
+        let result = changed.overwrite(&directory);
+        if changed.left_out > 0 {
+            tracing::warn!(
+                files = changed.left_out,
+                "not all files that the module wrote were overwritten before they were removed: they are too large or too many"
+            );
+        }
+        result
+    }
+
+    /// Removes everything that is left, and the directory itself.
+    fn rest(&self) -> Result<(), WipeError> {
+        // What holds something that could not be removed keeps its locks: it is found again by them.
+        self.each_entry(self.root, &mut |path, kind| {
+            if is_lock(path) { Ok(()) } else { self.remove(path, kind) }
+        })?;
+        let locks = self.each_entry(self.root, &mut |path, kind| self.remove(path, kind));
+        locks.and(unless_gone("remove", self.root, std::fs::remove_dir(self.root)))
+    }
+
+    /// Removes `path` and everything below it, or as much of it as can be.
+    fn remove(&self, path: &Path, kind: FileType) -> Result<(), WipeError> {
+        if !kind.is_dir() {
+            return unless_gone("remove", path, std::fs::remove_file(path));
+        }
+        // This would enter a mount, but can remove what is too deep for a path.
+        if self.mounts.are_none() && std::fs::remove_dir_all(path).is_ok() {
+            return Ok(());
+        }
+        // It stopped at the first thing that cannot be removed.
+        let inner = self.each_entry(path, &mut |path, kind| self.remove(path, kind));
+        inner.and(unless_gone("remove", path, std::fs::remove_dir(path)))
+    }
+
+    /// Does `act` to each entry of `directory`, unless that is gone. The first error counts; the
+    /// others keep nothing from being done. What is mounted is an error, and not even touched.
+    fn each_entry(&self, directory: &Path, act: Act<'_>) -> Result<(), WipeError> {
+        // What a module made read-only could neither be overwritten nor removed.
+        allow_owner(directory, 0o700);
+        let entries = match std::fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) => return unless_gone("read", directory, Err(error)),
+        };
+        let mut result = Ok(());
+        for entry in entries {
+            let done = entry
+                .and_then(|entry| Ok((entry.path(), entry.file_type()?)))
+                .map_err(|error| WipeError::new("read", directory, error))
+                .and_then(|(path, kind)| {
+                    if self.mounts.one_is_at(&path, kind) {
+                        Err(mounted(&path))
+                    } else {
+                        act(&path, kind)
+                    }
+                });
+            result = result.and(done);
+        }
+        result
+    }
+}
+
+fn mounted(path: &Path) -> WipeError {
+    let error = std::io::Error::new(ErrorKind::ResourceBusy, "something is mounted there");
+    WipeError::new("remove", path, error)
 }
 
 fn is_lock(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(LOCK.as_bytes())
-}
-
-/// Removes `path` and everything below it, or as much of it as can be.
-fn remove_all(path: &Path) -> Result<(), WipeError> {
-    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-        return unless_gone("remove", path, std::fs::remove_file(path));
-    }
-    if std::fs::remove_dir_all(path).is_ok() {
-        return Ok(());
-    }
-    // It stopped at the first thing that cannot be removed.
-    let mut result = Ok(());
-    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
-        result = result.and(remove_all(&entry.path()));
-    }
-    result.and(unless_gone("remove", path, std::fs::remove_dir(path)))
 }
 
 /// An error of `act` on `path`, unless what it was about is gone.
@@ -124,17 +231,6 @@ fn unless_gone(
     }
 }
 
-/// Gives the owner all rights on `root` and the directories below it: what a module made read-only
-/// could neither be overwritten nor removed. Where that fails, the wipe itself says so.
-fn open_directories(root: &Path) {
-    allow_owner(root, 0o700);
-    for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_directories(&entry.path());
-        }
-    }
-}
-
 /// Adds `rights` to those of a file or directory, which is no symbolic link.
 fn allow_owner(path: &Path, rights: u32) {
     if let Ok(metadata) = std::fs::symlink_metadata(path)
@@ -146,49 +242,17 @@ fn allow_owner(path: &Path, rights: u32) {
     }
 }
 
-/// Overwrites a regular file, or those below a directory unless its name is one of `public`.
-fn overwrite_entry(
-    path: &Path,
-    kind: std::fs::FileType,
-    public: &[&'static str],
-) -> Result<(), WipeError> {
-    if kind.is_dir() && !public.iter().any(|name| path.file_name() == Some(name.as_ref())) {
-        each_entry(path, &mut |path, kind| overwrite_entry(path, kind, public))
-    } else if kind.is_file() {
-        unless_gone("overwrite", path, overwrite_file(path))
-    } else {
-        Ok(())
-    }
-}
-
-/// Overwrites the files below `root` that were changed since `mark` was made: not those that git
-/// checked out, but those that the run wrote. The time of the last change of a file's entry cannot
-/// be set back, as that of its content can.
-fn overwrite_changed(root: &Path, mark: &Path) -> Result<(), WipeError> {
-    let since = match std::fs::symlink_metadata(mark) {
-        Ok(mark) => (mark.ctime(), mark.ctime_nsec()),
-        Err(error) => return unless_gone("look at", mark, Err(error)),
-    };
-    let mut changed = Changed { since, deadline: Instant::now() + CHANGED_LIMIT, left_out: 0 };
-    let result = changed.overwrite(root);
-    if changed.left_out > 0 {
-        tracing::warn!(
-            files = changed.left_out,
-            "not all files that the module wrote were overwritten before they were removed: they are too large or too many"
-        );
-    }
-    result
-}
-
-struct Changed {
+struct Changed<'wipe> {
+    wipe: &'wipe Wipe<'wipe>,
     since: (i64, i64),
     deadline: Instant,
     left_out: usize,
 }
 
-impl Changed {
+impl Changed<'_> {
     fn overwrite(&mut self, root: &Path) -> Result<(), WipeError> {
-        each_entry(root, &mut |path, kind| {
+        let wipe = self.wipe;
+        wipe.each_entry(root, &mut |path, kind| {
             if kind.is_dir() {
                 return self.overwrite(path);
             }
@@ -213,28 +277,6 @@ impl Changed {
 fn is_terraforms(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.contains(".tfstate") || name == "crash.log"
-}
-
-/// Does `act` to each entry of `directory`, unless that is gone. The first error counts; the others
-/// keep nothing from being done.
-fn each_entry(
-    directory: &Path,
-    act: &mut dyn FnMut(&Path, std::fs::FileType) -> Result<(), WipeError>,
-) -> Result<(), WipeError> {
-    let failed = |source| WipeError::new("overwrite", directory, source);
-    let entries = match std::fs::read_dir(directory) {
-        Ok(entries) => entries,
-        Err(error) => return unless_gone("overwrite", directory, Err(error)),
-    };
-    let mut result = Ok(());
-    for entry in entries {
-        let done = entry
-            .and_then(|entry| Ok((entry.path(), entry.file_type()?)))
-            .map_err(failed)
-            .and_then(|(path, kind)| act(&path, kind));
-        result = result.and(done);
-    }
-    result
 }
 
 /// Overwrites one file with zeros and syncs it; the caller removes it.

@@ -15,12 +15,27 @@ use super::{Environment, SettingsError, variable};
 /// The cache directory's name in the home directory.
 const NAME: &str = ".butler-runner";
 
+/// What happens to a directory that is decided on but missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Missing {
+    /// It is made, and what is there is looked at.
+    Make,
+    /// It is only named: nothing is going to be put into it.
+    Name,
+}
+
 /// The directory for temporary files. It is made where even that is missing, as in an empty root.
 ///
 /// # Errors
 /// When it is missing and cannot be made.
-pub(super) fn temporary(environment: &Environment) -> Result<PathBuf, SettingsError> {
+pub(super) fn temporary(
+    environment: &Environment,
+    missing: Missing,
+) -> Result<PathBuf, SettingsError> {
     let path = environment.temporary().to_owned();
+    if missing == Missing::Name {
+        return Ok(path);
+    }
     // As everybody expects it of a directory for temporary files, less what the umask takes.
     match std::fs::DirBuilder::new().recursive(true).mode(0o1777).create(&path) {
         Ok(()) => Ok(path),
@@ -34,7 +49,10 @@ pub(super) fn temporary(environment: &Environment) -> Result<PathBuf, SettingsEr
 ///
 /// # Errors
 /// When it belongs to somebody else, or others can write to it.
-pub(super) fn default_cache(environment: &Environment) -> Result<PathBuf, SettingsError> {
+pub(super) fn default_cache(
+    environment: &Environment,
+    missing: Missing,
+) -> Result<PathBuf, SettingsError> {
     let home = environment.value(variable::HOME.name).map(Path::new);
     if let Some(home) = home.filter(|home| home.is_absolute()) {
         let cache = home.join(NAME);
@@ -42,7 +60,11 @@ pub(super) fn default_cache(environment: &Environment) -> Result<PathBuf, Settin
             return Ok(cache);
         }
     }
-    let path = temporary(environment)?.join(format!("butler-runner-{}", Uid::effective()));
+    let name = format!("butler-runner-{}", Uid::effective());
+    let path = temporary(environment, missing)?.join(name);
+    if missing == Missing::Name {
+        return Ok(path);
+    }
     own_directory(&path).map_err(|source| SettingsError::Path {
         setting: &CACHE_DIR,
         path: path.clone(),
@@ -93,7 +115,10 @@ mod tests {
     #[test]
     fn home_holds_the_cache_where_it_can() {
         let home = tempfile::tempdir().unwrap();
-        let cache = default_cache(&environment(Some(home.path()), &home.path().join("missing")));
+        let cache = default_cache(
+            &environment(Some(home.path()), &home.path().join("missing")),
+            Missing::Make,
+        );
         assert_eq!(cache.unwrap(), home.path().join(".butler-runner"));
     }
 
@@ -105,7 +130,7 @@ mod tests {
         for home in
             [None, Some(Path::new("/proc/nonexistent")), Some(Path::new("relative")), Some(&*file)]
         {
-            let cache = default_cache(&environment(home, temporary.path())).unwrap();
+            let cache = default_cache(&environment(home, temporary.path()), Missing::Make).unwrap();
             let name = format!("butler-runner-{}", Uid::effective());
             assert_eq!(cache, temporary.path().join(name));
             assert_eq!(cache.metadata().unwrap().permissions().mode() & 0o777, 0o700);
@@ -113,22 +138,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_only_named_is_not_made() {
+        let root = tempfile::tempdir().unwrap();
+        let missing = root.path().join("tmp");
+        let environment = environment(None, &missing);
+        let made = default_cache(&environment, Missing::Name).unwrap();
+        assert!(!missing.exists());
+        assert_eq!(made, default_cache(&environment, Missing::Make).unwrap());
+    }
+
+    #[test]
     fn missing_directory_for_temporary_files_is_made() {
         let root = tempfile::tempdir().unwrap();
         let missing = root.path().join("a/tmp");
-        assert!(default_cache(&environment(None, &missing)).unwrap().starts_with(&missing));
+        assert!(
+            default_cache(&environment(None, &missing), Missing::Make)
+                .unwrap()
+                .starts_with(&missing)
+        );
         let file = root.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = default_cache(&environment(None, &file)).unwrap_err();
+        let error = default_cache(&environment(None, &file), Missing::Make).unwrap_err();
         assert!(error.to_string().contains("--work-dir, BUTLER_WORK_DIR"), "{error}");
     }
 
     #[test]
     fn directory_that_others_can_write_to_is_refused() {
         let temporary = tempfile::tempdir().unwrap();
-        let cache = default_cache(&environment(None, temporary.path())).unwrap();
+        let cache = default_cache(&environment(None, temporary.path()), Missing::Make).unwrap();
         std::fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).unwrap();
-        let error = default_cache(&environment(None, temporary.path())).unwrap_err();
+        let error = default_cache(&environment(None, temporary.path()), Missing::Make).unwrap_err();
         assert!(error.to_string().contains("--cache-dir, BUTLER_CACHE_DIR"), "{error}");
     }
 
@@ -138,7 +177,7 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         let name = format!("butler-runner-{}", Uid::effective());
         symlink(elsewhere.path(), temporary.path().join(name)).unwrap();
-        assert!(default_cache(&environment(None, temporary.path())).is_err());
+        assert!(default_cache(&environment(None, temporary.path()), Missing::Make).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::directories::Missing;
 use super::reader::{Reader, absolute, existing};
 use super::setting::{
     ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, DEFAULT_TOOL_VERSION,
@@ -72,7 +73,8 @@ impl Settings {
         let source = source::source(&reader, &mut warnings)?;
         let tool = ToolSettings::resolve(arguments, environment)?;
         let platform = platform(environment);
-        let CleanSettings { work_dir, tmpfs_dir, recovery_dir } = CleanSettings::read(&reader)?;
+        let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
+            CleanSettings::read(&reader, Missing::Make)?;
         Ok(Self {
             work_dir,
             tmpfs_dir,
@@ -122,20 +124,31 @@ impl CleanSettings {
         arguments: &Arguments,
         environment: &Environment,
     ) -> Result<Self, SettingsError> {
-        Self::read(&Reader { arguments, environment })
+        Self::read(&Reader { arguments, environment }, Missing::Make)
     }
 
-    fn read(reader: &Reader<'_>) -> Result<Self, SettingsError> {
+    /// The same for somebody who only looks: creates nothing.
+    ///
+    /// # Errors
+    /// When one of these settings cannot be.
+    pub fn resolve_to_look(
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        Self::read(&Reader { arguments, environment }, Missing::Name)
+    }
+
+    fn read(reader: &Reader<'_>, missing: Missing) -> Result<Self, SettingsError> {
         let work_dir = match reader.path(&WORK_DIR)? {
             Some(path) => path,
-            None => absolute(&WORK_DIR, &directories::temporary(reader.environment)?)?,
+            None => absolute(&WORK_DIR, &directories::temporary(reader.environment, missing)?)?,
         };
         Ok(Self {
             work_dir: existing(&WORK_DIR, work_dir, Path::is_dir)?,
             tmpfs_dir: reader.existing(&TMPFS_DIR, Path::is_dir)?,
             recovery_dir: match reader.path(&RECOVERY_DIR)? {
                 Some(directory) => directory,
-                None => cache_dir(reader)?.join("recovery"),
+                None => cache_dir(reader, missing)?.join("recovery"),
             },
         })
     }
@@ -157,7 +170,7 @@ impl ToolSettings {
             .map(|key| existing(&SIGNING_KEY, key, Path::is_file))
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            cache_dir: cache_dir(&reader)?,
+            cache_dir: cache_dir(&reader, Missing::Make)?,
             mirror: reader.parsed(&MIRROR, parse::web_url)?,
             signing_keys,
             ca_bundle: ca_bundle(&reader)?,
@@ -165,10 +178,10 @@ impl ToolSettings {
     }
 }
 
-fn cache_dir(reader: &Reader<'_>) -> Result<PathBuf, SettingsError> {
+fn cache_dir(reader: &Reader<'_>, missing: Missing) -> Result<PathBuf, SettingsError> {
     match reader.path(&CACHE_DIR)? {
         Some(path) => Ok(path),
-        None => directories::default_cache(reader.environment),
+        None => directories::default_cache(reader.environment, missing),
     }
 }
 

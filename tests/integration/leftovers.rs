@@ -3,7 +3,7 @@
 mod clean;
 mod disk;
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ impl Case {
         for path in left {
             let line = match self.next {
                 Next::LeavesAlone => {
-                    let why = "is dead, but its terraform still runs";
+                    let why = "is dead, but its tool still runs";
                     format!("left {} alone: the runner of run {RUN_ID} {why}", path.display())
                 }
                 _ => format!("wiped {}, left over from run {RUN_ID}", path.display()),
@@ -155,6 +155,45 @@ fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// A directory and a file of somebody else's that are mounted where a wipe comes by.
+struct Precious {
+    directory: PathBuf,
+}
+
+impl Precious {
+    fn make(world: &World) -> Self {
+        let directory = world.path("precious");
+        std::fs::create_dir_all(directory.join("inner")).unwrap();
+        std::fs::write(directory.join("inner/file"), "precious").unwrap();
+        std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o500)).unwrap();
+        Self { directory }
+    }
+
+    /// A shell script that mounts the directory at each of `points`, and its file at `file`.
+    fn mounts(&self, points: &[impl AsRef<Path>], file: &Path) -> String {
+        let directory = self.directory.display();
+        let mount =
+            |from: &str, to: &Path| format!("mount --bind '{directory}{from}' '{}'", to.display());
+        let mut script: Vec<_> = points.iter().map(|point| mount("", point.as_ref())).collect();
+        script.push(mount("/inner/file", file));
+        script.join("; ")
+    }
+
+    fn assert_untouched(&self) {
+        let content = std::fs::read_to_string(self.directory.join("inner/file")).unwrap();
+        assert_eq!(content, "precious");
+        let mode = std::fs::metadata(&self.directory).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o500);
+    }
+}
+
+impl Drop for Precious {
+    fn drop(&mut self) {
+        // So that the world can be removed.
+        let _ = std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(0o700));
+    }
 }
 
 /// A configuration with a secret.
@@ -323,6 +362,37 @@ async fn killed_in_the_middle_of_the_wipe() {
     let left = case.kill(&world, runner).await;
     drop(lease);
     case.next_run(&mut world, &left).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_signal_in_the_middle_of_the_wipe_is_heard_and_the_run_reported() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let act = "echo hunter22 > .terraform/held; echo \"$PWD\" > \"$record/module\"";
+    let tool = StandIn::install_waiting(&mut world, "plan", act);
+    world.set("BUTLER_GRACE_PERIOD", "0s");
+    world.add_run(config(&world, "plan"));
+    let runner = world.execute().spawn().unwrap();
+    let pid = nix::unistd::Pid::from_raw(runner.id().unwrap().cast_signed());
+    tool.planning().await;
+    let held = Path::new(tool.record("module").trim()).join(".terraform/held");
+    let lease = lease::Lease::take(&held);
+    tool.go_on();
+    eventually("a wipe", || lease.is_wanted()).await;
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let output = runner.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // It had failed before.
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(world.statuses(), ["running", "failed"]);
+    let status = world.last_status();
+    let summary = status["plan_summary"].as_str().unwrap_or_default();
+    assert!(summary.contains("files were not all wiped in the time after a signal"), "{status}");
+    assert!(said.contains("files were not all wiped in the time after a signal"), "{said}");
+    assert_eq!(world.left_in("shm").len(), 0, "they go first");
+    drop(lease);
+    let output = world.command(&["clean"]).output().await.unwrap();
+    assert_eq!(world.end(&output).code, Some(0));
 }
 
 /// A lease on a file: who opens it for writing waits until the lease is given up (fcntl(2)).

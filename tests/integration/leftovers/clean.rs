@@ -3,7 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use super::{Case, config};
+use super::{Case, Precious, config};
 use crate::support::stand_in::StandIn;
 use crate::support::world::{End, MODULE, RUN_ID, World, eventually, with_mounts};
 
@@ -137,4 +137,88 @@ async fn a_state_that_cannot_be_kept_is_not_wiped() {
     let output = world.command(&["clean"]).output().await.unwrap();
     let end = world.end(&output);
     assert!(end.stdout.contains("terraform state push"), "{}", end.stdout);
+}
+
+#[tokio::test]
+async fn a_dry_run_makes_no_directory() {
+    let world = World::new(&[]).await;
+    let mut job = world.command(&["clean", "--dry-run"]);
+    job.env_remove("BUTLER_CACHE_DIR").env("HOME", "/proc/nonexistent");
+    let output = job.output().await.unwrap();
+    let end = world.end(&output);
+    assert_eq!((end.code, &*end.stdout), (Some(0), ""), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn clean_does_not_enter_what_is_mounted_in_a_leftover() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let act = "mkdir mounted .terraform/mounted; echo hunter22 > .terraform/mounted.file";
+    let runner = super::waiting_in(&mut world, "plan", "plan", act).await;
+    let left = Case::named("plan").kill(&world, runner).await;
+    eventually("an end of all processes", || world.processes().is_empty()).await;
+    let precious = Precious::make(&world);
+    let points = ["source/mounted", "data/mounted"].map(|name| left[0].join(name));
+    let file = left[0].join("data/mounted.file");
+    let mounts = precious.mounts(&points, &file);
+    let output = with_mounts(&world.command(&["clean"]), &mounts).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("something is mounted there"), "{said}");
+    precious.assert_untouched();
+    assert!(!left[0].join("module").exists(), "what can be removed is");
+    // Without the mounts, all of it is.
+    let output = world.command(&["clean"]).output().await.unwrap();
+    assert_eq!(world.end(&output).code, Some(0));
+    precious.assert_untouched();
+}
+
+#[tokio::test]
+async fn secrets_are_left_alone_whose_run_another_host_may_still_carry_out() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let left = Case::named("plan").kill(&world, runner).await;
+    eventually("an end of all processes", || world.processes().is_empty()).await;
+    let secrets = left[1].join("owner.lock");
+    let said = std::fs::read_to_string(&secrets).unwrap();
+    let (_, owner) = said.split_once('\n').unwrap();
+    std::fs::write(&secrets, format!("another-boot another-host\n{owner}")).unwrap();
+    // The run's directory is not to be seen from here.
+    let hidden = world.path("hidden");
+    std::fs::rename(&left[0], &hidden).unwrap();
+    let end = clean(&world, &[]).await;
+    let line = format!(
+        "left {} alone: it is of run {RUN_ID} on the host another-host, and whether that still runs cannot be seen from here\n",
+        left[1].display()
+    );
+    assert_eq!((end.code, &*end.stdout), (Some(0), &*line), "{}", end.stderr);
+    assert!(left[1].exists());
+    // Once it is to be seen, its locks tell.
+    std::fs::rename(&hidden, &left[0]).unwrap();
+    let output = world.command(&["clean"]).output().await.unwrap();
+    assert_eq!(world.end(&output).code, Some(0));
+}
+
+#[tokio::test]
+async fn where_locks_may_be_each_machines_own_only_this_hosts_leftovers_are_wiped() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let left = Case::named("plan").kill(&world, runner).await;
+    eventually("an end of all processes", || world.processes().is_empty()).await;
+    // A file system that nobody takes for a local one.
+    let (tmp, moved) = (world.path("tmp"), world.path("moved"));
+    std::fs::rename(&left[0], &moved).unwrap();
+    let (tmp, moved) = (tmp.display(), moved.display());
+    let mounts = format!("mount -t ramfs none '{tmp}'; cp -a '{moved}' '{}'", left[0].display());
+    let elsewhere = r#"; printf 'boot-2 node-2\nrun 7' > "$run/owner.lock""#;
+    for (of, said) in [
+        (elsewhere, "alone: it is of run 7 on the host node-2, and whether"),
+        ("", &format!("left over from run {RUN_ID}")),
+    ] {
+        let mounts = format!("run='{}'; {mounts}{of}", left[0].display());
+        let output = with_mounts(&world.command(&["clean"]), &mounts).output().await.unwrap();
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{shown}");
+        let line = shown.lines().find(|line| line.contains(left[0].to_str().unwrap()));
+        assert!(line.is_some_and(|line| line.contains(said)), "{said}\n{shown}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{SECRET, config};
+use super::{Precious, SECRET, config};
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World, with_mounts};
 
@@ -105,4 +105,51 @@ async fn a_wipe_that_fails_is_reported_and_made_up_for_by_the_next_run() {
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(end.stderr.contains(&format!("wiped {}", left[0].display())), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn what_is_mounted_in_a_run_survives_its_end() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let precious = Precious::make(&world);
+    // As a provisioner does it; the clone is on the same file system.
+    let act = precious.mounts(&["mounted", ".terraform/mounted"], "file".as_ref());
+    let act = format!("mkdir mounted .terraform/mounted; echo hunter22 > file; {act}; exit 1");
+    StandIn::doing(&mut world, &[("plan", &act)]);
+    world.add_run(config(&world, "plan"));
+    let output = with_mounts(&world.execute(), "true").output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    precious.assert_untouched();
+    let summary = world.last_status()["plan_summary"].as_str().unwrap_or_default().to_owned();
+    assert!(summary.contains("something is mounted there"), "{summary}\n{said}");
+    world.set("PATH", crate::support::environment::search_path());
+    assert_eq!(world.run(world.config("plan")).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_state_that_can_be_moved_nowhere_is_not_wiped() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    // Nothing is moved out of a mount.
+    let act = "echo precious > errored.tfstate; run=$(cd .terraform/..; cd ..; pwd -P); \
+               echo hunter22 > .terraform/secret; mount --bind \"$run\" \"$run\"; exit 1";
+    StandIn::doing(&mut world, &[("plan", act)]);
+    std::fs::write(world.path("cache/recovery"), "a file").unwrap();
+    world.add_run(config(&world, "plan"));
+    let output = with_mounts(&world.execute(), "true").output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let left = world.left_in("tmp");
+    assert_eq!(left.len(), 1, "{left:?}\n{said}");
+    let state = left[0].join("source/errored.tfstate");
+    assert_eq!(std::fs::read_to_string(&state).unwrap(), "precious\n");
+    assert!(said.trim_end().lines().last().unwrap().contains(state.to_str().unwrap()), "{said}");
+    assert!(world.last_status()["plan_summary"].to_string().contains(state.to_str().unwrap()));
+    assert!(!left[0].join("data/secret").exists());
+    assert_eq!(world.left_in("shm").len(), 0);
+
+    std::fs::remove_file(world.path("cache/recovery")).unwrap();
+    let output = world.command(&["clean"]).output().await.unwrap();
+    assert_eq!(world.end(&output).code, Some(0));
+    let kept = world.left_in("cache/recovery");
+    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), "precious\n");
 }

@@ -1,0 +1,114 @@
+//! What is mounted below a directory: that is somebody else's, whoever put it there.
+//!
+//! A bind mount is on the same device as what is around it, so the system is asked for its mounts
+//! where it tells them; everywhere, a directory on another device is another's.
+
+use std::fs::FileType;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where Linux tells the mounts of a process (proc(5)).
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// The mounts below a directory.
+#[derive(Debug)]
+pub(super) struct Mounts {
+    device: Option<u64>,
+    /// None where the system does not tell.
+    points: Option<Vec<PathBuf>>,
+}
+
+impl Mounts {
+    /// Finds those below `root`.
+    ///
+    /// # Errors
+    /// When the system's list is there but cannot be read.
+    pub(super) fn below(root: &Path) -> std::io::Result<Self> {
+        let device = std::fs::symlink_metadata(root).ok().map(|found| found.dev());
+        let points = match std::fs::read(MOUNTS) {
+            Ok(list) => Some(points_below(root, &list)),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) =>
+            {
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { device, points })
+    }
+
+    /// Whether there are certainly none.
+    pub(super) fn are_none(&self) -> bool {
+        self.points.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Whether something is mounted at `path`, which is an entry of a directory that is on no mount
+    /// of its own.
+    pub(super) fn one_is_at(&self, path: &Path, kind: FileType) -> bool {
+        let listed = self.points.iter().flatten().any(|point| point == path);
+        // What is listed is not even looked at: a file system whose server is gone may hang.
+        listed
+            || (kind.is_dir()
+                && std::fs::symlink_metadata(path).is_ok_and(|it| Some(it.dev()) != self.device))
+    }
+}
+
+/// The mount points of `list` below `root`, as paths that begin with `root`.
+fn points_below(root: &Path, list: &[u8]) -> Vec<PathBuf> {
+    let real = std::fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
+    list.split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
+        .map(unescaped)
+        .filter_map(|point| Some(root.join(point.strip_prefix(&real).ok()?)))
+        .filter(|point| point != root)
+        .collect()
+}
+
+/// A path in which blanks, line ends and backslashes are written as three octal digits.
+fn unescaped(text: &[u8]) -> PathBuf {
+    let mut path = Vec::new();
+    let mut rest = text;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(escaped) if byte == b'\\' => {
+                path.push(escaped);
+                rest = &after[3..];
+            }
+            _ => {
+                path.push(byte);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn mounts_below_a_directory_are_known_by_whatever_name_it_has() {
+        let base = tempfile::tempdir().unwrap();
+        let real = std::fs::canonicalize(base.path()).unwrap().join("run");
+        std::fs::create_dir(&real).unwrap();
+        let alias = base.path().join("alias");
+        symlink(&real, &alias).unwrap();
+        let line = |point: &str| {
+            format!(
+                "36 35 98:0 /a {}{point} rw,noatime master:1 - ext3 /dev/root rw\n",
+                real.display()
+            )
+        };
+        let list: String = ["", "/source/a\\040b\\134c", "-of-another", "/data"].map(line).concat();
+        for root in [&real, &alias] {
+            let points = points_below(root, list.as_bytes());
+            assert_eq!(points, [root.join("source/a b\\c"), root.join("data")]);
+        }
+    }
+}
