@@ -266,7 +266,7 @@ impl<'run> Teardown<'run> {
             tool: findings.tool.clone(),
             undelivered: None,
         };
-        let rescued = self.rescue_state(outcome.tool.as_deref());
+        let rescued = self.rescue_state(&outcome);
         let reported = guarded(async {
             outcome.say(&logs.log);
             if let Some(text) = &rescued {
@@ -323,7 +323,7 @@ impl<'run> Teardown<'run> {
             (Some(failure), Some(reason @ StopReason::RunOver { .. }))
                 if failure.stopped.is_none() =>
             {
-                Some(Failure::stopped(failure.phase, &reason))
+                Some(Failure { left: failure.left, ..Failure::stopped(failure.phase, &reason) })
             }
             (failure, _) => failure,
         }
@@ -331,17 +331,21 @@ impl<'run> Teardown<'run> {
 
     /// A state that Terraform could not store is the only copy there is: it is kept. Returns what
     /// is to be the last that people read.
-    fn rescue_state(&self, tool: Option<&str>) -> Option<String> {
-        let product = if tool.is_some_and(|tool| tool.starts_with("opentofu")) {
+    fn rescue_state(&self, outcome: &Outcome) -> Option<String> {
+        let product = if outcome.tool.as_ref().is_some_and(|tool| tool.starts_with("opentofu")) {
             Product::OpenTofu.executable()
         } else {
             Product::Terraform.executable()
         };
+        let left = outcome.failure.as_ref().and_then(|failure| failure.left.as_ref());
+        let lock =
+            left.and_then(|left| Some(format!("; {left}: {}, then", left.removal(product)?)));
         match self.directory.as_ref()?.rescue_state(&self.settings.recovery_dir) {
             Ok(None) => None,
             Ok(Some(kept)) => Some(format!(
-                "The state could not be stored; it is kept in {0}: run `{product} state push {0}` in the module",
-                kept.display()
+                "The state could not be stored; it is kept in {0}{1} run `{product} state push {0}` in the module",
+                kept.display(),
+                lock.as_deref().unwrap_or(":"),
             )),
             Err(error) => Some(format!(
                 "The state could not be stored, and the runner could not keep it: {}",
