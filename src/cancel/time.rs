@@ -231,6 +231,7 @@ mod tests {
         assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE);
         stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
         assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE, "nobody kills the runner for that");
+        let stop = Stop::with(TIMES);
         signal(&stop);
         assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE, "the tool has not used its grace");
         tokio::time::sleep(TIMES.grace + TIMES.report * 40 / 100).await;
