@@ -20,7 +20,7 @@ struct Kept {
     /// Operations (`OperationTypeApply`, `state-push`) whose states are answered with 500.
     refused: Vec<&'static str>,
     /// Operations whose holders are told with 400 that they can neither store nor unlock.
-    kept_locked: Vec<&'static str>,
+    stuck: Vec<&'static str>,
     /// Operations for whose holders the server is away when they store a state or unlock.
     away: Vec<&'static str>,
     /// Operations that tried to store a state.
@@ -83,7 +83,7 @@ impl HttpBackend {
 
     /// From now on, lets holders of these operations neither store a state nor unlock.
     pub(crate) fn keep_locked(&self, operations: &[&'static str]) {
-        self.kept.lock().unwrap().kept_locked = operations.to_vec();
+        self.kept.lock().unwrap().stuck = operations.to_vec();
     }
 
     /// From now on, is away for holders of these operations from when they store a state.
@@ -151,7 +151,7 @@ impl Kept {
                 let operation = operation.unwrap_or_default().to_owned();
                 let refused = self.refused.contains(&operation.as_str());
                 self.stored.push(operation);
-                if self.kept_locked.contains(&self.stored.last().map_or("", String::as_str)) {
+                if self.stuck.contains(&self.stored.last().map_or("", String::as_str)) {
                     return StatusCode::BAD_REQUEST.into_response();
                 }
                 if refused {
@@ -178,7 +178,7 @@ impl Kept {
                 }
                 let lock = self.lock.as_ref();
                 let kept = |operation: &&str| lock.is_some_and(|it| it["Operation"] == **operation);
-                if !body.is_empty() && self.kept_locked.iter().any(kept) {
+                if !body.is_empty() && self.stuck.iter().any(kept) {
                     return StatusCode::BAD_REQUEST.into_response();
                 }
                 self.lock = None;
