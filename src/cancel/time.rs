@@ -14,6 +14,10 @@ use super::{State, Stop};
 /// What the final status gets even where the time is over: trying costs nothing then.
 const LEAST: Duration = Duration::from_secs(1);
 
+/// How long a command whose time is over may take to end, once it was asked to: it may hold the state
+/// lock, and gives it back only if it is not killed at once.
+const LAST_GRACE: Duration = Duration::from_secs(2);
+
 /// How much time there is once a signal has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Times {
@@ -40,7 +44,10 @@ impl Default for Times {
 /// What is left to do when the tool has ended, in this order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Step {
-    /// Reading the state, to say what was applied, and the outputs.
+    /// Asking for the state lock that the tool has left, and removing it.
+    Lock,
+    /// Pushing a state that could not be stored; reading the state, to say what was applied, and
+    /// the outputs.
     State,
     /// Writing the last lines of the log into a local file.
     Files,
@@ -60,7 +67,8 @@ pub enum Step {
 
 impl Step {
     /// All steps, in their order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
+        Self::Lock,
         Self::State,
         Self::Files,
         Self::Logs,
@@ -73,13 +81,13 @@ impl Step {
 
     /// Whether there is nothing to do any more once the registry has ended the run.
     const fn is_for_the_registry(self) -> bool {
-        !matches!(self, Self::State | Self::Files | Self::Terminal)
+        !matches!(self, Self::Lock | Self::State | Self::Files | Self::Terminal)
     }
 
     /// How long the step may take after a signal, however much time there is.
     const fn limit(self) -> Duration {
         Duration::from_secs(match self {
-            Self::State | Self::Files | Self::Logs | Self::Outputs => 3,
+            Self::Lock | Self::State | Self::Files | Self::Logs | Self::Outputs => 3,
             Self::Plan => 2,
             Self::Status | Self::StatusAgain => 4,
             Self::Terminal => 1,
@@ -89,10 +97,12 @@ impl Step {
     /// How many hundredths of [`Times::report`] belong to the steps after this one.
     const fn left_for_others(self) -> u32 {
         match self {
-            Self::State => 70,
-            Self::Files | Self::Logs => 55,
-            Self::Plan => 48,
-            Self::Outputs => 38,
+            Self::Lock => 75,
+            Self::State => 60,
+            // Ten are between for the end of a command that must not be killed at once.
+            Self::Files | Self::Logs => 48,
+            Self::Plan => 42,
+            Self::Outputs => 35,
             Self::Status => 20,
             Self::StatusAgain | Self::Terminal => 0,
         }
@@ -106,12 +116,16 @@ impl State {
             return Some(begun);
         }
         let signalled = self.signalled?;
-        let patient = signalled + times.grace;
-        let tool = self.urgent.map_or(patient, |urgent| patient.min(urgent + times.urgent));
-        let shared = tool + times.report - times.report * step.left_for_others() / 100;
-        let end = shared.min(begun.max(signalled) + step.limit());
+        let end = self.share_of(step, times)?.min(begun.max(signalled) + step.limit());
         let matters = matches!(step, Step::Status | Step::StatusAgain);
         Some(if matters { end.max(begun + LEAST) } else { end })
+    }
+
+    /// When the share of a step is over after a signal, however late it began.
+    fn share_of(&self, step: Step, times: Times) -> Option<Instant> {
+        let patient = self.signalled? + times.grace;
+        let tool = self.urgent.map_or(patient, |urgent| patient.min(urgent + times.urgent));
+        Some(tool + times.report - times.report * step.left_for_others() / 100)
     }
 }
 
@@ -124,6 +138,16 @@ impl Stop {
             done = work => Some(done),
             () = self.overdue(step) => None,
         }
+    }
+
+    /// How long a command may take to end that was asked to because `step` is overdue.
+    #[must_use]
+    pub fn last_grace(&self, step: Step) -> Duration {
+        let share = self.state.borrow().share_of(step, self.times);
+        share.map_or(LAST_GRACE, |share| {
+            let end = share + self.times.report / 10;
+            end.saturating_duration_since(Instant::now()).min(LAST_GRACE)
+        })
     }
 
     /// Waits until `step`, which begins now, has to end because of a signal or of the registry.
@@ -174,6 +198,15 @@ mod tests {
         tokio::time::sleep(TIMES.grace).await;
         for step in Step::ALL {
             assert_eq!(stop.within(step, pending::<()>()).await, None);
+            if matches!(step, Step::Lock | Step::State) {
+                // A command that holds the lock, and does not heed that it is asked to end.
+                assert!(stop.last_grace(step) > Duration::ZERO);
+                tokio::time::sleep(stop.last_grace(step)).await;
+            }
+            if step == Step::Files {
+                let latest = TIMES.grace + TIMES.report * 52 / 100;
+                assert!(begun.elapsed() <= latest, "{:?}: too late", begun.elapsed());
+            }
             if step == Step::Outputs {
                 let latest = TIMES.grace + TIMES.report * 2 / 3;
                 assert!(begun.elapsed() <= latest, "{:?}: too late", begun.elapsed());
@@ -190,6 +223,22 @@ mod tests {
         assert_eq!(stop.within(Step::Logs, pending::<()>()).await, None);
         assert!(begun.elapsed() <= Step::Logs.limit() + Duration::from_millis(10));
         assert_eq!(stop.within(Step::Plan, async { 7 }).await, Some(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_command_that_is_asked_to_end_is_killed_neither_at_once_nor_too_late() {
+        let stop = Stop::with(TIMES);
+        assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE);
+        stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
+        assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE, "nobody kills the runner for that");
+        let stop = Stop::with(TIMES);
+        signal(&stop);
+        assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE, "the tool has not used its grace");
+        tokio::time::sleep(TIMES.grace + TIMES.report * 40 / 100).await;
+        assert_eq!(stop.last_grace(Step::Lock), Duration::ZERO);
+        let short = TIMES.report / 10;
+        let left = stop.last_grace(Step::State);
+        assert!(left <= short && left + Duration::from_millis(10) > short, "{left:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -117,10 +117,14 @@ pub(super) fn test(variables: &[std::path::PathBuf], junit: Option<&Path>) -> Ve
     arguments
 }
 
-/// `state push` of a file.
-pub(super) fn push_state(file: &Path, lock_timeout: Duration) -> Vec<OsString> {
+/// `state push` of a file; without taking the lock where it is `locked` for this already.
+pub(super) fn push_state(file: &Path, locked: bool, lock_timeout: Duration) -> Vec<OsString> {
     let mut arguments = words(&["state", "push", "-no-color"]);
-    arguments.extend(waiting(lock_timeout));
+    if locked {
+        arguments.push("-lock=false".into());
+    } else {
+        arguments.extend(waiting(lock_timeout));
+    }
     arguments.push(file.into());
     arguments
 }
@@ -195,8 +199,12 @@ mod tests {
                 apply(&[], plan_file, WAIT),
                 "apply|-input=false|-no-color|-lock-timeout=90500ms|/p/plan",
             ),
-            (push_state(plan_file, NO), "state|push|-no-color|/p/plan"),
-            (push_state(plan_file, WAIT), "state|push|-no-color|-lock-timeout=90500ms|/p/plan"),
+            (push_state(plan_file, false, NO), "state|push|-no-color|/p/plan"),
+            (
+                push_state(plan_file, false, WAIT),
+                "state|push|-no-color|-lock-timeout=90500ms|/p/plan",
+            ),
+            (push_state(plan_file, true, WAIT), "state|push|-no-color|-lock=false|/p/plan"),
             (ask_for_lock(), "state|rm|-dry-run|-no-color|-lock-timeout=0s|terraform_data.nothing"),
             (force_unlock("1-2"), "force-unlock|-force|-no-color|1-2"),
             (show(Some(plan_file)), "show|-json|-no-color|/p/plan"),

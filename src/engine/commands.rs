@@ -12,7 +12,8 @@ use zeroize::Zeroizing;
 use super::arguments::{self, PlanMode};
 use super::diagnostics::Validation;
 use super::error::{EngineError, Failed};
-use super::locking::{KilledLock, Locked};
+use super::lock::StateLock;
+use super::locking::{APPLY, KilledLock, Locked, Unfinished};
 use super::plan::PlanSummary;
 use super::state::Applied;
 use super::test_results::TestCounts;
@@ -115,7 +116,12 @@ impl<S: Sink> Engine<'_, S> {
         let text = self.private.join("plan.txt");
         let arguments = arguments::plan(mode, variables, &file, self.lock_timeout);
         let command = self.command(arguments, Output::LinesAndFile(text.clone()));
-        self.succeed_locking("plan", "OperationTypePlan", &command).await?;
+        if let Err(mut unfinished) =
+            self.succeed_locking("plan", "OperationTypePlan", &command).await
+        {
+            self.release(&mut unfinished).await;
+            return Err(unfinished.error);
+        }
         let json = self.private.join("plan.json");
         self.succeed(
             "show",
@@ -129,11 +135,15 @@ impl<S: Sink> Engine<'_, S> {
     /// `apply` of exactly this plan.
     ///
     /// # Errors
-    /// When it fails or is stopped.
-    pub async fn apply(&self, plan: &Planned, variables: &[PathBuf]) -> Result<(), EngineError> {
+    /// When it fails or is stopped. A lock that it left is not removed yet: see [`Self::release`].
+    pub async fn apply(
+        &self,
+        plan: &Planned,
+        variables: &[PathBuf],
+    ) -> Result<(), Box<Unfinished>> {
         let arguments = arguments::apply(variables, &plan.file, self.lock_timeout);
         let command = self.command(arguments, Output::Lines);
-        self.succeed_locking("apply", "OperationTypeApply", &command).await
+        self.succeed_locking("apply", APPLY, &command).await
     }
 
     /// What an apply that failed or was stopped has really done, from the state. Deaf to the stop:
@@ -176,7 +186,7 @@ impl<S: Sink> Engine<'_, S> {
         let validation: Validation = match serde_json::from_slice(&exit.output) {
             Ok(validation) => validation,
             Err(source) => {
-                self.check("validate", &exit, headline)?;
+                self.check("validate", &exit, headline, None)?;
                 return Err(EngineError::Answer { command: "validate", source });
             }
         };
@@ -198,7 +208,7 @@ impl<S: Sink> Engine<'_, S> {
             let counts =
                 std::fs::read_to_string(file).ok().and_then(|xml| TestCounts::from_junit(&xml));
             if counts.is_none() {
-                self.check("test", &exit, headline)?;
+                self.check("test", &exit, headline, None)?;
             }
             (exit, counts)
         } else {
@@ -224,7 +234,7 @@ impl<S: Sink> Engine<'_, S> {
     /// Runs a command that has to end with 0.
     async fn succeed(&self, name: &'static str, command: &Command) -> Result<Exit, EngineError> {
         let (exit, headline) = self.run(name, command).await?;
-        self.check(name, &exit, headline)?;
+        self.check(name, &exit, headline, None)?;
         Ok(exit)
     }
 
@@ -232,25 +242,22 @@ impl<S: Sink> Engine<'_, S> {
     async fn succeed_locking(
         &self,
         name: &'static str,
-        operation: &str,
+        operation: &'static str,
         command: &Command,
-    ) -> Result<(), EngineError> {
-        let Locked { exit, headline, foreign, left } =
-            self.run_locking(name, operation, command).await?;
-        match self.stopped(name, exit) {
-            Ok(exit) => self.check(name, &exit, headline).map_err(|error| match error {
-                EngineError::Failed { product, command, failed } => {
-                    let failed = Box::new(Failed { lock: foreign, left, ..*failed });
-                    EngineError::Failed { product, command, failed }
-                }
-                error => error,
-            }),
-            Err(EngineError::Stopped { command, reason, product, killed, .. }) => {
-                let left = left.map(Box::new);
-                Err(EngineError::Stopped { command, reason, product, killed, left })
+    ) -> Result<(), Box<Unfinished>> {
+        let locked = self.run_locking(name, operation, command).await;
+        let Locked { exit, headline, foreign, left, trace } = match locked {
+            Ok(locked) => locked,
+            Err(error) => return Err(Box::new(Unfinished { error, trace: None })),
+        };
+        let checked =
+            self.stopped(name, exit).and_then(|exit| self.check(name, &exit, headline, foreign));
+        checked.map_err(|mut error| {
+            if let Some(left) = left {
+                error.set_left(left);
             }
-            Err(error) => Err(error),
-        }
+            Box::new(Unfinished { error, trace: Some(trace) })
+        })
     }
 
     /// Runs a command that has to end with 0, whether or not the run was stopped.
@@ -259,10 +266,11 @@ impl<S: Sink> Engine<'_, S> {
         name: &'static str,
         command: &Command,
     ) -> Result<Exit, EngineError> {
-        let exit = supervise(command, self.log, &Stop::new(), self.grace)
+        let watch = Watch::new(self.log);
+        let exit = supervise(command, &watch, &Stop::new(), self.grace)
             .await
             .map_err(|source| EngineError::Process { command: name, source })?;
-        self.check(name, &exit, None)?;
+        self.check(name, &exit, watch.into_seen().headline, None)?;
         Ok(exit)
     }
 
@@ -316,11 +324,14 @@ impl<S: Sink> Engine<'_, S> {
         EngineError::Stopped { command, reason, product, killed, left: None }
     }
 
-    fn check(
+    /// A command that failed is an error, with the first error that it printed and the lock that
+    /// kept it from its work.
+    pub(super) fn check(
         &self,
         command: &'static str,
         exit: &Exit,
         headline: Option<String>,
+        lock: Option<StateLock>,
     ) -> Result<(), EngineError> {
         if exit.status.success() {
             return Ok(());
@@ -330,7 +341,7 @@ impl<S: Sink> Engine<'_, S> {
             signal: exit.status.signal(),
             out_of_memory: exit.out_of_memory,
             headline,
-            lock: None,
+            lock,
             left: None,
         });
         Err(EngineError::Failed { product: self.tool.product.executable(), command, failed })

@@ -10,7 +10,7 @@ use crate::process::{OutOfMemory, ProcessError};
 const SIGKILL: i32 = nix::sys::signal::Signal::SIGKILL as i32;
 
 /// How a command failed.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Debug, Default, Eq, PartialEq)]
 pub struct Failed {
     /// The exit code, if it has one.
     pub code: Option<i32>,
@@ -106,14 +106,46 @@ pub enum EngineError {
     },
 }
 
+impl EngineError {
+    /// What became of the command's state lock, where that is known or wanted to be.
+    #[must_use]
+    pub fn left(&self) -> Option<&LeftLock> {
+        match self {
+            Self::Failed { failed, .. } => failed.left.as_ref(),
+            Self::Stopped { left, .. } => left.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Says what became of the command's state lock.
+    pub(super) fn set_left(&mut self, lock: LeftLock) {
+        match self {
+            Self::Failed { failed, .. } => failed.left = Some(lock),
+            Self::Stopped { left, .. } => *left = Some(Box::new(lock)),
+            _ => {}
+        }
+    }
+}
+
 impl crate::error::Advice for EngineError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Process { source, .. } => source.advice(),
             Self::Failed { product, failed, .. } => failed.advice(product),
+            Self::Stopped { command: "apply", left: Some(left), .. }
+                if **left == LeftLock::Ended =>
+            {
+                Some(
+                    "the state lock has ended with the tool, but what it was doing may be missing in the state"
+                        .to_owned(),
+                )
+            }
+            Self::Stopped { left: Some(left), .. } if **left == LeftLock::Ended => {
+                Some("the state lock has ended with the tool".to_owned())
+            }
             Self::Stopped { product, left: Some(left), .. } => left.advice(product),
-            Self::Stopped { killed: true, .. } => Some(
-                "the state lock has ended with the tool, but what it was doing may be missing in the state"
+            Self::Stopped { command: "test", killed: true, .. } => Some(
+                "what the tests had made may be left: it is in no state, so look for it by hand"
                     .to_owned(),
             ),
             _ => None,
@@ -146,6 +178,24 @@ impl Failed {
 mod tests {
     use super::*;
     use crate::error::Advice;
+
+    #[test]
+    fn only_who_holds_a_lock_is_told_of_it_when_it_is_killed() {
+        let advice = |command, left: Option<LeftLock>| {
+            let reason = StopReason::RunOver { status: "cancelled".to_owned() };
+            let left = left.map(Box::new);
+            EngineError::Stopped { command, reason, product: "terraform", killed: true, left }
+                .advice()
+        };
+        for command in ["init", "show", "validate"] {
+            assert_eq!(advice(command, None), None, "{command}");
+        }
+        assert!(advice("test", None).unwrap().contains("may be left"));
+        let plan = advice("plan", Some(LeftLock::Ended)).unwrap();
+        assert!(!plan.contains("missing in the state"), "{plan}");
+        let apply = advice("apply", Some(LeftLock::Ended)).unwrap();
+        assert!(apply.contains("has ended with the tool"), "{apply}");
+    }
 
     #[test]
     fn a_kill_for_want_of_memory_is_called_that() {

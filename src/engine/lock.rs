@@ -4,11 +4,12 @@
 //! the holder's id and `pg` nothing, and both show the *asker's* own details as if they were the
 //! holder's. Such details are not believed.
 //!
-//! A lock is surely a killed command's own only where the command was seen at work under its lock,
-//! and where either the backend says that the holder is this user on this machine, with the same
-//! operation, since a moment between the command's start and its first work; or the lock has the
-//! id that was the holder's while the command, asked to stop, was still alive. A lock is
-//! exclusive, so at these moments nobody else held it. No other lock is ever removed.
+//! A lock is surely a command's own only where the command itself named it when it failed to store
+//! its state; or where the command was seen at work under its lock, and either the backend says that
+//! the holder is this user on this machine, with the same operation, since a moment between the
+//! command's start and its first work, or the lock has the id that was the holder's while the
+//! command, asked to stop, was still alive. A lock is exclusive, so at these moments nobody else held
+//! it, unless the command was told to take none. No other lock is ever removed.
 
 use std::time::SystemTime;
 
@@ -54,6 +55,8 @@ impl std::fmt::Display for StateLock {
 /// What became of the lock of a command that was killed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LeftLock {
+    /// It ended with the command's process.
+    Ended,
     /// Nobody holds it.
     Free,
     /// It was left, and was removed.
@@ -77,6 +80,7 @@ pub enum LeftLock {
 impl std::fmt::Display for LeftLock {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Self::Ended => formatter.write_str("its state lock has ended with it"),
             Self::Free => formatter.write_str("the state lock is free"),
             Self::Removed { id } => {
                 write!(formatter, "the state lock `{id}` that it left was removed")
@@ -98,11 +102,23 @@ impl LeftLock {
     /// What to do about it, with the executable `product`.
     #[must_use]
     pub fn advice(&self, product: &str) -> Option<String> {
+        let removal = self.removal(product)?;
+        Some(match self {
+            Self::Own { failure: None, .. } => {
+                format!("{removal}; --force-unlock-own (BUTLER_FORCE_UNLOCK_OWN) does it by itself")
+            }
+            _ => removal,
+        })
+    }
+
+    /// How it is removed by hand, with the executable `product`.
+    #[must_use]
+    pub fn removal(&self, product: &str) -> Option<String> {
         match self {
-            Self::Free | Self::Removed { .. } => None,
-            Self::Own { id, .. } => Some(format!(
-                "run `{product} force-unlock {id}` in the module; --force-unlock-own (BUTLER_FORCE_UNLOCK_OWN) does it by itself"
-            )),
+            Self::Ended | Self::Free | Self::Removed { .. } => None,
+            Self::Own { id, .. } => {
+                Some(format!("run `{product} force-unlock {id}` in the module"))
+            }
             Self::Unsure(StateLock { id: Some(id), .. }) => Some(format!(
                 "when no other run holds it, run `{product} force-unlock {id}` in the module"
             )),
@@ -113,33 +129,44 @@ impl LeftLock {
     }
 }
 
-/// What is known of a command that was killed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Killed<'run> {
+/// What is known of a command that has ended and may have left its lock.
+#[derive(Clone, Debug)]
+pub(super) struct Trace {
     /// The tool's word for what it did.
-    pub(super) operation: &'run str,
+    pub(super) operation: &'static str,
+    /// Whether it took a lock at all: `-lock=false` in its environment makes every lock somebody
+    /// else's.
+    pub(super) locks: bool,
     /// When it was started.
     pub(super) begun: SystemTime,
     /// When it was first seen at work under its lock.
     pub(super) working: Option<SystemTime>,
-    /// The lock that was held while it was still alive, and at work.
-    pub(super) observed: Option<&'run StateLock>,
+    /// The id of the lock that was held while it was still alive, and at work.
+    pub(super) observed: Option<String>,
+    /// The id that it gave when it failed to store its state.
+    pub(super) named: Option<String>,
     /// This process's `user@host`.
-    pub(super) who: Option<&'run str>,
+    pub(super) who: Option<String>,
 }
 
 impl StateLock {
-    /// Whether this is surely the lock of the command that was `killed`; see the module's head.
-    pub(super) fn is_left_by(&self, killed: &Killed<'_>) -> bool {
-        let (Some(working), Some(id)) = (killed.working, &self.id) else { return false };
-        if killed.observed.is_some_and(|observed| observed.id.as_ref() == Some(id)) {
+    /// Whether this is surely the lock of the command that left this trace; see the module's head.
+    pub(super) fn is_left_by(&self, trace: &Trace) -> bool {
+        if !trace.locks || self.id.is_none() {
+            return false;
+        }
+        if trace.named == self.id {
+            return true;
+        }
+        let Some(working) = trace.working else { return false };
+        if trace.observed == self.id {
             return true;
         }
         self.holder.as_ref().is_some_and(|holder| {
-            killed.who == Some(&holder.who)
-                && killed.operation == holder.operation
+            trace.who.as_ref() == Some(&holder.who)
+                && trace.operation == holder.operation
                 && parse_time(&holder.created)
-                    .is_some_and(|created| created >= killed.begun && created <= working)
+                    .is_some_and(|created| created >= trace.begun && created <= working)
         })
     }
 }
@@ -178,6 +205,17 @@ pub(super) fn shows_work(line: &[u8]) -> bool {
 /// Whether a command that prints `line` has got to its end and gives its lock back.
 pub(super) fn shows_end(line: &[u8]) -> bool {
     line.starts_with(b"Apply complete!") || line.starts_with(b"Releasing state lock.")
+}
+
+/// The id of the command's own lock in a line of the error that its state cannot be stored: the
+/// `http` backend has it in its address, as `?ID=` and a UUID.
+pub(super) fn named_id(line: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let (_, behind) = text.split_once("?ID=").or_else(|| text.split_once("&ID="))?;
+    let end = behind.find(|c: char| !(c.is_ascii_hexdigit() || c == '-')).unwrap_or(behind.len());
+    let id = &behind[..end];
+    let parts = id.split('-').map(str::len);
+    parts.eq([8, 4, 4, 4, 12]).then(|| id.to_owned())
 }
 
 /// Picks the holder of a lock out of the tool's standard error.
@@ -302,32 +340,64 @@ mod tests {
         let lock = read(&message("412", "x-1")).unwrap();
         let created = humantime::parse_rfc3339("2026-01-01T10:00:00.5Z").unwrap();
         let second = Duration::from_secs(1);
-        let own = Killed {
+        let own = Trace {
             operation: "OperationTypeApply",
+            locks: true,
             begun: created - second,
             working: Some(created + second),
             observed: None,
-            who: Some("alice@host"),
+            named: None,
+            who: Some("alice@host".to_owned()),
         };
+        let id = |id: &str| Some(id.to_owned());
         assert!(lock.is_left_by(&own));
         for other in [
             // Somebody else's; another command's; one that was held before; one that was taken
             // after the command had given its own back; and one that it only waited for.
-            Killed { who: Some("bob@host"), ..own },
-            Killed { who: None, ..own },
-            Killed { operation: "OperationTypePlan", ..own },
-            Killed { begun: created + second, ..own },
-            Killed { working: Some(created - second), ..own },
-            Killed { working: None, ..own },
+            Trace { who: Some("bob@host".to_owned()), ..own.clone() },
+            Trace { who: None, ..own.clone() },
+            Trace { operation: "OperationTypePlan", ..own.clone() },
+            Trace { begun: created + second, ..own.clone() },
+            Trace { working: Some(created - second), ..own.clone() },
+            Trace { working: None, ..own.clone() },
+            // And whatever is held while the command takes no lock.
+            Trace { locks: false, observed: id("x-1"), named: id("x-1"), ..own.clone() },
         ] {
             assert!(!lock.is_left_by(&other), "{other:?}");
         }
-        let silent = StateLock { id: Some("x-1".to_owned()), holder: None };
+        let silent = StateLock { id: id("x-1"), holder: None };
         assert!(!silent.is_left_by(&own));
-        assert!(silent.is_left_by(&Killed { observed: Some(&silent), ..own }));
-        let another = StateLock { id: Some("x-2".to_owned()), holder: None };
-        assert!(!silent.is_left_by(&Killed { observed: Some(&another), ..own }));
-        assert!(!silent.is_left_by(&Killed { observed: Some(&silent), working: None, ..own }));
+        assert!(silent.is_left_by(&Trace { observed: id("x-1"), ..own.clone() }));
+        assert!(!silent.is_left_by(&Trace { observed: id("x-2"), ..own.clone() }));
+        assert!(!silent.is_left_by(&Trace { observed: id("x-1"), working: None, ..own.clone() }));
+        let named = Trace { working: None, named: id("x-1"), ..own.clone() };
+        assert!(silent.is_left_by(&named));
+        assert!(!silent.is_left_by(&Trace { named: id("x-2"), ..named }));
+        let nameless = StateLock::default();
+        assert!(!nameless.is_left_by(&own));
+    }
+
+    #[test]
+    fn only_a_whole_id_in_an_address_is_named() {
+        let id = "a66115e6-2f0d-5775-71cb-1df559258735";
+        for line in [
+            format!("http://127.0.0.1/s?ID={id} giving up"),
+            format!("\"https://host/s?x=1&ID={id}\": EOF"),
+        ] {
+            assert_eq!(named_id(line.as_bytes()).as_deref(), Some(id), "{line}");
+        }
+        for line in [format!("ID={id}"), format!("?ID={}", &id[1..]), "?ID=".to_owned()] {
+            assert_eq!(named_id(line.as_bytes()), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_option_that_was_given_is_not_recommended() {
+        let own = |failure| LeftLock::Own { id: "x".to_owned(), failure };
+        let flag = "--force-unlock-own";
+        assert!(own(None).advice("terraform").unwrap().contains(flag));
+        let failed = own(Some("no".to_owned())).advice("terraform").unwrap();
+        assert!(!failed.contains(flag) && failed.contains("force-unlock x"), "{failed}");
     }
 
     #[test]

@@ -4,33 +4,40 @@
 //! -dry-run` of something that does not exist: it takes the lock, changes nothing in any case, and
 //! gives it back. (`force-unlock` with a wrong id would not do: the `http` backend of Terraform
 //! removes the lock whatever the id.)
+//!
+//! What may hold a lock is deaf to the run's stop and has a time of its own; when that is over it is
+//! first asked to end, so that it can give its lock back.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt;
 use nix::sys::signal::Signal;
 
 use super::arguments;
 use super::commands::Engine;
-use super::error::EngineError;
-use super::lock::{Killed, LeftLock, StateLock, own_name};
+use super::error::{EngineError, Failed};
+use super::lock::{LeftLock, StateLock, Trace, own_name};
 use super::watching::{Asking, Watch};
-use crate::cancel::Stop;
+use crate::cancel::{Step, Stop, StopReason};
 use crate::process::{Command, Exit, Output, Sink, supervise};
 
-/// How long the backend may take to say who holds the lock, or to remove it.
+/// How long the backend may take to say who holds the lock, or to remove it. After a signal it is
+/// [`Step::Lock`].
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// The same once the run has to stop: a platform that sent a signal kills soon.
-const ANSWER_AFTER_STOP: Duration = Duration::from_secs(3);
+/// The tool's word for what an apply does.
+pub(super) const APPLY: &str = "OperationTypeApply";
 
 /// What becomes of the lock of a tool that is killed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KilledLock {
     /// It ends with the tool's process, as those of `local` and `pg` do.
     EndsWithTool,
+    /// The tool may be told to take none: what is found is reported, and never taken for its own.
+    NeverOwn,
     /// It stays, and is reported.
     Report,
     /// It stays, and is removed where it is surely the tool's own.
@@ -38,11 +45,12 @@ pub enum KilledLock {
 }
 
 impl KilledLock {
-    /// For a backend of this type.
+    /// For a backend of this type, where the tool surely `locks` or may have been told not to.
     #[must_use]
-    pub fn of(backend: &str, remove: bool) -> Self {
+    pub fn of(backend: &str, locks: bool, remove: bool) -> Self {
         match backend {
             "local" | "pg" => Self::EndsWithTool,
+            _ if !locks => Self::NeverOwn,
             _ if remove => Self::Remove,
             _ => Self::Report,
         }
@@ -55,8 +63,26 @@ pub(super) struct Locked {
     pub(super) headline: Option<String>,
     /// The lock that kept it from its work.
     pub(super) foreign: Option<StateLock>,
-    /// What became of its lock, where it was killed and its lock outlives it.
+    /// What became of its lock, where it did not give it back by itself.
     pub(super) left: Option<LeftLock>,
+    pub(super) trace: Trace,
+}
+
+/// A command that did not get to its end, and what is known of the lock that it may have left.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// Why.
+    pub error: EngineError,
+    pub(super) trace: Option<Trace>,
+}
+
+impl Unfinished {
+    /// Says what became of the lock. That it is free is worth a word only after a doubt.
+    pub fn set_left(&mut self, left: LeftLock) {
+        if left != LeftLock::Free || self.error.left().is_some() {
+            self.error.set_left(left);
+        }
+    }
 }
 
 impl<S: Sink> Engine<'_, S> {
@@ -64,39 +90,64 @@ impl<S: Sink> Engine<'_, S> {
     pub(super) async fn run_locking(
         &self,
         name: &'static str,
-        operation: &str,
+        operation: &'static str,
         command: &Command,
     ) -> Result<Locked, EngineError> {
         let watch = Watch::new(self.log);
         let begun = SystemTime::now();
         let (exit, observed) = self.observed(name, command, &watch).await?;
         let seen = watch.into_seen();
-        let mut left = None;
+        let trace = Trace {
+            begun,
+            working: seen.working.filter(|_| !seen.ended),
+            observed,
+            named: seen.named,
+            ..self.trace(operation)
+        };
         // A tool that dies of being asked to stop was not ready yet, and has locked nothing.
         let asked = [Signal::SIGTERM as i32, Signal::SIGINT as i32];
         let killed = exit.status.signal().is_some_and(|signal| !asked.contains(&signal));
-        if killed && self.killed_lock != KilledLock::EndsWithTool {
-            let who = own_name();
-            let killed = Killed {
-                operation,
-                begun,
-                working: seen.working.filter(|_| !seen.ended),
-                observed: observed.as_ref(),
-                who: who.as_deref(),
-            };
-            left = Some(self.settle_lock(&killed).await);
-        }
-        Ok(Locked { exit, headline: seen.headline, foreign: seen.lock.lock(), left })
+        let left = match (self.killed_lock, killed || seen.unreleased) {
+            (KilledLock::EndsWithTool, _) => exit.killed.then_some(LeftLock::Ended),
+            (_, false) => None,
+            (..) => match &trace.observed {
+                // An apply prints its result before it gives its lock back. One that was killed
+                // without any had it to the end, and there may be no time to ask once more.
+                Some(id)
+                    if trace.locks
+                        && trace.working.is_some()
+                        && operation == APPLY
+                        && seen.headline.is_none() =>
+                {
+                    Some(LeftLock::Own { id: id.clone(), failure: None })
+                }
+                _ => Some(self.find_left(&trace).await),
+            },
+        };
+        Ok(Locked { exit, headline: seen.headline, foreign: seen.lock.lock(), left, trace })
     }
 
-    /// Runs the command, and where it does not stop when it is asked to, finds out which lock is
-    /// held meanwhile: not every backend tells afterwards whose a lock is.
+    /// What is known of a command before it begins.
+    fn trace(&self, operation: &'static str) -> Trace {
+        Trace {
+            operation,
+            locks: self.killed_lock != KilledLock::NeverOwn,
+            begun: SystemTime::now(),
+            working: None,
+            observed: None,
+            named: None,
+            who: own_name(),
+        }
+    }
+
+    /// Runs the command, and where it does not stop when it is asked to, finds out the id of the lock
+    /// that is held meanwhile: not every backend tells afterwards whose a lock is.
     async fn observed(
         &self,
         name: &'static str,
         command: &Command,
         watch: &Watch<'_, S>,
-    ) -> Result<(Exit, Option<StateLock>), EngineError> {
+    ) -> Result<(Exit, Option<String>), EngineError> {
         let running = self.supervise_any(name, command, watch);
         tokio::pin!(running);
         tokio::select! {
@@ -105,7 +156,7 @@ impl<S: Sink> Engine<'_, S> {
         }
         let ended = AtomicBool::new(false);
         // The answer is waited for even when the command ends: who asks may hold the lock itself.
-        let (exit, lock) = tokio::join!(
+        let (exit, id) = tokio::join!(
             async {
                 let exit = running.await;
                 ended.store(true, Ordering::Relaxed);
@@ -113,10 +164,10 @@ impl<S: Sink> Engine<'_, S> {
             },
             async {
                 let lock = self.ask_for_lock().await;
-                lock.flatten().filter(|_| !ended.load(Ordering::Relaxed))
+                lock.flatten()?.id.filter(|_| !ended.load(Ordering::Relaxed))
             }
         );
-        Ok((exit?, lock))
+        Ok((exit?, id))
     }
 
     /// Completes when a command at work has used up half of the grace; never where its lock ends
@@ -135,37 +186,62 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    /// Finds out what became of the lock of a command that was killed, and removes it where that
-    /// is wanted and surely right.
-    async fn settle_lock(&self, killed: &Killed<'_>) -> LeftLock {
+    /// Finds out whether a command that has ended without giving it back has left its lock.
+    async fn find_left(&self, trace: &Trace) -> LeftLock {
         let lock = match self.ask_for_lock().await {
             None => return LeftLock::Unknown,
             Some(None) => return LeftLock::Free,
             Some(Some(lock)) => lock,
         };
-        let id = match &lock.id {
-            Some(id) if lock.is_left_by(killed) => id.clone(),
-            _ => return LeftLock::Unsure(lock),
-        };
-        if self.killed_lock != KilledLock::Remove {
-            return LeftLock::Own { id, failure: None };
-        }
-        let command = self.command(arguments::force_unlock(&id), Output::Lines);
-        match self.bounded(self.undisturbed("force-unlock", &command)).await {
-            Some(Ok(_)) => LeftLock::Removed { id },
-            Some(Err(error)) => LeftLock::Own { id, failure: Some(crate::error::chain(&error)) },
-            None => LeftLock::Own { id, failure: Some("it took too long".to_owned()) },
+        match &lock.id {
+            Some(id) if lock.is_left_by(trace) => LeftLock::Own { id: id.clone(), failure: None },
+            _ => LeftLock::Unsure(lock),
         }
     }
 
-    /// The lock that is held, or that none is; nothing where that cannot be found out. Deaf to the
-    /// stop, but bounded.
+    /// Finds out once more what became of the lock of a command that has ended: its backend may
+    /// not have answered before.
+    pub async fn settle(&self, unfinished: &mut Unfinished) {
+        let Some(trace) = &unfinished.trace else { return };
+        if self.killed_lock == KilledLock::EndsWithTool {
+            return;
+        }
+        let left = self.find_left(trace).await;
+        unfinished.set_left(left);
+    }
+
+    /// Removes the lock that a command has left, where that is wanted and surely right.
+    pub async fn release(&self, unfinished: &mut Unfinished) {
+        let id = match unfinished.error.left() {
+            Some(LeftLock::Own { id, failure: None }) if self.killed_lock == KilledLock::Remove => {
+                id.clone()
+            }
+            _ => return,
+        };
+        let command = self.command(arguments::force_unlock(&id), Output::Lines);
+        let watch = Watch::new(self.log);
+        let failure = match self.in_time("force-unlock", &command, &watch).await {
+            Ok(Some(exit)) => {
+                let headline = watch.into_seen().headline;
+                self.check("force-unlock", &exit, headline, None).err()
+            }
+            Ok(None) => {
+                let failure = Some("it took too long".to_owned());
+                return unfinished.error.set_left(LeftLock::Own { id, failure });
+            }
+            Err(error) => Some(error),
+        };
+        unfinished.error.set_left(match failure.map(|error| crate::error::chain(&error)) {
+            Some(failure) => LeftLock::Own { id, failure: Some(failure) },
+            None => LeftLock::Removed { id },
+        });
+    }
+
+    /// The lock that is held, or that none is; nothing where that cannot be found out.
     async fn ask_for_lock(&self) -> Option<Option<StateLock>> {
         let command = self.command(arguments::ask_for_lock(), Output::Lines);
         let asking = Asking::default();
-        let stop = Stop::new();
-        let asked = supervise(&command, &asking, &stop, self.grace);
-        let exit = self.bounded(asked).await?.ok()?;
+        let exit = self.in_time("state rm", &command, &asking).await.ok()??;
         let answer = asking.into_answer();
         match answer.lock.lock() {
             Some(lock) => Some(Some(lock)),
@@ -174,25 +250,91 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    /// `state push` of a file, which the backend refuses where the state has gone on since. Deaf
-    /// to the stop: drop the future instead.
+    /// `state push` of a file, which the backend refuses where the state has gone on since; under the
+    /// lock that `unfinished` has left, where it surely has. That one keeps everybody else out, and
+    /// nobody works under it any more, so to push without another is as safe as with one of its own.
+    /// Deaf to the stop: it has until `late`. Returns what became of a lock of its own that it did
+    /// not give back.
     ///
     /// # Errors
-    /// When it fails.
-    pub async fn push_state(&self, file: &Path) -> Result<(), EngineError> {
-        let arguments = arguments::push_state(file, self.lock_timeout);
-        self.undisturbed("state push", &self.command(arguments, Output::Lines)).await.map(drop)
+    /// When it fails. Such a lock is in the error then.
+    pub async fn push_state(
+        &self,
+        file: &Path,
+        unfinished: &Unfinished,
+        late: impl Future<Output = ()>,
+    ) -> Result<Option<LeftLock>, EngineError> {
+        const NAME: &str = "state push";
+        let locked = matches!(unfinished.error.left(), Some(LeftLock::Own { .. }));
+        let arguments = arguments::push_state(file, locked, self.lock_timeout);
+        let command = self.command(arguments, Output::Lines);
+        let (watch, trace) = (Watch::new(self.log), self.trace("state-push"));
+        let exit = self.until(NAME, &command, &watch, (Step::State, late)).await?;
+        let seen = watch.into_seen();
+        let may_be_left = (exit.is_none() || seen.unreleased)
+            && !locked
+            && self.killed_lock != KilledLock::EndsWithTool;
+        let left = if may_be_left { Some(self.find_left(&trace).await) } else { None };
+        let checked = match exit {
+            Some(exit) => self.check(NAME, &exit, seen.headline, seen.lock.lock()),
+            None => Err(EngineError::Failed {
+                product: self.tool.product.executable(),
+                command: NAME,
+                failed: Box::new(Failed {
+                    headline: Some("it took too long and was killed".to_owned()),
+                    ..Failed::default()
+                }),
+            }),
+        };
+        match (checked, left) {
+            (Ok(()), left) => Ok(left),
+            (Err(mut error), left) => {
+                if let Some(left) = left {
+                    error.set_left(left);
+                }
+                Err(error)
+            }
+        }
     }
 
-    /// Waits for `work`, but not for long.
-    async fn bounded<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        tokio::select! {
-            done = work => Some(done),
-            () = tokio::time::sleep(ANSWER) => None,
-            () = async {
-                self.stop.requested().await;
-                tokio::time::sleep(ANSWER_AFTER_STOP).await;
-            } => None,
+    /// Runs a command about a lock for as long as there is time for that; nothing if it was killed.
+    async fn in_time(
+        &self,
+        name: &'static str,
+        command: &Command,
+        sink: &impl Sink,
+    ) -> Result<Option<Exit>, EngineError> {
+        if self.stop.overdue(Step::Lock).now_or_never().is_some() {
+            return Ok(None);
         }
+        let late = async {
+            tokio::select! {
+                () = tokio::time::sleep(ANSWER) => {}
+                () = self.stop.overdue(Step::Lock) => {}
+            }
+        };
+        self.until(name, command, sink, (Step::Lock, late)).await
+    }
+
+    /// Runs a command until it is late for its step. Then it is asked to end, as it may hold the
+    /// lock, and killed only when it does not: then nothing is returned.
+    async fn until(
+        &self,
+        name: &'static str,
+        command: &Command,
+        sink: &impl Sink,
+        (step, late): (Step, impl Future<Output = ()>),
+    ) -> Result<Option<Exit>, EngineError> {
+        let own = Stop::new();
+        let running = supervise(command, sink, &own, self.grace);
+        tokio::pin!(running);
+        let ended = tokio::select! {
+            ended = &mut running => Some(ended),
+            () = late => {
+                own.request(self.stop.reason().unwrap_or(StopReason::Signal(Signal::SIGTERM)));
+                tokio::time::timeout(self.stop.last_grace(step), running).await.ok()
+            }
+        };
+        ended.transpose().map_err(|source| EngineError::Process { command: name, source })
     }
 }

@@ -26,7 +26,7 @@ pub use commands::{Engine, Planned, Tested, Validated};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, Failed};
 pub use lock::{Holder, LeftLock, StateLock};
-pub use locking::KilledLock;
+pub use locking::{KilledLock, Unfinished};
 pub use plan::{Counts, PlanSummary};
 pub use state::Applied;
 pub use test_results::TestCounts;

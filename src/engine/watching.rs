@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde::Deserialize;
 
 use super::diagnostics::Diagnostic;
-use super::lock::{LockMessage, shows_end, shows_work};
+use super::lock::{LockMessage, named_id, shows_end, shows_work};
 use super::test_results::TestCounts;
 use crate::event::Stream;
 use crate::process::Sink;
@@ -26,6 +26,12 @@ pub(super) struct Seen {
     pub(super) working: Option<SystemTime>,
     /// Whether it has given its lock back.
     pub(super) ended: bool,
+    /// Whether it has said that it could not.
+    pub(super) unreleased: bool,
+    /// Whether the lines are those of the error that the state cannot be stored.
+    unsaved: bool,
+    /// The id of its own lock that this error gives.
+    pub(super) named: Option<String>,
 }
 
 /// Passes lines on and keeps what they say.
@@ -58,13 +64,20 @@ impl<S: Sink> Sink for Watch<'_, S> {
                 if seen.working.is_none() && shows_work(line) {
                     seen.working = Some(SystemTime::now());
                 }
-                seen.ended |= shows_end(line);
+                seen.ended |= !seen.unreleased && shows_end(line);
             }
             Stream::Stderr => {
                 if let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
                     && text.len() <= LONGEST_HEADLINE
                 {
                     seen.headline.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
+                    seen.unsaved = text == b"Failed to save state";
+                    if text == b"Error releasing the state lock" {
+                        (seen.unreleased, seen.ended) = (true, false);
+                    }
+                }
+                if seen.unsaved && seen.named.is_none() {
+                    seen.named = named_id(line);
                 }
                 seen.lock.read(line);
             }
@@ -146,5 +159,38 @@ impl<S: Sink> Sink for Messages<'_, S> {
     /// A JSON line makes sense only as a whole.
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
         if pending.first() == Some(&b'{') { 0 } else { self.sink.partial(stream, pending) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Discard;
+
+    #[test]
+    fn a_lock_is_not_given_back_where_that_fails_after_all() {
+        let releasing = (Stream::Stdout, "Releasing state lock. This may take a few moments...");
+        let error = (Stream::Stderr, "Error: Error releasing the state lock");
+        for lines in [[releasing, error], [error, releasing]] {
+            let watch = Watch::new(&Discard);
+            watch.line(Stream::Stdout, b"a.b: Creating...");
+            for (stream, line) in lines {
+                watch.line(stream, line.as_bytes());
+            }
+            assert!(watch.is_at_work());
+            assert!(watch.into_seen().unreleased);
+        }
+    }
+
+    #[test]
+    fn only_the_error_about_the_state_names_the_lock() {
+        let line = b"http://127.0.0.1/s?ID=a66115e6-2f0d-5775-71cb-1df559258735 giving up";
+        for (headline, named) in [("Failed to save state", true), ("another", false)] {
+            let watch = Watch::new(&Discard);
+            watch.line(Stream::Stderr, format!("Error: {headline}").as_bytes());
+            watch.line(Stream::Stdout, line);
+            watch.line(Stream::Stderr, line);
+            assert_eq!(watch.into_seen().named.is_some(), named, "{headline}");
+        }
     }
 }

@@ -144,13 +144,16 @@ async fn apply_plan(
     files: &Files,
 ) -> Result<(), Failure> {
     let begun = SystemTime::now();
-    let Err(error) = engine.apply(plan, &files.variables.apply).await else { return Ok(()) };
-    let mut failure = engine_failure(Phase::Apply, &error);
-    let said = if files.in_place {
-        recovery::point_to_state(engine, begun)
-    } else {
-        recovery::push_state(engine, impatient(engine)).await
+    let Err(mut unfinished) = engine.apply(plan, &files.variables.apply).await else {
+        return Ok(());
     };
+    let said = if files.in_place {
+        engine.release(&mut unfinished).await;
+        recovery::point_to_state(engine, &unfinished, begun)
+    } else {
+        recovery::push_state(engine, &mut unfinished).await
+    };
+    let mut failure = engine_failure(Phase::Apply, &unfinished.error);
     if let Some(said) = said {
         failure.reason = format!("{}; {said}", failure.reason);
     }
@@ -215,8 +218,10 @@ fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
                 failure.reason =
                     format!("{}; the tool had to be killed, and {left}", failure.reason);
             }
-            Failure { advice: error.advice(), ..failure }
+            Failure { advice: error.advice(), left: left.clone(), ..failure }
         }
-        error => Failure::new(phase, error),
+        error => {
+            Failure { left: error.left().cloned().map(Box::new), ..Failure::new(phase, error) }
+        }
     }
 }

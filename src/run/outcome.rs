@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::undelivered::UndeliveredLogs;
 use crate::cancel::StopReason;
-use crate::engine::{Counts, TestCounts};
+use crate::engine::{Counts, LeftLock, TestCounts};
 use crate::error::Advice;
 use crate::event::Phase;
 use crate::secret::Redactor;
@@ -76,6 +76,8 @@ pub(super) struct Failure {
     pub(super) registry: bool,
     /// The stop that ended it, if one did.
     pub(super) stopped: Option<StopReason>,
+    /// What became of the state lock, where it was not given back.
+    pub(super) left: Option<Box<LeftLock>>,
 }
 
 impl Failure {
@@ -87,12 +89,20 @@ impl Failure {
             advice: error.advice(),
             registry: false,
             stopped: None,
+            left: None,
         }
     }
 
     /// A failure that has no error behind it.
     pub(super) fn because(phase: Phase, reason: impl Into<String>) -> Self {
-        Self { phase, reason: reason.into(), advice: None, registry: false, stopped: None }
+        Self {
+            phase,
+            reason: reason.into(),
+            advice: None,
+            registry: false,
+            stopped: None,
+            left: None,
+        }
     }
 
     /// The end of a run that was asked to stop while it was in `phase`.

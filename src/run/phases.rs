@@ -80,6 +80,7 @@ pub(super) async fn perform(
         workspace::write_provider_features(&module, &environment, &place.directory)
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
     }
+    let killed_lock = killed_lock(context, spec, &module, &environment);
     let engine = Engine {
         tool: &tool.request,
         program: &tool.path,
@@ -91,17 +92,33 @@ pub(super) async fn perform(
         stop: context.stop,
         grace: context.grace,
         lock_timeout: context.settings.lock_timeout,
-        killed_lock: killed_lock(context, spec, &module),
+        killed_lock,
     };
     let in_place = matches!(spec.source, Source::Directory(_));
     operate(&engine, spec.operation, &Files { variables, backend, in_place, plan }, findings).await
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.
-fn killed_lock(context: &Context<'_>, spec: &RunSpec, module: &Module) -> KilledLock {
+fn killed_lock(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    module: &Module,
+    environment: &Environment,
+) -> KilledLock {
     let of_run = spec.backend.as_ref().map(|backend| backend.kind.as_str());
     let of_module = module.backend.as_ref().map(|block| block.kind.as_str());
-    KilledLock::of(of_run.or(of_module).unwrap_or("local"), context.settings.force_unlock_own)
+    let backend = of_run.or(of_module).unwrap_or("local");
+    KilledLock::of(backend, surely_locks(environment), context.settings.force_unlock_own)
+}
+
+/// Whether no `-lock=...` in the environment can keep the tool from locking.
+fn surely_locks(environment: &Environment) -> bool {
+    !environment.iter().any(|(name, value)| {
+        let is_plain = |byte: &u8| !matches!(byte, b'"' | b'\'' | b'\\');
+        let value: Vec<u8> = value.as_encoded_bytes().iter().copied().filter(is_plain).collect();
+        name.as_encoded_bytes().starts_with(b"TF_CLI_ARGS")
+            && memchr::memmem::find(&value, b"-lock=").is_some()
+    })
 }
 
 fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failure> {
@@ -330,4 +347,23 @@ fn write_backend(
     let files = workspace::write_backend(backend, tool, directory, context.directory.secrets())
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     Ok(Some(files.config_file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_environment_that_says_nothing_of_locks_surely_locks() {
+        for (name, value, locks) in [
+            ("TF_CLI_ARGS", "-parallelism=3 -lock-timeout=5s", true),
+            ("OTHER", "-lock=false", true),
+            ("TF_CLI_ARGS", "-parallelism=3 -lock=false", false),
+            ("TF_CLI_ARGS_apply", "--lock=false", false),
+            ("TF_CLI_ARGS_plan", "\"-lo\"ck=false", false),
+        ] {
+            let environment = Environment::from_iter([(name.into(), value.into())]);
+            assert_eq!(surely_locks(&environment), locks, "{name}={value}");
+        }
+    }
 }

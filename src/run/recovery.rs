@@ -7,7 +7,10 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::engine::Engine;
+use futures_util::FutureExt;
+
+use crate::cancel::Step;
+use crate::engine::{Engine, LeftLock, Unfinished};
 use crate::error::chain;
 use crate::report::RunLog;
 use crate::secret::wipe_file;
@@ -26,31 +29,47 @@ const WAITS: [Duration; 4] = [
 /// How long all of them may take.
 const PUSH_DEADLINE: Duration = Duration::from_mins(1);
 
-/// Pushes the state that the apply could not store, if there is one, a few times or until
-/// `given_up`. Says so where it went well; where it did not, the state is still where it was.
+/// Pushes the state that the apply could not store, if there is one, a few times or until there is
+/// no more time, which a signal makes short. Removes the lock that the apply has left, where that is
+/// wanted: only then, so that nobody else comes first. Says so where the push went well; where it did
+/// not, the state is still where it was.
 pub(super) async fn push_state(
     engine: &Engine<'_, RunLog>,
-    given_up: impl Future,
+    unfinished: &mut Unfinished,
 ) -> Option<String> {
     let errored = engine.directory.join(ERRORED_STATE);
     if !errored.is_file() {
+        engine.release(unfinished).await;
         return None;
     }
     engine.log.announce("The state could not be stored: pushing it again");
-    let tries = async {
-        for wait in WAITS {
-            tokio::time::sleep(wait).await;
-            match engine.push_state(&errored).await {
-                Ok(()) => return true,
-                Err(error) => tracing::warn!(error = %chain(&error), "the state was not pushed"),
-            }
+    let given_up = async {
+        tokio::select! {
+            () = tokio::time::sleep(PUSH_DEADLINE) => {}
+            () = engine.stop.overdue(Step::State) => {}
         }
-        false
     };
-    let pushed = tokio::select! {
-        pushed = tokio::time::timeout(PUSH_DEADLINE, tries) => pushed.unwrap_or(false),
-        _ = given_up => false,
-    };
+    let given_up = given_up.boxed_local().shared();
+    let mut pushed = false;
+    for wait in WAITS {
+        tokio::select! {
+            biased;
+            () = given_up.clone() => break,
+            () = tokio::time::sleep(wait) => {}
+        }
+        if matches!(unfinished.error.left(), None | Some(LeftLock::Unknown)) {
+            engine.settle(unfinished).await;
+        }
+        pushed = push_once(engine, &errored, unfinished, given_up.clone()).await;
+        if pushed {
+            break;
+        }
+    }
+    engine.release(unfinished).await;
+    // There are backends that take no state at all without the id of the lock.
+    if !pushed && matches!(unfinished.error.left(), Some(LeftLock::Removed { .. })) {
+        pushed = push_once(engine, &errored, unfinished, given_up).await;
+    }
     pushed.then_some(())?;
     if let Err(error) = wipe_file(&errored) {
         tracing::warn!(error = %chain(&error), "the state that was pushed is still on the disk");
@@ -60,17 +79,46 @@ pub(super) async fn push_state(
     Some(text.to_owned())
 }
 
+/// Pushes the state; a lock that this leaves is said in `unfinished`.
+async fn push_once(
+    engine: &Engine<'_, RunLog>,
+    errored: &Path,
+    unfinished: &mut Unfinished,
+    given_up: impl Future<Output = ()> + Clone,
+) -> bool {
+    if given_up.clone().now_or_never().is_some() {
+        return false;
+    }
+    let (pushed, left) = match engine.push_state(errored, unfinished, given_up).await {
+        Ok(left) => (true, left),
+        Err(error) => {
+            tracing::warn!(error = %chain(&error), "the state was not pushed");
+            (false, error.left().cloned())
+        }
+    };
+    if let Some(left) = left {
+        unfinished.set_left(left);
+    }
+    pushed
+}
+
 /// Says where the state is that an apply, begun then, could not store in a directory of the
 /// user's own; what becomes of it is the user's to say.
-pub(super) fn point_to_state(engine: &Engine<'_, RunLog>, begun: SystemTime) -> Option<String> {
+pub(super) fn point_to_state(
+    engine: &Engine<'_, RunLog>,
+    unfinished: &Unfinished,
+    begun: SystemTime,
+) -> Option<String> {
     let errored = engine.directory.join(ERRORED_STATE);
     let modified = std::fs::metadata(&errored).ok()?.modified().ok()?;
+    let product = engine.tool.product.executable();
+    let removal = unfinished.error.left().and_then(|left| left.removal(product));
+    let first = removal.map(|removal| format!("{removal}, then ")).unwrap_or_default();
     // File times are coarser than the clock.
     (modified + Duration::from_secs(1) >= begun).then(|| {
         format!(
-            "the state could not be stored and is in `{}`: run `{} state push {ERRORED_STATE}` there",
+            "the state could not be stored and is in `{}`: {first}run `{product} state push {ERRORED_STATE}` there",
             errored.display(),
-            engine.tool.product.executable(),
         )
     })
 }

@@ -270,7 +270,7 @@ impl<'run> Teardown<'run> {
             tool: findings.tool.clone(),
             undelivered: None,
         };
-        let rescued = self.rescue_state(outcome.tool.as_deref());
+        let rescued = self.rescue_state(&outcome);
         let reported = guarded(async {
             outcome.say(&logs.log);
             if let Some(state) = &rescued {
@@ -332,26 +332,34 @@ impl<'run> Teardown<'run> {
             (Some(failure), Some(reason @ StopReason::RunOver { .. }))
                 if failure.stopped.is_none() =>
             {
-                Some(Failure::stopped(failure.phase, &reason))
+                Some(Failure { left: failure.left, ..Failure::stopped(failure.phase, &reason) })
             }
             (failure, _) => failure,
         }
     }
 
     /// A state that Terraform could not store is the only copy there is: it is kept.
-    fn rescue_state(&self, tool: Option<&str>) -> Option<Rescued> {
-        let product = if tool.is_some_and(|tool| tool.starts_with("opentofu")) {
+    fn rescue_state(&self, outcome: &Outcome) -> Option<Rescued> {
+        let product = if outcome.tool.as_ref().is_some_and(|tool| tool.starts_with("opentofu")) {
             Product::OpenTofu.executable()
         } else {
             Product::Terraform.executable()
         };
-        let push =
-            |state: &Path| format!("run `{product} state push {}` in the module", state.display());
+        let left = outcome.failure.as_ref().and_then(|failure| failure.left.as_ref());
+        let lock =
+            left.and_then(|left| Some(format!("; {left}: {}, then", left.removal(product)?)));
+        let push = |state: &Path| {
+            format!(
+                "{} run `{product} state push {}` in the module",
+                lock.as_deref().unwrap_or(":"),
+                state.display()
+            )
+        };
         match self.directory.as_ref()?.rescue_state(&self.settings.recovery_dir) {
             Ok(None) => None,
             Ok(Some(kept)) => Some(Rescued {
                 text: format!(
-                    "The state could not be stored; it is kept in {}: {}",
+                    "The state could not be stored; it is kept in {}{}",
                     kept.display(),
                     push(&kept)
                 ),
@@ -359,7 +367,7 @@ impl<'run> Teardown<'run> {
             }),
             Err((state, error)) => Some(Rescued {
                 text: format!(
-                    "The state could not be stored, and the runner could not move it ({}); it stays in {}: {}, or have the next run or `butler-runner clean` move it to {}",
+                    "The state could not be stored, and the runner could not move it ({}); it stays in {}{}, or have the next run or `butler-runner clean` move it to {}",
                     chain(&error),
                     state.display(),
                     push(&state),

@@ -8,8 +8,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::support::environment::find_program;
 use crate::support::http_backend::HttpBackend;
 use crate::support::postgres::Postgres;
+use crate::support::stand_in::StandIn;
 use crate::support::terraform::TestModule;
 use crate::support::world::{End, MODULE, RUN_ID, World};
 
@@ -174,6 +176,7 @@ async fn a_killed_tools_own_lock_is_removed_where_that_is_wanted() {
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     interrupted(&world, &http(&server), HANGS).await;
     assert_eq!(server.lock(), None);
+    assert_eq!(server.refusals(), 1, "there is no time to ask again for what is known");
     let (message, _) = error(&world);
     assert!(message.contains("that it left was removed"), "{message}");
     assert_free(&world, &http(&server)).await;
@@ -198,6 +201,23 @@ async fn a_lock_that_is_not_surely_its_own_is_never_removed() {
     assert!(message.contains(id) && message.contains("may be its own lock"), "{message}");
     let command = format!("when no other run holds it, run `terraform force-unlock {id}`");
     assert!(advice.contains(&command), "{advice}");
+}
+
+#[tokio::test]
+async fn a_tool_that_was_told_to_take_no_lock_has_none_of_its_own() {
+    let server = HttpBackend::start().await;
+    let mut world = World::new(&[]).await;
+    world.set("BUTLER_GRACE_PERIOD", "4s");
+    world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
+    for command in ["plan", "apply"] {
+        world.set(&format!("TF_CLI_ARGS_{command}"), "-lock=false");
+    }
+    server.set_lock(Some(json!({"ID": "theirs", "Who": "alice@elsewhere"})));
+    interrupted(&world, &http(&server), HANGS).await;
+    assert_eq!(server.lock().expect("nobody has removed it")["ID"], "theirs");
+    let (message, advice) = error(&world);
+    assert!(message.contains("(id theirs;"), "{message}");
+    assert!(advice.contains("when no other run holds it"), "{advice}");
 }
 
 /// Terraform of somebody else's that stands still under the lock; ended when it is dropped.
@@ -323,6 +343,132 @@ async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
     });
     let plan = module.await.unwrap();
     assert!(plan.contains("No changes."), "{plan}");
+}
+
+#[tokio::test]
+async fn a_state_is_pushed_under_the_runs_own_lock_that_could_not_be_given_back() {
+    for remove in [false, true] {
+        let server = HttpBackend::start().await;
+        let mut world = World::new(&[("main.tf", MODULE)]).await;
+        world.set("BUTLER_FORCE_UNLOCK_OWN", remove.to_string());
+        server.be_away_for(&["OperationTypeApply"]);
+        let end = world.run(config(&world, "apply", &http(&server))).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        // Pushed while the apply's lock kept everybody else out.
+        assert_eq!(server.stored(), ["OperationTypeApply"]);
+        assert!(server.state().unwrap()["outputs"]["greeting"].is_object());
+        assert!(!world.path("cache/recovery").exists(), "nothing is kept that is stored");
+        let (message, advice) = error(&world);
+        assert!(message.contains("was then pushed by the runner"), "{message}");
+        match server.lock() {
+            None => {
+                assert!(remove, "nobody wanted it removed");
+                assert!(message.contains("that it left was removed"), "{message}");
+            }
+            Some(lock) => {
+                assert!(!remove, "{message}");
+                let id = lock["ID"].as_str().unwrap();
+                assert!(message.contains(&format!("it left the state lock `{id}`")), "{message}");
+                assert!(advice.contains(&format!("`terraform force-unlock {id}`")), "{advice}");
+            }
+        }
+    }
+}
+
+/// The last line of everything that people read at the end.
+fn last_words(world: &World, end: &End) -> Vec<String> {
+    let (log, status) = (world.received().log_text(), world.last_status());
+    let summary = status["plan_summary"].as_str().unwrap_or_default().to_owned();
+    let last = |text: &String| text.lines().last().unwrap_or_default().to_owned();
+    [log, summary, end.stderr.clone()].iter().map(last).collect()
+}
+
+#[tokio::test]
+async fn a_lock_that_keeps_the_state_from_being_pushed_is_said_before_the_push() {
+    let server = HttpBackend::start().await;
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
+    server.keep_locked(&["OperationTypeApply"]);
+    let end = world.run(config(&world, "apply", &http(&server))).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    // The backend only tells an id, which may be somebody else's by now.
+    let lock = server.lock().expect("nobody has removed it");
+    assert_eq!(server.stored(), ["OperationTypeApply"], "nobody has pushed without a lock");
+    let unlock =
+        format!("run `terraform force-unlock {}` in the module", lock["ID"].as_str().unwrap());
+    for last in last_words(&world, &end) {
+        let (before, _) = last.split_once("run `terraform state push ").expect(&last);
+        assert!(before.contains(&unlock), "{last}");
+    }
+    assert!(
+        end.stderr.contains("`terraform state push` failed with exit code 1: the state is locked"),
+        "{}",
+        end.stderr
+    );
+}
+
+/// Has the runner use the real Terraform, but with this done first where it pushes a state.
+fn before_push(world: &mut World, act: &str) -> StandIn {
+    let real = find_program("terraform").unwrap();
+    let real = format!("exec '{}' \"$@\"", real.display());
+    let state = format!("if [ \"$2\" = push ]; then {act}; fi; {real}");
+    StandIn::doing(world, &[("state", &state), ("*", &real)])
+}
+
+/// Applies what cannot be stored, and sends SIGTERM while `act` is done instead of the push.
+async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandIn) {
+    let server = HttpBackend::start().await;
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let recovery = world.path("volume/recovery");
+    world.set("BUTLER_RECOVERY_DIR", &recovery);
+    let tool = before_push(&mut world, act);
+    server.refuse(&["OperationTypeApply"]);
+    world.add_run(config(&world, "apply", &http(&server)));
+    let child = world.execute().spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    tool.planning().await;
+    server.set_lock(lock);
+    kill(pid, Signal::SIGTERM).unwrap();
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(std::fs::read_dir(&recovery).unwrap().count(), 1, "{}", end.stderr);
+    (world, end, tool)
+}
+
+#[tokio::test]
+async fn a_push_that_has_to_end_is_asked_to_before_it_is_killed() {
+    let act = "trap 'echo TERM >> \"$record/signals\"; exit 1' TERM; : > \"$record/planning\"; \
+               while :; do sleep 0.05; done";
+    let (world, end, tool) = interrupted_push(act, None).await;
+    assert_eq!(tool.record("signals"), "TERM\n", "{}", end.stderr);
+    assert_eq!(world.statuses().len(), 2);
+}
+
+#[tokio::test]
+async fn the_lock_of_a_push_that_had_to_be_killed_is_named() {
+    let act = "trap '' TERM; : > \"$record/planning\"; while :; do sleep 0.05; done";
+    let lock = json!({"ID": "of-the-push", "Operation": "state-push"});
+    let (world, end, _) = interrupted_push(act, Some(lock)).await;
+    for last in last_words(&world, &end) {
+        assert!(last.contains("run `terraform force-unlock of-the-push`"), "{last}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_by_the_registry_leaves_a_push_its_time() {
+    let server = HttpBackend::start().await;
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.set("BUTLER_CANCEL_INTERVAL", "50ms");
+    // A slow backend.
+    let tool = before_push(&mut world, ": > \"$record/planning\"; sleep 6");
+    server.refuse(&["OperationTypeApply"]);
+    world.add_run(config(&world, "apply", &http(&server)));
+    let child = world.execute().spawn().unwrap();
+    tool.planning().await;
+    world.registry.set_status(RUN_ID, "cancelled");
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(3), "{}", end.stderr);
+    assert!(server.state().is_some(), "{}", end.stderr);
+    assert_eq!(server.lock(), None);
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! A server for Terraform's `http` backend, with locks, that can refuse to store states.
+//! A server for Terraform's `http` backend, with locks, that can refuse to store states or be away.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use butler_runner::devregistry::Server;
 use serde_json::{Value, json};
@@ -19,6 +19,10 @@ struct Kept {
     refusals: usize,
     /// Operations (`OperationTypeApply`, `state-push`) whose states are answered with 500.
     refused: Vec<&'static str>,
+    /// Operations whose holders are told with 400 that they can neither store nor unlock.
+    stuck: Vec<&'static str>,
+    /// Operations for whose holders the server is away when they store a state or unlock.
+    away: Vec<&'static str>,
     /// Operations that tried to store a state.
     stored: Vec<String>,
 }
@@ -33,9 +37,17 @@ impl HttpBackend {
     pub(crate) async fn start() -> Self {
         let kept: Arc<Mutex<Kept>> = Arc::default();
         let shared = kept.clone();
-        let router = Router::new().fallback(move |method: Method, body: Bytes| {
+        let router = Router::new().fallback(move |method: Method, uri: Uri, body: Bytes| {
             let shared = shared.clone();
-            async move { shared.lock().unwrap().answer(&method, body) }
+            async move {
+                let mut kept = shared.lock().unwrap();
+                if kept.is_away(&method, &uri, &body) {
+                    drop(kept);
+                    // Ends the connection without an answer, and without a word.
+                    std::panic::resume_unwind(Box::new("away"));
+                }
+                kept.answer(&method, body)
+            }
         });
         Self { server: Server::start(router).await.unwrap(), kept }
     }
@@ -67,6 +79,21 @@ impl HttpBackend {
     /// From now on, has states of these operations refused.
     pub(crate) fn refuse(&self, operations: &[&'static str]) {
         self.kept.lock().unwrap().refused = operations.to_vec();
+    }
+
+    /// From now on, lets holders of these operations neither store a state nor unlock.
+    pub(crate) fn keep_locked(&self, operations: &[&'static str]) {
+        self.kept.lock().unwrap().stuck = operations.to_vec();
+    }
+
+    /// From now on, is away for holders of these operations from when they store a state.
+    pub(crate) fn be_away_for(&self, operations: &[&'static str]) {
+        self.kept.lock().unwrap().away = operations.to_vec();
+    }
+
+    /// How often a lock was not given because it was held.
+    pub(crate) fn refusals(&self) -> usize {
+        self.kept.lock().unwrap().refusals
     }
 
     /// The state that is stored.
@@ -102,6 +129,17 @@ impl HttpBackend {
 }
 
 impl Kept {
+    /// Whether the lock's holder, and nobody else, gets no answer to this request.
+    fn is_away(&self, method: &Method, uri: &Uri, body: &Bytes) -> bool {
+        let Some(lock) = &self.lock else { return false };
+        let by_holder = match method.as_str() {
+            "POST" => uri.query().is_some_and(|query| query.contains("ID=")),
+            "UNLOCK" => !body.is_empty(),
+            _ => false,
+        };
+        by_holder && self.away.iter().any(|operation| lock["Operation"] == *operation)
+    }
+
     fn answer(&mut self, method: &Method, body: Bytes) -> Response {
         match method.as_str() {
             "GET" => match &self.state {
@@ -113,6 +151,9 @@ impl Kept {
                 let operation = operation.unwrap_or_default().to_owned();
                 let refused = self.refused.contains(&operation.as_str());
                 self.stored.push(operation);
+                if self.stuck.contains(&self.stored.last().map_or("", String::as_str)) {
+                    return StatusCode::BAD_REQUEST.into_response();
+                }
                 if refused {
                     return StatusCode::INTERNAL_SERVER_ERROR.into_response();
                 }
@@ -134,6 +175,11 @@ impl Kept {
                 });
                 if other {
                     return StatusCode::CONFLICT.into_response();
+                }
+                let lock = self.lock.as_ref();
+                let kept = |operation: &&str| lock.is_some_and(|it| it["Operation"] == **operation);
+                if !body.is_empty() && self.stuck.iter().any(kept) {
+                    return StatusCode::BAD_REQUEST.into_response();
                 }
                 self.lock = None;
                 StatusCode::OK.into_response()
