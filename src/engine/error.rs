@@ -32,7 +32,7 @@ impl std::fmt::Display for Failed {
             (Some(code), _, None) => write!(formatter, "failed with exit code {code}")?,
             (Some(code), _, Some(killer)) => write!(
                 formatter,
-                "failed with exit code {code} after a process that it needs was killed by {killer}"
+                "failed with exit code {code}; meanwhile {killer} killed a process of this job or machine"
             )?,
             (None, Some(SIGKILL), Some(killer)) => write!(formatter, "was killed by {killer}")?,
             (None, Some(SIGKILL), None) => {
@@ -209,7 +209,7 @@ mod tests {
                 Some(1),
                 None,
                 known,
-                "failed with exit code 1 after a process that it needs was killed by the OOM killer (memory limit 512 MiB)",
+                "failed with exit code 1; meanwhile the OOM killer (memory limit 512 MiB) killed a process of this job or machine",
                 true,
             ),
         ] {
