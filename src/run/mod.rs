@@ -7,6 +7,8 @@
 //! registry itself has ended the run: then nothing more is sent.
 
 mod ambient;
+mod backend_secrets;
+mod collected;
 mod demo;
 mod descriptors;
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod phases;
 mod plan_report;
 mod recovery;
 mod reports;
+mod secret_names;
 mod secrets;
 mod sources;
 mod state_place;
@@ -35,10 +38,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-pub use ambient::SECRET_VARIABLES;
 pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
 pub use outcome::Exit;
+pub use secret_names::SECRET_VARIABLES;
 
 use crate::cancel::{Stop, Times};
 use crate::ci;
