@@ -15,7 +15,8 @@ use crate::secret::scalars;
 use crate::spec::Backend;
 
 /// Secret beside what is called like a variable that is.
-const SECRET_SETTINGS: [&str; 6] = [
+const SECRET_SETTINGS: [&str; 7] = [
+    "authorization",
     "client_certificate",
     "client_certificate_data",
     "client_key",
@@ -208,7 +209,7 @@ fn is_public(name: &str) -> bool {
 }
 
 fn is_secret(name: &str) -> bool {
-    SECRET_SETTINGS.contains(&name) || is_secret_name(name)
+    SECRET_SETTINGS.iter().any(|setting| setting.eq_ignore_ascii_case(name)) || is_secret_name(name)
 }
 
 fn looks_like_key(text: &str) -> bool {
@@ -295,6 +296,7 @@ mod tests {
             (json!({"client_key": "-----BEGIN KEY"}), "-----BEGIN KEY"),
             (json!({"assume_role": {"external_id": "my-own-id", "role_arn": "x"}}), "my-own-id"),
             (json!({"assume_role": [{"external_id": "my-own-id"}]}), "my-own-id"),
+            (json!({"headers": {"Authorization": "Basic eHl6"}}), "Basic eHl6"),
             (json!({"exec": {"env": {"SOME_TOKEN": "hunt"}}}), "hunt"),
             (json!({"future": "0123456789abcdef"}), "0123456789abcdef"),
             (json!({"future": {"clientSecret": "abcd"}}), "abcd"),

@@ -69,6 +69,7 @@ impl<'names> Collected<'names> {
             self.add_scalars(known, name, text);
         } else {
             for inner in collection_texts(text) {
+                self.add_digits(known, name, &inner);
                 self.add(known, name, &inner);
             }
         }
@@ -120,12 +121,15 @@ impl<'names> Collected<'names> {
     /// What stands in `json` as values, numbers as they are written and digit by digit.
     fn add_scalars(&mut self, known: Known, name: &'names str, json: &str) {
         for text in scalars(json) {
-            let text = text.expose_secret();
-            match digits(text) {
-                Some(digits) if digits != text => self.add(known, name, &digits),
-                _ => {}
-            }
-            self.add_text(known, name, text);
+            self.add_digits(known, name, text.expose_secret());
+            self.add_text(known, name, text.expose_secret());
+        }
+    }
+
+    /// Adds the digits of a number that is written otherwise.
+    fn add_digits(&mut self, known: Known, name: &'names str, text: &str) {
+        if let Some(digits) = digits(text).filter(|digits| digits != text) {
+            self.add(known, name, &digits);
         }
     }
 }
@@ -200,6 +204,7 @@ mod tests {
             ("{\"n\": [1.23456789e8]}", "123456789"),
             ("9007199254740993.10", "9007199254740993.1"),
             ("\"[12345678901234567890123]\"", "12345678901234567890123"),
+            (r#""{ pin = 12345678901234567890123.50 }""#, "12345678901234567890123.5"),
             ("-12345e-3", "-12.345"),
             ("12e4", "120000"),
         ] {
