@@ -105,6 +105,7 @@ fn add_git(collected: &mut Collected<'_>, source: &GitSource) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::VariableDeclaration;
 
     #[test]
     fn twenty_thousand_variables_are_registered() {
@@ -117,5 +118,26 @@ mod tests {
         let redactor = Redactor::new();
         register_inputs(&redactor, &inputs);
         assert_eq!(format!("{redactor:?}"), "40000 secrets");
+    }
+
+    #[test]
+    fn what_the_module_declares_sensitive_is_masked_whoever_gives_it() {
+        let mut module = Module::default();
+        for (name, sensitive) in [("a", true), ("b", true), ("c", true), ("open", false)] {
+            let declared = VariableDeclaration { sensitive, ..VariableDeclaration::default() };
+            module.variables.insert(name.to_owned(), declared);
+        }
+        let given = |name: &str, value: &str| (name.to_owned(), value.into(), false);
+        let inputs = Inputs {
+            variables: vec![given("a", "\"by-variable\""), given("open", "\"open\"")],
+            environment: vec![given("TF_VAR_b", "[\"by-environment\"]")],
+            ..Inputs::default()
+        };
+        let ambient = [("TF_VAR_c", "postgres"), ("TF_VAR_open", "opened"), ("c", "another")];
+        let ambient = ambient.map(|(name, value)| (name.into(), value.into())).into();
+        let redactor = Redactor::new();
+        register_declared(&redactor, &inputs, &module, &ambient);
+        let shown = redactor.redact(b"by-variable open by-environment postgres opened another");
+        assert_eq!(shown, "*** open *** *** opened another");
     }
 }
