@@ -11,19 +11,11 @@ use std::collections::BTreeSet;
 use std::io::{Read, Result, Write};
 use std::ops::Range;
 
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::value::RawValue;
 
 use super::marks::{DEEPEST, Target, is_sensitive};
 use super::splitter::Splitter;
-use crate::secret::{MASK, Redactor, redact_json, scalars};
-
-/// Shorter lines of a value under a mark are not looked for elsewhere, in characters: a provider
-/// marks whole blocks, and a log without every `5432` and `admin` cannot be read.
-const SHORTEST: usize = 8;
-
-/// As much of marked values is looked for elsewhere, in bytes: the search takes memory.
-const MOST: usize = 1024 * 1024;
+use crate::secret::{MASK, Redactor, redact_json};
 
 /// A member of a plan's top-level object: its name, and where it stands in what was written, name
 /// included.
@@ -33,33 +25,6 @@ pub struct Member {
     pub name: String,
     /// From the quote before the name to the last byte of the value.
     pub place: Range<u64>,
-}
-
-/// What a plan says about its secrets.
-#[derive(Debug, Default)]
-pub struct Survey {
-    /// Names of the root module's variables that are sensitive.
-    pub variables: BTreeSet<String>,
-    /// Values under marks, line by line, that are long enough to be looked for elsewhere.
-    pub secrets: Vec<SecretString>,
-    /// Whether there were too many of them.
-    pub incomplete: bool,
-    size: usize,
-}
-
-impl Survey {
-    /// Reads a plan in which the root module's `variables` of these names are sensitive, and those
-    /// that its own configuration declares so.
-    ///
-    /// # Errors
-    /// When it cannot be read or is no JSON.
-    pub fn read(plan: impl Read, variables: BTreeSet<String>) -> Result<Self> {
-        let mut declared = variables.clone();
-        let mut survey = Self { variables, ..Self::default() };
-        Walk::new(plan, &mut survey, &mut declared).document()?;
-        survey.variables = declared;
-        Ok(survey)
-    }
 }
 
 /// Writes a plan without its secrets: what is marked in it, the values of the root module's
@@ -146,12 +111,19 @@ impl Place {
     }
 }
 
-/// Where what was written ends.
-trait Counts {
-    fn written(&self) -> u64;
+/// What is told of where in the plan the reader is.
+pub(super) trait Destination {
+    /// Where what was written ends.
+    fn written(&self) -> u64 {
+        0
+    }
+
+    /// A member of the plan begins.
+    fn begin(&mut self, _member: &str) {}
 }
 
-struct Walk<'a, R, T> {
+/// Goes through a plan piece by piece.
+pub(super) struct Walk<'a, R, T> {
     input: Splitter<R>,
     target: &'a mut T,
     /// Names of variables that are sensitive; those that the configuration declares are added.
@@ -159,12 +131,12 @@ struct Walk<'a, R, T> {
     members: Vec<Member>,
 }
 
-impl<'a, R: Read, T: Target + Counts> Walk<'a, R, T> {
-    fn new(input: R, target: &'a mut T, variables: &'a mut BTreeSet<String>) -> Self {
+impl<'a, R: Read, T: Target + Destination> Walk<'a, R, T> {
+    pub(super) fn new(input: R, target: &'a mut T, variables: &'a mut BTreeSet<String>) -> Self {
         Self { input: Splitter::new(input), target, variables, members: Vec::new() }
     }
 
-    fn document(mut self) -> Result<Vec<Member>> {
+    pub(super) fn document(mut self) -> Result<Vec<Member>> {
         self.walk(Place::Plan, 0)?;
         self.input.end()?;
         Ok(self.members)
@@ -204,6 +176,9 @@ impl<'a, R: Read, T: Target + Counts> Walk<'a, R, T> {
         let start = self.target.written();
         let literal = self.input.name()?;
         let name: String = serde_json::from_str(literal.get())?;
+        if place == Place::Plan {
+            self.target.begin(&name);
+        }
         self.target.layout(literal.get())?;
         self.target.layout(":")?;
         match place {
@@ -224,39 +199,6 @@ impl<'a, R: Read, T: Target + Counts> Walk<'a, R, T> {
             self.members.push(Member { name, place: start..self.target.written() });
         }
         Ok(())
-    }
-}
-
-impl Target for Survey {
-    fn layout(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn open(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn hidden(&mut self, json: &str) -> Result<()> {
-        for text in scalars(json) {
-            for line in text.expose_secret().lines().map(str::trim) {
-                if line.chars().count() < SHORTEST {
-                    continue;
-                }
-                if self.size + line.len() > MOST {
-                    self.incomplete = true;
-                } else {
-                    self.size += line.len();
-                    self.secrets.push(SecretString::from(line));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Counts for Survey {
-    fn written(&self) -> u64 {
-        0
     }
 }
 
@@ -289,7 +231,7 @@ impl<W: Write> Target for Cleaned<'_, W> {
     }
 }
 
-impl<W> Counts for Cleaned<'_, W> {
+impl<W> Destination for Cleaned<'_, W> {
     fn written(&self) -> u64 {
         self.into.length
     }
@@ -316,7 +258,7 @@ impl<W: Write> Target for Verbatim<W> {
     }
 }
 
-impl<W> Counts for Verbatim<W> {
+impl<W> Destination for Verbatim<W> {
     fn written(&self) -> u64 {
         self.0.length
     }
@@ -344,14 +286,17 @@ impl<W: Write> Counted<W> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::SecretString;
+
     use super::*;
+    use crate::engine::Survey;
 
     const PLAN: &str = r#"{"format_version":"1.2","variables":{"open":{"value":"o\u003cpen"},"pin":{"value":1.50},"key":{"value":["sssssss1"]}},
         "planned_values":{"outputs":{"o":{"sensitive":true,"type":"string","value":"sssssss2"}},
-            "root_module":{"resources":[{"address":"a.a","values":{"v":"sssssss3","w":12345678901234567890.10},"sensitive_values":{"v":true}}],
+            "root_module":{"resources":[{"address":"a.a","values":{"v":"sssssss3-long","w":12345678901234567890.10},"sensitive_values":{"v":true}}],
                 "child_modules":[{"resources":[],"child_modules":[{"resources":[{"values":{"v":["o","sssssss4"]},"sensitive_values":{"v":[false,true]}}]}]}]}},
-        "resource_changes":[{"address":"a.a","change":{"before":null,"after":{"v":"sssssss3"},"before_sensitive":false,"after_sensitive":{"v":true}}},
-            {"address":"a.b","change":{"after":{"v":"a sssssss3 b, known-one, 4711"},"after_sensitive":{}}}],
+        "resource_changes":[{"address":"a.a","change":{"before":null,"after":{"v":"sssssss3-long"},"before_sensitive":false,"after_sensitive":{"v":true}}},
+            {"address":"a.b","change":{"after":{"v":"a sssssss3-long b, known-one, 4711"},"after_sensitive":{}}}],
         "output_changes":{"o":{"before":null,"after":"sssssss2","before_sensitive":true,"after_sensitive":true}},
         "prior_state":{"values":{"outputs":{"o":{"sensitive":true,"value":{"x":"sssssss5"}}},"root_module":{"resources":[{"values":{"v":"sssssss6"},"sensitive_values":{"v":true}}]}}},
         "configuration":{"root_module":{"outputs":{"c":{"sensitive":true,"expression":{"constant_value":"sssssss7"}}},
@@ -363,7 +308,8 @@ mod tests {
     fn cleaned() -> (String, Vec<Member>) {
         let redactor = Redactor::new();
         redactor.register(&["known-one", "4711"].map(SecretString::from));
-        let survey = Survey::read(PLAN.as_bytes(), BTreeSet::from(["pin".to_owned()])).unwrap();
+        let survey =
+            Survey::read(|| Ok(PLAN.as_bytes()), BTreeSet::from(["pin".to_owned()])).unwrap();
         assert_eq!(survey.variables, ["key", "pin"].map(str::to_owned).into());
         assert!(!survey.incomplete);
         redactor.register(&survey.secrets);
@@ -426,21 +372,6 @@ mod tests {
         let text = String::from_utf8(written).unwrap();
         assert!(!text.contains("hunter22") && text.contains("***"));
         serde_json::from_str::<&RawValue>(&text).unwrap();
-    }
-
-    #[test]
-    fn short_values_under_a_mark_are_not_looked_for_elsewhere_and_not_too_many() {
-        let plan = |value: &str| {
-            format!(
-                r#"{{"resource_changes":[{{"change":{{"after":{{"a":{value}}},"after_sensitive":{{"a":true}}}}}}]}}"#
-            )
-        };
-        let survey =
-            Survey::read(plan(r#""5432\nlong enough""#).as_bytes(), BTreeSet::new()).unwrap();
-        let secrets: Vec<_> = survey.secrets.iter().map(ExposeSecret::expose_secret).collect();
-        assert_eq!(secrets, ["long enough"]);
-        let long = format!("\"{}\"", "x".repeat(MOST + 1));
-        assert!(Survey::read(plan(&long).as_bytes(), BTreeSet::new()).unwrap().incomplete);
     }
 
     #[test]

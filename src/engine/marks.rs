@@ -70,7 +70,7 @@ pub(super) fn is_sensitive(json: &RawValue) -> bool {
 }
 
 /// Terraform's own objects.
-fn format(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
+pub(super) fn format(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
     let text = json.get();
     if memchr::memmem::find(text.as_bytes(), b"sensitive").is_none() {
         return target.open(text);

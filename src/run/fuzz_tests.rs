@@ -1,5 +1,7 @@
 //! A broken configuration on its whole way: read, masked, resolved, written down.
 
+use std::collections::BTreeMap;
+
 use crate::fuzz::Target;
 use crate::registry::parse_config;
 use crate::secret::{PrivateDirectory, Redactor};
@@ -65,12 +67,14 @@ fn fuzz_config_whatever_a_registry_sends_is_a_run_or_an_error() {
             super::secrets::register_spec(&redactor, &parsed.spec);
             let Ok(inputs) = resolve(&parsed.spec, &SecretSources::default()) else { return };
             let mut module = Module::default();
-            for (name, value, _) in &inputs.variables {
-                super::secrets::register_json(&redactor, name, value);
+            for (name, ..) in &inputs.variables {
                 let kind = kinds[random.usize(..kinds.len())];
-                let declared = VariableDeclaration { kind, ..VariableDeclaration::default() };
+                let declared =
+                    VariableDeclaration { kind, sensitive: true, ..VariableDeclaration::default() };
                 module.variables.insert(name.clone(), declared);
             }
+            super::secrets::register_inputs(&redactor, &inputs);
+            super::secrets::register_declared(&redactor, &inputs, &module, &BTreeMap::new());
             let private = PrivateDirectory::create(base.path(), "run-").unwrap();
             let files = write_variable_files(&inputs, &module, &tool.version, &private);
             for file in files.iter().flat_map(|files| &files.plan) {

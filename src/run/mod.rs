@@ -7,6 +7,8 @@
 //! registry itself has ended the run: then nothing more is sent.
 
 mod ambient;
+mod backend_secrets;
+mod collected;
 mod demo;
 mod descriptors;
 #[cfg(test)]
@@ -21,6 +23,7 @@ mod phases;
 mod plan_report;
 mod recovery;
 mod reports;
+mod secret_names;
 mod secrets;
 mod sources;
 mod state_place;
@@ -37,10 +40,10 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 
-pub use ambient::SECRET_VARIABLES;
 pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
 pub use outcome::Exit;
+pub use secret_names::SECRET_VARIABLES;
 
 use crate::cancel::{Stop, Times};
 use crate::ci;

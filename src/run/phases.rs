@@ -3,13 +3,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
-use super::secrets::{register_environment_variable, register_json, register_spec, register_text};
+use super::secrets::{register_declared, register_inputs, register_spec};
 use super::state_place;
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
@@ -68,7 +68,9 @@ pub(super) async fn perform(
     let module =
         Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
-    register_declared(context, &inputs, &module);
+    let ambient = &context.settings.environment;
+    register_declared(context.log.redactor(), &inputs, &module, ambient);
+    warn_of_short_secrets(context);
     // From here on the module can print: half a line, or that commands count no more, in front of a
     // mask, which would then be shown.
     context.log.redactor().end_observation();
@@ -129,38 +131,16 @@ fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failu
     };
     let inputs = workspace::resolve(spec, &sources)
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
-    let redactor = context.log.redactor();
-    for (name, value, _) in inputs.variables.iter().filter(|(.., sensitive)| *sensitive) {
-        register_json(redactor, name, value);
-    }
-    for (name, value, sensitive) in &inputs.environment {
-        register_environment_variable(redactor, name, value, *sensitive);
-    }
+    register_inputs(context.log.redactor(), &inputs);
     for message in &inputs.messages {
         context.log.announce(message);
     }
     Ok(inputs)
 }
 
-/// Values of variables that only the module declares as sensitive: the run's, and those that the
-/// job's environment gives to Terraform. Then says what cannot be masked.
-fn register_declared(context: &Context<'_>, inputs: &Inputs, module: &Module) {
-    let redactor = context.log.redactor();
-    let sensitive = module.variables.iter().filter(|(_, declared)| declared.sensitive);
-    for (name, _) in sensitive {
-        for (_, value, _) in inputs.variables.iter().filter(|(given, ..)| given == name) {
-            register_json(redactor, name, value);
-        }
-        let variable = format!("TF_VAR_{name}");
-        for (_, value, _) in inputs.environment.iter().filter(|(given, ..)| *given == variable) {
-            register_text(redactor, name, value);
-        }
-        let ambient = context.settings.environment.get(OsStr::new(&variable));
-        if let Some(value) = ambient.and_then(|value| value.to_str()) {
-            register_text(redactor, name, &SecretString::from(value));
-        }
-    }
-    let short = redactor.too_short();
+/// Says which secrets cannot be masked.
+fn warn_of_short_secrets(context: &Context<'_>) {
+    let short = context.log.redactor().too_short();
     if !short.is_empty() {
         let text = format!("Too short to be masked in the log: {}", short.join(", "));
         tracing::warn!("{text}");

@@ -177,7 +177,7 @@ impl PlanReport {
         options: PlanOptions,
         redactor: &Redactor,
     ) -> Result<(Self, bool)> {
-        let survey = Survey::read(open(&json)?, options.sensitive)?;
+        let survey = Survey::read(|| open(&json), options.sensitive)?;
         redactor.register(&survey.secrets);
         let mut report = Self {
             json: json.with_extension("report.json"),

