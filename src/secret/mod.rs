@@ -10,6 +10,7 @@ mod buffer;
 mod escapes;
 #[cfg(test)]
 mod fuzz_tests;
+mod grams;
 mod json;
 mod memory;
 mod patterns;
