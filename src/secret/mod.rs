@@ -13,6 +13,7 @@ mod fuzz_tests;
 mod grams;
 mod json;
 mod memory;
+mod names;
 mod patterns;
 mod private;
 mod redactor;
@@ -21,8 +22,9 @@ mod text;
 mod wipe;
 
 pub use buffer::append;
-pub use json::{redact_json, scalars};
+pub use json::{redact_json, redact_labels, redact_values, scalars};
 pub use memory::{ZeroingAllocator, on_clean_stack, zero_memory_of_openssl, zero_stack};
+pub use names::Names;
 pub use private::PrivateDirectory;
 pub use redactor::{MASK, Redactor};
 pub use text::redact_text;
