@@ -20,6 +20,7 @@ mod redactor;
 mod sorted;
 mod text;
 mod wipe;
+mod xml;
 
 pub use buffer::append;
 pub use json::{redact_json, redact_labels, redact_values, scalars};
@@ -30,3 +31,4 @@ pub use redactor::{MASK, Redactor};
 pub use text::redact_text;
 pub use wipe::WipeError;
 pub(crate) use wipe::{Layout, wipe_directory, wipe_file};
+pub use xml::redact_xml;
