@@ -68,6 +68,9 @@ pub(super) async fn perform(
     let module =
         Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
+    for (name, json) in workspace::assigned_secrets(&place.directory, context.var_files, &module) {
+        register_json(context.log.redactor(), &name, &json);
+    }
     register_declared(context, &inputs, &module);
     let environment = environment(context, spec, &place, &inputs)?;
     let variables = write_variables(context, &inputs, &module, &tool.request)?;

@@ -339,3 +339,33 @@ async fn an_ephemeral_variable_of_a_users_file_reaches_the_apply() {
     let end = world.end(&command.output().await.unwrap());
     assert_eq!(end.code, Some(0), "{}", end.stderr);
 }
+
+#[tokio::test]
+async fn values_of_sensitive_variables_are_masked_wherever_the_module_has_them_from() {
+    let main = r#"
+variable "given" { sensitive = true }
+variable "own" { sensitive = true }
+variable "automatic" { sensitive = true }
+variable "unset" {
+  sensitive = true
+  default   = { inside = "hunter-4-default" }
+}
+variable "open" { default = "open-default" }
+output "all" {
+  value = "${nonsensitive(var.given)} ${nonsensitive(var.own)} ${nonsensitive(var.automatic[0])} ${nonsensitive(var.unset.inside)} ${var.open}"
+}
+"#;
+    let world = world_with_directory(&[
+        ("main.tf", main),
+        ("terraform.tfvars", "own = \"hunter-2-own\"\n"),
+        ("a.auto.tfvars.json", r#"{"automatic": ["hunter-3-automatic"], "open": "open-value"}"#),
+    ])
+    .await;
+    let variables = world.path("more.tfvars");
+    std::fs::write(&variables, "given = \"hunter2\"\n").unwrap();
+    let end = local(&world, "plan", &["--var-file", variables.to_str().unwrap()]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let printed = format!("{}{}", end.stdout, end.stderr);
+    assert!(!printed.contains("hunter"), "{printed}");
+    assert!(printed.contains("*** *** *** *** open-value"), "{printed}");
+}
