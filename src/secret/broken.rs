@@ -19,8 +19,12 @@ const LONGEST: usize = 1024;
 /// Of more texts than have so many bytes in all, the first ones count: they have to be put in order.
 const MOST: usize = 512 * 1024;
 
-/// The shortest part at an end of a line that counts: lines end with any word.
+/// The shortest part at an end of a line that counts: lines begin and end with any word.
 const SHORTEST: usize = 8;
+
+/// The shortest one at the end of a line that is so long that the next word may not have fitted.
+const SHORTEST_OF_WIDE: usize = 4;
+const WIDE: usize = 60;
 
 /// A line that consists of the inside of a text is nearly as long as the column is wide.
 const SHORTEST_INSIDE: usize = 16;
@@ -79,14 +83,16 @@ impl Phrases {
         let content = content(line);
         let text = &line[content.clone()];
         let begins = self.longest_begun(text).map(|length| content.start..content.start + length);
-        let ends = self.longest_ended(text).map(|length| content.end - length..content.end);
+        let shortest = if content.end < WIDE { SHORTEST } else { SHORTEST_OF_WIDE };
+        let ends =
+            self.longest_ended(text, shortest).map(|length| content.end - length..content.end);
         let inside = text.len() >= SHORTEST_INSIDE && self.holds(text);
         begins.into_iter().chain(ends).chain(inside.then_some(content))
     }
 
     /// The length of the longest end of a phrase that `text` begins with.
     fn longest_begun(&self, text: &[u8]) -> Option<usize> {
-        longest(text.len(), |length| {
+        longest(text.len(), SHORTEST, |length| {
             let text = &text[..length];
             let next = self.behind.partition_point(|one| self.behind(*one) <= text);
             let found = self.behind(*self.behind.get(next.checked_sub(1)?)?);
@@ -95,8 +101,8 @@ impl Phrases {
     }
 
     /// The length of the longest beginning of a phrase that `text` ends with.
-    fn longest_ended(&self, text: &[u8]) -> Option<usize> {
-        longest(text.len(), |length| {
+    fn longest_ended(&self, text: &[u8], shortest: usize) -> Option<usize> {
+        longest(text.len(), shortest, |length| {
             let text = &text[text.len() - length..];
             let next = self.before.partition_point(|one| {
                 self.before(*one).iter().rev().cmp(text.iter().rev()) != Ordering::Greater
@@ -121,14 +127,19 @@ impl Phrases {
     }
 }
 
-/// The length of the longest part that a text of `length` begins with. `last` says of the first so
+/// The length of the longest part, and not a shorter one than `shortest`, that a text of `length`
+/// begins with. `last` says of the first so
 /// many bytes of the text which of the parts is the last that is not behind them in order: its
 /// length, and how much the two have in common. Every part that they begin with begins with that.
-fn longest(mut length: usize, last: impl Fn(usize) -> Option<(usize, usize)>) -> Option<usize> {
-    while length >= SHORTEST {
+fn longest(
+    mut length: usize,
+    shortest: usize,
+    last: impl Fn(usize) -> Option<(usize, usize)>,
+) -> Option<usize> {
+    while length >= shortest {
         let (part, common) = last(length)?;
         if part == common {
-            return (part >= SHORTEST).then_some(part);
+            return (part >= shortest).then_some(part);
         }
         length = common;
     }
@@ -226,6 +237,12 @@ mod tests {
     }
 
     #[test]
+    fn one_word_counts_where_a_line_may_have_been_full() {
+        let line = format!("  {} said correct", "long ".repeat(12));
+        assert_eq!(shown(&line), line.replace("correct", "***"));
+    }
+
+    #[test]
     fn words_that_many_lines_end_with_are_none_of_a_phrase() {
         let phrases = Phrases::among(&[Zeroizing::new("name: default network".to_owned())]);
         for line in ["  + name:", "network is up", "no default", "name:"] {
@@ -253,7 +270,9 @@ mod tests {
                     if behind.len() >= SHORTEST && content.starts_with(behind) {
                         begins = begins.max(behind.len());
                     }
-                    if before.len() >= SHORTEST && content.ends_with(before) {
+                    let wide = line.trim_end().len() >= WIDE;
+                    let shortest = if wide { SHORTEST_OF_WIDE } else { SHORTEST };
+                    if before.len() >= shortest && content.ends_with(before) {
                         ends = ends.max(before.len());
                     }
                     inside |= content.len() >= SHORTEST_INSIDE && behind.starts_with(content);

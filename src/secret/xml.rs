@@ -30,9 +30,8 @@ fn mask_markup(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<us
     for (begin, end, is_text) in
         [("<!--", "-->", true), ("<![CDATA[", "]]>", true), ("<?", "?>", false), ("<!", ">", false)]
     {
-        if xml.starts_with(begin) {
-            let length = begin.len() + xml[begin.len()..].find(end)?;
-            let inside = &xml[begin.len()..length];
+        if let Some(behind) = xml.strip_prefix(begin) {
+            let inside = &behind[..behind.find(end)?];
             masked.push_str(begin);
             if is_text {
                 masked.push_str(&redactor.redact_lines(inside.as_bytes()));
@@ -40,7 +39,7 @@ fn mask_markup(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<us
                 masked.push_str(inside);
             }
             masked.push_str(end);
-            return Some(length + end.len());
+            return Some(begin.len() + inside.len() + end.len());
         }
     }
     mask_tag(redactor, xml, masked)
@@ -91,15 +90,15 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     }
     let mut plain = first.to_owned();
     for piece in pieces {
-        match piece.split_once(';').and_then(|(name, rest)| Some((character(name)?, rest))) {
-            Some((character, rest)) => {
-                plain.push(character);
-                plain.push_str(rest);
-            }
-            None => {
-                plain.push('&');
-                plain.push_str(piece);
-            }
+        let entity = piece.split_once(';');
+        if let Some((character, rest)) =
+            entity.and_then(|(name, rest)| Some((character(name)?, rest)))
+        {
+            plain.push(character);
+            plain.push_str(rest);
+        } else {
+            plain.push('&');
+            plain.push_str(piece);
         }
     }
     Cow::Owned(plain)

@@ -225,6 +225,7 @@ run "bad" {
     let world = World::new(&[("main.tf", MODULE), ("main.tftest.hcl", test)]).await;
     let mut config = world.config("test");
     config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
+    config["environment"] = json!({"TF_VAR_kind": {"value": "testsuite", "sensitive": true}});
     let (end, reports) = from_file(&world, &config.to_string()).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let written = ["junit.xml", "log.txt", "status.json"];
@@ -232,6 +233,7 @@ run "bad" {
     assert_eq!(mode(&reports.join("junit.xml")), 0o600);
     let junit = report(&reports, "junit.xml");
     assert!(junit.contains("testcase name=\"good\"") && junit.contains("it is ***"), "{junit}");
+    assert!(junit.contains("<testsuites>") && junit.contains("<testsuite "), "{junit}");
     for name in written {
         assert!(!report(&reports, name).contains("hunter22"), "{name}");
     }

@@ -152,7 +152,7 @@ mod tests {
             ("prod.json", true),
             ("prod", true),
         ] {
-            let text = if name.ends_with(".json") { json } else { native };
+            let text = if name.contains("json") { json } else { native };
             let given: &[&str] = if given { &[name] } else { &[] };
             assert_eq!(
                 found(&[main, (name, text)], given),
