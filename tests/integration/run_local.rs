@@ -225,7 +225,7 @@ run "bad" {
     let world = World::new(&[("main.tf", MODULE), ("main.tftest.hcl", test)]).await;
     let mut config = world.config("test");
     config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
-    config["environment"] = json!({"TF_VAR_kind": {"value": "testsuite", "sensitive": true}});
+    config["envVars"] = json!({"TF_VAR_kind": {"value": "testsuite", "sensitive": true}});
     let (end, reports) = from_file(&world, &config.to_string()).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let written = ["junit.xml", "log.txt", "status.json"];
