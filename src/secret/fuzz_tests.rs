@@ -59,7 +59,7 @@ fn fuzz_redactor_no_secret_passes_whole_or_in_chunks() {
 }
 
 #[test]
-fn fuzz_plan_masked_json_stays_json_without_a_secret() {
+fn fuzz_plan_masked_json_stays_json_without_a_secret_in_a_value() {
     let samples: [&[u8]; 2] = [
         br#"{"format_version":"1.2","planned_values":{"outputs":{"a":{"sensitive":true,"value":"abca\n"}}},
             "resource_changes":[{"address":"x.y","change":{"actions":["create"],"before":null,"after":{"i":[1,-2.5e3,"b\"c"]}}}]}"#,
