@@ -14,7 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
 use super::flags::Selection;
-use crate::secret::Redactor;
+use crate::secret::{Redactor, redact_json};
 use crate::settings::{Environment, LogFormat, Logging, Section, Setting, variable};
 
 /// The flags for the log, which every subcommand has.
@@ -55,6 +55,7 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
 struct Masked<F> {
     redactor: Arc<Redactor>,
     format: F,
+    mask: fn(&Redactor, &str) -> String,
 }
 
 impl<S, N, F> FormatEvent<S, N> for Masked<F>
@@ -72,7 +73,7 @@ where
         let mut text = String::new();
         self.format.format_event(context, Writer::new(&mut text), event)?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
-        writer.write_str(&self.redactor.redact_lines(line.as_bytes()))?;
+        writer.write_str(&(self.mask)(&self.redactor, line))?;
         writer.write_str(&text[line.len()..])
     }
 }
@@ -95,12 +96,16 @@ where
     match logging.format {
         LogFormat::Text => {
             let format = format.with_target(false).with_ansi(colours);
-            lines.event_format(Masked { redactor, format }).with_filter(filter).boxed()
+            let mask = |redactor: &Redactor, line: &str| {
+                redactor.redact_lines(line.as_bytes()).into_owned()
+            };
+            lines.event_format(Masked { redactor, format, mask }).with_filter(filter).boxed()
         }
         LogFormat::Json => {
             let format = format.json().flatten_event(true);
             let lines = lines.fmt_fields(JsonFields::new());
-            lines.event_format(Masked { redactor, format }).with_filter(filter).boxed()
+            let masked = Masked { redactor, format, mask: redact_json };
+            lines.event_format(masked).with_filter(filter).boxed()
         }
     }
 }
@@ -138,8 +143,8 @@ mod tests {
         let logging = Logging { format, filter: filter.to_owned() };
         let writer = written.clone();
         let redactor = Arc::new(Redactor::new());
-        redactor
-            .register(&["correct horse", "a \"quoted\"\\\nlonger horse"].map(SecretString::from));
+        let secrets = ["correct horse", "a \"quoted\"\\\nlonger horse", "message", "4711"];
+        redactor.register(&secrets.map(SecretString::from));
         let layer = layer(&logging, false, &redactor, move || writer.clone());
         tracing::subscriber::with_default(Registry::default().with(layer), log);
         String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
@@ -188,5 +193,12 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&line["message"], &line["version"]), (&"ready".into(), &"1.9.0".into()));
         assert_eq!(line["level"], "INFO");
+    }
+
+    #[test]
+    fn json_stays_json_where_a_secret_is_a_number_or_the_name_of_a_field() {
+        let text = logged(LogFormat::Json, "info", || tracing::info!(count = 4711, "a message"));
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&line["message"], &line["count"]), (&"a ***".into(), &"***".into()));
     }
 }

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::marks::{DEEPEST, Target, is_sensitive};
 use super::splitter::Splitter;
-use crate::secret::{MASK, Redactor, redact_json};
+use crate::secret::{MASK, Names, Redactor, redact_labels, redact_values};
 
 /// A member of a plan's top-level object: its name, and where it stands in what was written, name
 /// included.
@@ -128,12 +128,20 @@ pub(super) struct Walk<'a, R, T> {
     target: &'a mut T,
     /// Names of variables that are sensitive; those that the configuration declares are added.
     variables: &'a mut BTreeSet<String>,
+    /// The name of the member that is read.
+    name: String,
     members: Vec<Member>,
 }
 
 impl<'a, R: Read, T: Target + Destination> Walk<'a, R, T> {
     pub(super) fn new(input: R, target: &'a mut T, variables: &'a mut BTreeSet<String>) -> Self {
-        Self { input: Splitter::new(input), target, variables, members: Vec::new() }
+        Self {
+            input: Splitter::new(input),
+            target,
+            variables,
+            name: String::new(),
+            members: Vec::new(),
+        }
     }
 
     pub(super) fn document(mut self) -> Result<Vec<Member>> {
@@ -148,7 +156,7 @@ impl<'a, R: Read, T: Target + Destination> Walk<'a, R, T> {
             let piece = self.input.value()?;
             return match place {
                 Place::SensitiveVariable => self.target.variable(piece),
-                _ => self.target.piece(piece),
+                _ => self.target.piece(&self.name, piece),
             };
         }
         self.input.take(opening)?;
@@ -181,13 +189,16 @@ impl<'a, R: Read, T: Target + Destination> Walk<'a, R, T> {
         }
         self.target.layout(literal.get())?;
         self.target.layout(":")?;
+        // The names of blocks in the module say nothing about what is in them.
+        let is_own = !matches!(place, Place::Variables | Place::Declarations | Place::Parts);
+        self.name = if is_own { name.clone() } else { String::new() };
         match place {
             Place::Variables if self.variables.contains(&name) => {
                 self.walk(Place::SensitiveVariable, depth + 1)?;
             }
             Place::Declarations => {
                 let declaration = self.input.value()?;
-                self.target.piece(declaration)?;
+                self.target.piece("", declaration)?;
                 if is_sensitive(declaration) {
                     self.variables.insert(name);
                 }
@@ -205,12 +216,13 @@ impl<'a, R: Read, T: Target + Destination> Walk<'a, R, T> {
 /// Where the cleaned plan is written.
 pub(super) struct Cleaned<'a, W> {
     redactor: &'a Redactor,
+    names: Names,
     into: Counted<W>,
 }
 
 impl<'a, W: Write> Cleaned<'a, W> {
-    pub(super) const fn new(redactor: &'a Redactor, into: W) -> Self {
-        Self { redactor, into: Counted::new(into) }
+    pub(super) fn new(redactor: &'a Redactor, into: W) -> Self {
+        Self { redactor, names: Names::default(), into: Counted::new(into) }
     }
 }
 
@@ -220,7 +232,15 @@ impl<W: Write> Target for Cleaned<'_, W> {
     }
 
     fn open(&mut self, json: &str) -> Result<()> {
-        self.into.write(&redact_json(self.redactor, json))
+        self.into.write(&redact_values(self.redactor, &mut self.names, json))
+    }
+
+    fn name(&mut self, name: &str) -> Result<()> {
+        self.into.write(&serde_json::to_string(&self.names.masked(self.redactor, name))?)
+    }
+
+    fn label(&mut self, json: &str) -> Result<()> {
+        self.into.write(&redact_labels(self.redactor, &mut self.names, json))
     }
 
     fn hidden(&mut self, json: &str) -> Result<()> {
@@ -245,6 +265,14 @@ impl<W: Write> Target for Verbatim<W> {
         self.0.write(text)
     }
 
+    fn name(&mut self, name: &str) -> Result<()> {
+        self.0.write(&serde_json::to_string(name)?)
+    }
+
+    fn label(&mut self, json: &str) -> Result<()> {
+        self.0.write(json)
+    }
+
     fn open(&mut self, json: &str) -> Result<()> {
         self.0.write(json)
     }
@@ -253,7 +281,7 @@ impl<W: Write> Target for Verbatim<W> {
         self.0.write(json)
     }
 
-    fn piece(&mut self, json: &RawValue) -> Result<()> {
+    fn piece(&mut self, _: &str, json: &RawValue) -> Result<()> {
         self.0.write(json.get())
     }
 }
@@ -337,6 +365,41 @@ mod tests {
         };
         assert_eq!(names(&before), names(&after));
         assert_eq!(members.len(), names(&before).len());
+    }
+
+    #[test]
+    fn names_in_values_are_masked_and_words_of_the_plan_are_not() {
+        let plan = r#"{"format_version":"1.2-name","variables":{"name":{"value":{"token-01":1,"token-02":"name"}}},
+            "planned_values":{"outputs":{"type":{"sensitive":false,"type":["object",{"token-01":"string"}],"value":{"token-01":"x"}}},
+                "root_module":{"resources":[{"address":"update.name[\"token-01\"]","mode":"managed","type":"update","name":"name",
+                    "index":"token-01","values":{"input":{"token-02":"x"}},"sensitive_values":{"input":{"token-02":true}}}]}},
+            "resource_changes":[{"address":"a.name","module_address":"module.name","provider_name":"host/name","change":{"actions":["update"],
+                "before":{"name":"name"},"after":{"address":{"token-01":"o","token-02":"s"}},"after_unknown":{"address":{"token-02":true}},
+                "before_sensitive":{},"after_sensitive":{"address":{"token-02":true}},"replace_paths":[["name","token-01",0]]}}],
+            "relevant_attributes":[{"resource":"a.name","attribute":["name","token-01"]}],
+            "configuration":{"root_module":{"resources":[{"address":"a.name","expressions":{"name":{"references":["var.name"]},
+                "other":{"constant_value":{"token-01":"name"}}}}]}},
+            "checks":[{"address":{"kind":"check","to_display":"check.name"},"status":"update","instances":[{"problems":[{"message":"name token-01"}]}]}]}"#;
+        let redactor = Redactor::new();
+        let words = ["name", "update", "managed", "string", "object", "type", "check", "values"];
+        redactor.register(&words.map(SecretString::from));
+        redactor.register(&["token-01", "token-02", "1.2-name"].map(SecretString::from));
+        let mut written = Vec::new();
+        clean(plan.as_bytes(), &BTreeSet::new(), &redactor, &mut written).unwrap();
+        let expected = r#"{"format_version":"1.2-name","variables":{"name":{"value":{"***":1,"*** 2":"***"}}},
+            "planned_values":{"outputs":{"type":{"sensitive":false,"type":["object",{"***":"string"}],"value":{"***":"x"}}},
+                "root_module":{"resources":[{"address":"update.name[\"***\"]","mode":"managed","type":"update","name":"name",
+                    "index":"***","values":{"input":{"*** 2":"***"}},"sensitive_values":{"input":{"*** 2":true}}}]}},
+            "resource_changes":[{"address":"a.name","module_address":"module.name","provider_name":"host/name","change":{"actions":["update"],
+                "before":{"*** 3":"***"},"after":{"address":{"***":"o","*** 2":"***"}},"after_unknown":{"address":{"*** 2":true}},
+                "before_sensitive":{},"after_sensitive":{"address":{"*** 2":true}},"replace_paths":[["name","***",0]]}}],
+            "relevant_attributes":[{"resource":"a.name","attribute":["name","***"]}],
+            "configuration":{"root_module":{"resources":[{"address":"a.name","expressions":{"name":{"references":["var.name"]},
+                "other":{"constant_value":{"***":"***"}}}}]}},
+            "checks":[{"address":{"kind":"check","to_display":"check.name"},"status":"update","instances":[{"problems":[{"message":"*** ***"}]}]}]}"#;
+        let [written, expected] = [written.as_slice(), expected.as_bytes()]
+            .map(|json| serde_json::from_slice::<serde_json::Value>(json).unwrap());
+        assert_eq!(written, expected);
     }
 
     #[test]

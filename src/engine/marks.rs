@@ -3,7 +3,8 @@
 //!
 //! Which marks belong to which values is told by their names, not by where they stand, so that
 //! places that a newer version adds are understood too (plan format 1.x; `terraform show -json`,
-//! JSON output format). Within values themselves no name means anything.
+//! JSON output format). Within values themselves no name means anything, and may be a secret; what
+//! Terraform says about them is told apart.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,12 +14,14 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::labels::is_label;
+
 /// How deep marks are looked for. What is deeper and may hold one counts as marked in whole: the
 /// stack has an end, and Terraform's own types are not even near it.
 pub(super) const DEEPEST: usize = 128;
 
 /// Members that hold values of the user's, in which names mean nothing.
-const VALUES: [&str; 9] = [
+const VALUES: [&str; 10] = [
     "before",
     "after",
     "value",
@@ -26,17 +29,31 @@ const VALUES: [&str; 9] = [
     "constant_value",
     "config_values",
     "index",
-    "expressions",
-    "provider_config",
+    "identity",
+    "before_identity",
+    "after_identity",
 ];
 
+/// Members that mirror the shape of values.
+const MIRRORS: [&str; 3] = ["sensitive_values", "after_unknown", "unknown"];
+
+/// Members that lead into values: names of attributes, and keys and numbers behind them.
+const PATHS: [&str; 2] = ["attribute", "replace_paths"];
+
 /// Members whose own members have names of the user's.
-const NAMED: [&str; 4] = ["variables", "outputs", "output_changes", "module_calls"];
+const NAMED: [&str; 5] =
+    ["variables", "outputs", "output_changes", "module_calls", "provider_config"];
 
 /// Takes the pieces of a plan one after the other.
 pub(super) trait Target {
-    /// Brackets, commas, names.
+    /// Brackets, commas, names of Terraform's.
     fn layout(&mut self, text: &str) -> Result<()>;
+
+    /// The name of a member of a value.
+    fn name(&mut self, name: &str) -> Result<()>;
+
+    /// Terraform's own words; in a type, names of members too.
+    fn label(&mut self, json: &str) -> Result<()>;
 
     /// A value without a mark.
     fn open(&mut self, json: &str) -> Result<()>;
@@ -44,12 +61,12 @@ pub(super) trait Target {
     /// A value under a mark.
     fn hidden(&mut self, json: &str) -> Result<()>;
 
-    /// A piece whose marks nobody has looked at.
-    fn piece(&mut self, json: &RawValue) -> Result<()>
+    /// A piece whose marks nobody has looked at, in the member `name`.
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()>
     where
         Self: Sized,
     {
-        format(json, 0, self)
+        format((name, json), 0, self)
     }
 
     /// A root variable that is sensitive.
@@ -69,23 +86,29 @@ pub(super) fn is_sensitive(json: &RawValue) -> bool {
     members(json).is_ok_and(|members| members.says_sensitive())
 }
 
-/// Terraform's own objects.
-pub(super) fn format(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
+/// Terraform's own objects, in the member `name`.
+pub(super) fn format(
+    (name, json): (&str, &RawValue),
+    depth: usize,
+    target: &mut impl Target,
+) -> Result<()> {
     let text = json.get();
-    if memchr::memmem::find(text.as_bytes(), b"sensitive").is_none() {
-        return target.open(text);
-    }
     if depth == DEEPEST {
-        return target.hidden(text);
+        let is_open = memchr::memmem::find(text.as_bytes(), b"sensitive").is_none();
+        return if is_open { target.open(text) } else { target.hidden(text) };
     }
     match text.as_bytes().first() {
-        Some(b'[') => array(json, target, |_, element, target| format(element, depth + 1, target)),
+        _ if name == "type" => target.label(text),
+        Some(b'[') => {
+            array(json, target, |_, element, target| format((name, element), depth + 1, target))
+        }
         Some(b'{') => {
             let members = members(json)?;
             object(&members, target, |name, value, target| {
                 member(&members, (name, value), depth + 1, target)
             })
         }
+        _ if is_label(name) => target.label(text),
         _ => target.open(text),
     }
 }
@@ -104,20 +127,60 @@ fn member(
         "value" | "default" if siblings.says_sensitive() => target.hidden(value.get()),
         "expression" if siblings.says_sensitive() => expression(value, target),
         "expressions" => match siblings.find("module") {
-            Some(module) => arguments(value, module, target),
-            None => target.open(value.get()),
+            Some(module) => arguments(value, module, depth, target),
+            None => expressions(value, depth, target),
         },
-        "sensitive_values" => target.open(value.get()),
-        name if name.ends_with("_sensitive") || VALUES.contains(&name) => target.open(value.get()),
+        // Of a resource; a state has members of Terraform's in it.
+        "values" if siblings.find("address").is_some() => target.open(value.get()),
+        name if PATHS.contains(&name) => path(value, depth, target),
+        name if VALUES.contains(&name) || MIRRORS.contains(&name) => target.open(value.get()),
+        name if name.ends_with("_sensitive") => target.open(value.get()),
         name if NAMED.contains(&name) && value.get().starts_with('{') => {
-            object(&members(value)?, target, |_, value, target| format(value, depth + 1, target))
+            object(&members(value)?, target, |name, value, target| {
+                // Such an object is no string of Terraform's, whatever its name.
+                let name = if name == "type" { "" } else { name };
+                format((name, value), depth + 1, target)
+            })
         }
-        _ => format(value, depth, target),
+        _ => format((name, value), depth, target),
+    }
+}
+
+/// Steps into a value: the first is the name of an attribute, those behind it may be keys.
+fn path(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
+    if depth >= DEEPEST || !json.get().starts_with('[') {
+        return target.open(json.get());
+    }
+    array(json, target, |index, step, target| match step.get().as_bytes().first() {
+        Some(b'"') if index == 0 => target.label(step.get()),
+        _ => path(step, depth + 1, target),
+    })
+}
+
+/// Expressions by the names of arguments and nested blocks.
+fn expressions(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
+    match json.get().as_bytes().first() {
+        Some(b'{') if depth < DEEPEST => {
+            object(&members(json)?, target, |name, value, target| match name {
+                "constant_value" => target.open(value.get()),
+                "references" => format((name, value), depth + 1, target),
+                _ => expressions(value, depth + 1, target),
+            })
+        }
+        Some(b'[') if depth < DEEPEST => {
+            array(json, target, |_, element, target| expressions(element, depth + 1, target))
+        }
+        _ => target.open(json.get()),
     }
 }
 
 /// The arguments of a module call: a constant for a variable that the module declares sensitive.
-fn arguments(json: &RawValue, module: &RawValue, target: &mut impl Target) -> Result<()> {
+fn arguments(
+    json: &RawValue,
+    module: &RawValue,
+    depth: usize,
+    target: &mut impl Target,
+) -> Result<()> {
     let Ok(arguments) = members(json) else { return target.open(json.get()) };
     let module = members(module).unwrap_or_default();
     let declared = module.find("variables").and_then(|json| members(json).ok()).unwrap_or_default();
@@ -128,7 +191,11 @@ fn arguments(json: &RawValue, module: &RawValue, target: &mut impl Target) -> Re
         .map(|(name, _)| name.as_str())
         .collect();
     object(&arguments, target, |name, value, target| {
-        if sensitive.contains(name) { expression(value, target) } else { target.open(value.get()) }
+        if sensitive.contains(name) {
+            expression(value, target)
+        } else {
+            expressions(value, depth, target)
+        }
     })
 }
 
@@ -137,7 +204,7 @@ fn expression(json: &RawValue, target: &mut impl Target) -> Result<()> {
     let Ok(members) = members(json) else { return target.hidden(json.get()) };
     object(&members, target, |name, value, target| match name {
         "constant_value" => target.hidden(value.get()),
-        _ => target.open(value.get()),
+        _ => format((name, value), 0, target),
     })
 }
 
@@ -156,7 +223,7 @@ pub(super) fn masked(
     match (text.as_bytes().first(), marks.get().as_bytes().first()) {
         (Some(b'{'), Some(b'{')) if depth < DEEPEST => {
             let marks = members(marks)?;
-            object(&members(json)?, target, |name, value, target| match marks.find(name) {
+            values(&members(json)?, target, |name, value, target| match marks.find(name) {
                 Some(marks) => masked(value, marks, depth + 1, target),
                 None => target.open(value.get()),
             })
@@ -174,6 +241,7 @@ pub(super) fn masked(
     }
 }
 
+/// An object with names of Terraform's, or of blocks in the module.
 fn object<T: Target>(
     members: &Members<'_>,
     target: &mut T,
@@ -181,10 +249,24 @@ fn object<T: Target>(
 ) -> Result<()> {
     target.layout("{")?;
     for (index, (name, value)) in members.0.iter().enumerate() {
-        if index > 0 {
-            target.layout(",")?;
-        }
+        target.layout(if index > 0 { "," } else { "" })?;
         target.layout(&serde_json::to_string(name)?)?;
+        target.layout(":")?;
+        each(name, value, target)?;
+    }
+    target.layout("}")
+}
+
+/// An object of the user's.
+fn values<T: Target>(
+    members: &Members<'_>,
+    target: &mut T,
+    mut each: impl FnMut(&str, &RawValue, &mut T) -> Result<()>,
+) -> Result<()> {
+    target.layout("{")?;
+    for (index, (name, value)) in members.0.iter().enumerate() {
+        target.layout(if index > 0 { "," } else { "" })?;
+        target.name(name)?;
         target.layout(":")?;
         each(name, value, target)?;
     }
@@ -289,7 +371,7 @@ mod tests {
     }
 
     fn clean(piece: &Value) -> Value {
-        written(|target| target.piece(&raw(piece)).unwrap())
+        written(|target| target.piece("", &raw(piece)).unwrap())
     }
 
     #[test]
@@ -397,7 +479,7 @@ mod tests {
         let change =
             format!(r#"{{"before":{value},"before_sensitive":{{"no":true}},"x":{value}}}"#);
         let change = RawValue::from_string(change).unwrap();
-        Cleaned::new(&redactor, &mut text).piece(&change).unwrap();
+        Cleaned::new(&redactor, &mut text).piece("", &change).unwrap();
         assert!(text.len() > 200_000, "what has no mark stays, whatever its depth");
     }
 

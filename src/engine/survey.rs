@@ -106,6 +106,14 @@ impl Target for Marked {
         Ok(())
     }
 
+    fn name(&mut self, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn label(&mut self, _: &str) -> Result<()> {
+        Ok(())
+    }
+
     fn open(&mut self, _: &str) -> Result<()> {
         Ok(())
     }
@@ -136,9 +144,9 @@ impl Target for Marked {
         Ok(())
     }
 
-    fn piece(&mut self, json: &RawValue) -> Result<()> {
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
         self.resource = Labels::of(json).address.map(Cow::into_owned);
-        format(json, 0, self)
+        format((name, json), 0, self)
     }
 }
 
@@ -190,6 +198,17 @@ impl Target for Unmarked<'_> {
         Ok(())
     }
 
+    fn name(&mut self, name: &str) -> Result<()> {
+        if self.counts {
+            self.note(name, None);
+        }
+        Ok(())
+    }
+
+    fn label(&mut self, json: &str) -> Result<()> {
+        self.open(json)
+    }
+
     fn open(&mut self, json: &str) -> Result<()> {
         if self.counts {
             let resource = self.resource.take();
@@ -205,7 +224,7 @@ impl Target for Unmarked<'_> {
         Ok(())
     }
 
-    fn piece(&mut self, json: &RawValue) -> Result<()> {
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
         if !self.counts {
             return Ok(());
         }
@@ -217,7 +236,7 @@ impl Target for Unmarked<'_> {
             }
         }
         self.resource = labels.address.map(Cow::into_owned);
-        format(json, 0, self)
+        format((name, json), 0, self)
     }
 }
 

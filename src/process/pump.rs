@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use super::Sink;
 use crate::event::Stream;
+use crate::secret::append;
 
 /// How much is read at once: a pipe's default capacity on Linux.
 const CHUNK: usize = 64 * 1024;
@@ -66,7 +67,7 @@ pub(super) async fn pump<S: Sink>(
         if let Some(limit) = target.memory
             && kept.len() <= limit
         {
-            keep(&mut kept, bytes);
+            append(&mut kept, bytes);
         }
         if let Some(framer) = &mut framer {
             framer.push(bytes);
@@ -79,17 +80,6 @@ pub(super) async fn pump<S: Sink>(
         written = file.flush().await;
     }
     written.map(|()| kept)
-}
-
-/// Adds `bytes`, without leaving a copy behind where the vector has to move.
-fn keep(kept: &mut Zeroizing<Vec<u8>>, bytes: &[u8]) {
-    let needed = kept.len() + bytes.len();
-    if needed > kept.capacity() {
-        let mut larger = Zeroizing::new(Vec::with_capacity(needed.max(2 * kept.capacity())));
-        larger.extend_from_slice(kept);
-        *kept = larger;
-    }
-    kept.extend_from_slice(bytes);
 }
 
 /// Cuts a stream of bytes into lines.

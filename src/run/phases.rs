@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
-use super::secrets::{register_declared, register_inputs, register_spec};
+use super::secrets::{register_declared, register_inputs, register_spec, register_values};
 use super::state_place;
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
@@ -69,11 +69,16 @@ pub(super) async fn perform(
         Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
     let ambient = &context.settings.environment;
-    register_declared(context.log.redactor(), &inputs, &module, ambient);
+    let redactor = context.log.redactor();
+    register_declared(redactor, &inputs, &module, ambient);
+    register_values(
+        redactor,
+        &workspace::assigned_secrets(&place.directory, context.var_files, &module),
+    );
     warn_of_short_secrets(context);
     // From here on the module can print: half a line, or that commands count no more, in front of a
     // mask, which would then be shown.
-    context.log.redactor().end_observation();
+    redactor.end_observation();
     let environment = environment(context, spec, &place, &inputs)?;
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
     let backend = write_backend(context, spec, &place.directory, &tool.request)?;

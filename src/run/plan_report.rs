@@ -2,12 +2,12 @@
 //! registry takes.
 //!
 //! The files are made as soon as there is a plan and are sent at the end of the run; neither is ever
-//! in memory as a whole. What a plan says about its own secrets is registered before anything is
-//! applied, so that what provisioners print is masked too. A plan that is larger than the registry
-//! takes loses its less important parts, and a note says which.
+//! in memory as a whole, however long its lines are. What a plan says about its own secrets is
+//! registered before anything is applied, so that what provisioners print is masked too. A plan that
+//! is larger than the registry takes loses its less important parts, and a note says which.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, BufWriter, Result, Write};
+use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +25,9 @@ const SHORTEST_TEXT: u64 = 1024;
 
 /// Ends a text that was cut.
 const CUT: &str = "\n(The rest of this text is left out: it is too large for the registry.)\n";
+
+/// How much of a text is read at a time.
+const CHUNK: usize = 64 * 1024;
 
 /// How a plan is to be reported.
 #[derive(Clone, Debug)]
@@ -308,19 +311,29 @@ fn escape(path: &Path, room: Option<u64>, mut into: impl Write) -> Result<u64> {
         into.write_all(inside.as_bytes()).map(|()| inside.len() as u64)
     };
     let room = room.map(|room| room.saturating_sub(escaped(CUT)));
-    let mut text = BufReader::new(open(path)?);
-    let (mut line, mut length) = (String::new(), 0);
-    while text.read_line(&mut line)? > 0 {
+    let mut text = open(path)?;
+    let (mut held, mut length) = (Vec::with_capacity(CHUNK), 0);
+    loop {
+        let room_held = (CHUNK - held.len()) as u64;
+        let read = (&mut text).take(room_held).read_to_end(&mut held)?;
+        // A character that is cut in two waits for its end. The text is UTF-8: it was masked.
+        let whole = match std::str::from_utf8(&held) {
+            Ok(whole) => whole,
+            Err(error) if read == 0 => return Err(Error::new(ErrorKind::InvalidData, error)),
+            Err(error) => std::str::from_utf8(&held[..error.valid_up_to()]).unwrap_or_default(),
+        };
         match room.map(|room| room - length) {
-            Some(left) if escaped(&line) > left => {
-                length += write(prefix(&line, left))?;
+            Some(left) if escaped(whole) > left => {
+                length += write(prefix(whole, left))?;
                 return Ok(length + write(CUT)?);
             }
-            _ => length += write(&line)?,
+            _ => length += write(whole)?,
         }
-        line.clear();
+        if read == 0 {
+            return Ok(length);
+        }
+        held.drain(..whole.len());
     }
-    Ok(length)
 }
 
 /// The length of `text` in a JSON string.
@@ -433,6 +446,17 @@ mod tests {
                 matches!(form, Form::ChangesAndCutText | Form::CutText)
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_longer_than_what_is_read_at_a_time_is_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!("x{}\n", "\u{20ac}\"".repeat(CHUNK));
+        let report = report(directory.path(), &text);
+        let (body, _) = sent(&report, Form::Everything, Room::new(u64::MAX)).await;
+        assert!(body["plan_text"] == text.as_str());
+        std::fs::write(&report.text, b"x\xe2\x82").unwrap();
+        assert!(escape(&report.text, None, std::io::sink()).is_err());
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use super::plan_report::{Form, PlanReport, Room};
 use crate::cancel::{Stop, StopReason};
 use crate::registry::{Body, Callback, Callbacks, Client, Patience, RegistryError, RunStatus};
 use crate::report::{Batch, Delivery, LogSink};
-use crate::secret::Redactor;
+use crate::secret::{Redactor, redact_xml};
 
 /// A plan that is larger than this, in bytes, and does not get through may do so when it is smaller.
 const LARGE: u64 = 1024 * 1024;
@@ -186,7 +186,7 @@ impl Reports {
         }
         let content = std::fs::read(file)
             .map_err(|source| ReportError::Write { path: file.to_owned(), source })?;
-        self.write("junit.xml", self.redactor.redact_lines(&content).as_bytes())
+        self.write("junit.xml", redact_xml(&self.redactor, &content).as_bytes())
     }
 
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::ambient::{add_environment, add_sensitive_variable, add_variable};
 use super::backend_secrets::add_backend;
@@ -81,6 +81,15 @@ pub(super) fn register_declared(
         if let Some((name, _)) = name.strip_prefix("TF_VAR_").and_then(declared) {
             collected.add_text(Known::ForSure, name, value);
         }
+    }
+    collected.register(redactor);
+}
+
+/// Registers JSON texts of values that are sensitive, by their names.
+pub(super) fn register_values(redactor: &Redactor, values: &[(String, SecretString)]) {
+    let mut collected = Collected::default();
+    for (name, json) in values {
+        collected.add_json(Known::ForSure, name, json.expose_secret());
     }
     collected.register(redactor);
 }

@@ -2,7 +2,7 @@
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{Redactor, redact_json};
+use super::{Names, Redactor, redact_values, redact_xml};
 use crate::fuzz::Target;
 
 /// Neither the mask's own character nor one that JSON or the log would change.
@@ -72,7 +72,7 @@ fn fuzz_plan_masked_json_stays_json_without_a_secret_in_a_value() {
             let redactor = Redactor::new();
             let secrets = secrets(random);
             redactor.register(&secrets);
-            let masked = redact_json(&redactor, text);
+            let masked = redact_values(&redactor, &mut Names::default(), text);
             if serde_json::from_str::<serde_json::Value>(text).is_err() {
                 return;
             }
@@ -84,11 +84,44 @@ fn fuzz_plan_masked_json_stays_json_without_a_secret_in_a_value() {
     );
 }
 
+#[test]
+fn fuzz_junit_masked_xml_stays_xml_without_a_secret_in_an_attribute() {
+    let samples: [&[u8]; 2] = [
+        b"<?xml version=\"1.0\"?><a b=\"abc1\" c='&quot;aab&#x61;'><!-- ab --><![CDATA[<abca>]]>1%/ &amp; c</a>",
+        "<abc1 abca=\"x > y = é\"><aaaa/>abca</abc1>".as_bytes(),
+    ];
+    let tokens: [&[u8]; 8] =
+        [b"\"", b"'", b"&#97;", b"<b/>", b"<![CDATA[", b"]]>", b"-->", b"abc1"];
+    let mut read = 0;
+    Target { name: "junit", samples: &samples, tokens: &tokens, rounds: 3000 }.run(
+        |input, random| {
+            let redactor = Redactor::new();
+            let secrets = secrets(random);
+            redactor.register(&secrets);
+            let masked = redact_xml(&redactor, input);
+            let Ok(text) = std::str::from_utf8(input) else { return };
+            if roxmltree::Document::parse(text).is_err() {
+                return;
+            }
+            let document = roxmltree::Document::parse(&masked).unwrap();
+            for attribute in document.descendants().flat_map(|node| node.attributes()) {
+                let holds =
+                    |secret: &SecretString| attribute.value().contains(secret.expose_secret());
+                assert!(!secrets.iter().any(holds), "{masked}");
+            }
+            read += 1;
+        },
+    );
+    assert!(read > 0, "no input was right");
+}
+
 fn holds(value: &serde_json::Value, secret: &str) -> bool {
     match value {
         serde_json::Value::String(text) => text.contains(secret),
         serde_json::Value::Array(values) => values.iter().any(|value| holds(value, secret)),
-        serde_json::Value::Object(values) => values.values().any(|value| holds(value, secret)),
+        serde_json::Value::Object(values) => {
+            values.iter().any(|(name, value)| name.contains(secret) || holds(value, secret))
+        }
         _ => false,
     }
 }

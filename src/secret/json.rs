@@ -1,20 +1,45 @@
 //! Masks secrets in JSON without spoiling it: only inside of strings, which stay strings.
 
+use std::borrow::Cow;
+
 use secrecy::SecretString;
 
-use super::Redactor;
-use super::redactor::MASK;
+use super::names::Names;
+use super::redactor::{MASK, Redactor};
 
-/// Words of Terraform's own plan format: a plan in which they were masked could not be read, and
-/// nobody keeps a secret in them.
-const FORMAT_WORDS: [&str; 10] =
-    ["create", "update", "delete", "read", "no-op", "forget", "open", "managed", "data", "unknown"];
+/// What JSON is about.
+enum Kind<'a> {
+    /// A line of a log: its names are the runner's.
+    Record,
+    /// Values, in which names may be secrets too.
+    Values(&'a mut Names),
+    /// Words of somebody's own, among which a short secret stands by chance.
+    Labels(&'a mut Names),
+}
 
-/// `json` with every registered secret in its string values replaced, and every number that is
-/// one. Names of fields and the layout stay as they are: Terraform allows no secret in a name.
-/// What is no JSON is masked as plain text.
+/// A line of a log in JSON with every registered secret in its string values replaced, and every
+/// number that is one. Names of fields and the layout stay as they are. What is no JSON is masked as
+/// plain text.
 #[must_use]
 pub fn redact_json(redactor: &Redactor, json: &str) -> String {
+    redact(redactor, json, &mut Kind::Record)
+}
+
+/// `json` with every registered secret replaced, in strings, in `names` of members, and every number
+/// that is one.
+#[must_use]
+pub fn redact_values(redactor: &Redactor, names: &mut Names, json: &str) -> String {
+    redact(redactor, json, &mut Kind::Values(names))
+}
+
+/// `json` that consists of words that mean something: a short secret in them is masked only where it
+/// is an index key, as in `a.b["key"]`. Names of members are masked as everywhere.
+#[must_use]
+pub fn redact_labels(redactor: &Redactor, names: &mut Names, json: &str) -> String {
+    redact(redactor, json, &mut Kind::Labels(names))
+}
+
+fn redact(redactor: &Redactor, json: &str, kind: &mut Kind<'_>) -> String {
     let mut masked = String::with_capacity(json.len());
     let mut rest = json;
     while let Some(start) = rest.find('"') {
@@ -22,16 +47,13 @@ pub fn redact_json(redactor: &Redactor, json: &str) -> String {
             masked.push_str(&redactor.redact(rest.as_bytes()));
             return masked;
         };
-        mask_numbers(redactor, &rest[..start], &mut masked);
+        mask_numbers(redactor, &rest[..start], kind, &mut masked);
         let (literal, after) = rest[start..].split_at(end);
-        if after.trim_start().starts_with(':') {
-            masked.push_str(literal);
-        } else {
-            mask_literal(redactor, literal, &mut masked);
-        }
+        let is_name = after.trim_start().starts_with(':');
+        mask_literal(redactor, (literal, is_name), kind, &mut masked);
         rest = after;
     }
-    mask_numbers(redactor, rest, &mut masked);
+    mask_numbers(redactor, rest, kind, &mut masked);
     masked
 }
 
@@ -67,8 +89,11 @@ const fn is_number(c: char) -> bool {
 }
 
 /// Copies what stands between two strings; a number that is a secret becomes a masked string.
-fn mask_numbers(redactor: &Redactor, text: &str, masked: &mut String) {
+fn mask_numbers(redactor: &Redactor, text: &str, kind: &Kind<'_>, masked: &mut String) {
     let mut rest = text;
+    if let Kind::Labels(_) = kind {
+        return masked.push_str(rest);
+    }
     while let Some(start) = rest.find(starts_number) {
         let end = rest[start..].find(|c| !is_number(c)).map_or(rest.len(), |length| start + length);
         let number = &rest[start..end];
@@ -99,21 +124,46 @@ fn end_of_string(text: &str) -> Option<usize> {
     None
 }
 
-fn mask_literal(redactor: &Redactor, literal: &str, masked: &mut String) {
+/// Copies a string literal, which is the name of a member or not.
+fn mask_literal(
+    redactor: &Redactor,
+    (literal, is_name): (&str, bool),
+    kind: &mut Kind<'_>,
+    masked: &mut String,
+) {
     let plain: String = match serde_json::from_str(literal) {
         Ok(plain) => plain,
         Err(_) => return masked.push_str(&redactor.redact(literal.as_bytes())),
     };
-    if FORMAT_WORDS.contains(&plain.as_str()) {
-        return masked.push_str(literal);
-    }
-    // A secret with several lines is registered line by line, and stands here in one piece.
-    let shown = redactor.redact(plain.as_bytes());
+    let text = plain.as_bytes();
+    let shown = match kind {
+        Kind::Record if is_name => Cow::Borrowed(plain.as_str()),
+        Kind::Values(names) | Kind::Labels(names) if is_name => names.masked(redactor, &plain),
+        Kind::Record => redactor.redact_lines(text),
+        // A secret with several lines is registered line by line, and stands here in one piece.
+        Kind::Values(_) => redactor.redact(text),
+        Kind::Labels(_) => Cow::Owned(label(redactor, &plain)),
+    };
     if shown == plain {
         masked.push_str(literal);
     } else {
         masked.push_str(&serde_json::to_string(&shown).expect("text is JSON text"));
     }
+}
+
+/// `text` without long secrets, and without any in its index keys.
+fn label(redactor: &Redactor, text: &str) -> String {
+    let text = redactor.redact_name(text.as_bytes());
+    let (mut masked, mut rest) = (String::new(), text.as_ref());
+    while let Some(start) = rest.find("[\"").map(|bracket| bracket + 1)
+        && let Some(length) = end_of_string(&rest[start..])
+    {
+        let (key, after) = rest[start..].split_at(length);
+        masked.push_str(&rest[..start]);
+        masked.push_str(&redactor.redact(key.as_bytes()));
+        rest = after;
+    }
+    masked + rest
 }
 
 #[cfg(test)]
@@ -130,23 +180,47 @@ mod tests {
         assert_eq!(scalars("\"endless").count(), 0);
     }
 
+    fn redactor() -> Redactor {
+        let redactor = Redactor::new();
+        redactor.register(
+            &["hun\"ter22", "12345", "root", "create", "a longer secret"].map(SecretString::from),
+        );
+        redactor
+    }
+
     #[test]
     fn secrets_are_masked_in_values_and_json_stays_json() {
-        let redactor = Redactor::new();
-        redactor.register(&[
-            SecretString::from("hun\"ter22"),
-            SecretString::from("12345"),
-            SecretString::from("root"),
-            SecretString::from("create"),
-        ]);
         let json = r#"{"a":"x hun\"ter22 y", "n": 12345, "m":123456.0,"k\\":["\u0068un\"ter22",null,"12345"],
             "root_module": {"actions":["create"], "root" : "root"}, "t":[-1,12345]}"#;
-        let masked = redact_json(&redactor, json);
+        let masked = redact_json(&redactor(), json);
         assert_eq!(
             masked,
             r#"{"a":"x *** y", "n": "***", "m":123456.0,"k\\":["***",null,"***"],
-            "root_module": {"actions":["create"], "root" : "***"}, "t":[-1,"***"]}"#
+            "root_module": {"actions":["***"], "root" : "***"}, "t":[-1,"***"]}"#
         );
         serde_json::from_str::<serde_json::Value>(&masked).unwrap();
+    }
+
+    #[test]
+    fn names_in_values_are_masked_and_stay_apart() {
+        let json = r#"{"root":1,"a root":{"hun\"ter22" : 2,"12345":3},"b":{"12345":12345}}"#;
+        let mut names = Names::default();
+        assert_eq!(
+            redact_values(&redactor(), &mut names, json),
+            r#"{"***":1,"a ***":{"*** 2" : 2,"*** 3":3},"b":{"*** 3":"***"}}"#
+        );
+        assert_eq!(redact_values(&redactor(), &mut names, r#"{"12345":0}"#), r#"{"*** 3":0}"#);
+    }
+
+    #[test]
+    fn words_that_mean_something_stay_but_for_keys_and_long_secrets() {
+        for (json, masked) in [
+            (r#"["create","root",12345]"#, r#"["create","root",12345]"#),
+            (r#""root.create[\"root\"].x[\"b\"].y""#, r#""root.create[\"***\"].x[\"b\"].y""#),
+            (r#""x.root[\"a longer secret""#, r#""x.root[\"***""#),
+            (r#"["object",{"root":"string"}]"#, r#"["object",{"***":"string"}]"#),
+        ] {
+            assert_eq!(redact_labels(&redactor(), &mut Names::default(), json), masked, "{json}");
+        }
     }
 }

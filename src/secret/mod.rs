@@ -10,21 +10,26 @@ mod buffer;
 mod escapes;
 #[cfg(test)]
 mod fuzz_tests;
+mod grams;
 mod json;
 mod memory;
 mod mounts;
+mod names;
 mod patterns;
 mod private;
 mod redactor;
 mod sorted;
 mod text;
 mod wipe;
+mod xml;
 
 pub use buffer::append;
-pub use json::{redact_json, scalars};
+pub use json::{redact_json, redact_labels, redact_values, scalars};
 pub use memory::{ZeroingAllocator, on_clean_stack, zero_memory_of_openssl, zero_stack};
+pub use names::Names;
 pub use private::PrivateDirectory;
 pub use redactor::{MASK, Redactor};
 pub use text::redact_text;
 pub use wipe::WipeError;
 pub(crate) use wipe::{Layout, wipe_directory, wipe_file};
+pub use xml::redact_xml;

@@ -14,8 +14,9 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
 use zeroize::Zeroizing;
 
 use super::base64::{Encoded, alignments, standard};
-use super::broken::{Phrases, begun_inside, ends_inside};
+use super::broken::{Phrases, begun_inside, ends_inside, grams};
 use super::escapes::escaped;
+use super::grams::Grams;
 use super::sorted::Sorted;
 
 /// How much of a form the automaton looks for.
@@ -37,6 +38,9 @@ const SURE: usize = 16;
 /// many times their size, and no platform hands out secrets of this size.
 const MOST_ENCODED: usize = 2 * 1024 * 1024;
 
+/// From so many bytes on, a secret is no word that stands in a text by chance.
+const LONG: usize = 12;
+
 /// Every form of some secrets.
 pub(super) struct Patterns {
     /// As they are and escaped.
@@ -47,6 +51,7 @@ pub(super) struct Patterns {
     /// What each head can belong to.
     places: Vec<Vec<Place>>,
     phrases: Phrases,
+    grams: Grams,
 }
 
 /// Where a head stands.
@@ -77,6 +82,7 @@ impl Patterns {
         }
         let phrases = Phrases::among(&texts);
         let (texts, encoded) = (Sorted::new(texts), Sorted::new(encoded));
+        let grams = grams(&encoded);
         let mut heads: Vec<(Zeroizing<Vec<u8>>, Place)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
             let head = &text.as_bytes()[..text.len().min(HEAD)];
@@ -105,7 +111,7 @@ impl Patterns {
             .prefilter(false)
             .build(places.keys())?;
         let places = places.into_values().collect();
-        Ok(Self { texts, encoded, heads: automaton, places, phrases })
+        Ok(Self { texts, encoded, heads: automaton, places, phrases, grams })
     }
 
     /// What secrets cover in `text`: ranges in ascending order that do not overlap.
@@ -113,12 +119,20 @@ impl Patterns {
         merged(self.found(text))
     }
 
+    /// What secrets that are not short cover in `text`.
+    pub(super) fn covered_by_long(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let mut ranges = self.found(text);
+        ranges.retain(|range| range.len() >= LONG);
+        merged(ranges)
+    }
+
     /// The same where somebody may have broken a longer text into the lines of `text`.
     pub(super) fn covered_in_lines(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut ranges = self.found(text);
         let mut start = 0;
         for line in text.split(|byte| *byte == b'\n') {
-            let parts = self.phrases.parts(line).chain(ends_inside(line, &self.encoded));
+            let parts =
+                self.phrases.parts(line).chain(ends_inside(line, &self.encoded, &self.grams));
             ranges.extend(parts.map(|part| start + part.start..start + part.end));
             start += line.len() + 1;
         }
@@ -131,7 +145,7 @@ impl Patterns {
         let tail = &pending[pending.len().saturating_sub(self.encoded.longest())..];
         let tail = Zeroizing::new(tail.iter().copied().map(standard).collect::<Vec<_>>());
         let texts = self.texts.unfinished(pending).max(self.encoded.unfinished(&tail));
-        texts.max(begun_inside(&tail, &self.encoded))
+        texts.max(begun_inside(&tail, &self.encoded, &self.grams))
     }
 
     fn found(&self, text: &[u8]) -> Vec<Range<usize>> {

@@ -159,6 +159,13 @@ impl Redactor {
         self.mask(text, Patterns::covered_in_lines)
     }
 
+    /// The same as [`Redactor::redact`] for a name of something: only secrets of some length are
+    /// masked, because a short one may be a word that the name has for itself.
+    #[must_use]
+    pub(super) fn redact_name<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
+        self.mask(text, Patterns::covered_by_long)
+    }
+
     fn mask<'text>(
         &self,
         text: &'text [u8],

@@ -10,6 +10,7 @@ use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, Objec
 use hcl_edit::repr::Spanned;
 use hcl_edit::visit::{self, Visit};
 use hcl_edit::{Decorated, Formatted, Number};
+use secrecy::SecretString;
 use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
@@ -137,6 +138,14 @@ pub fn collection_texts(text: &str) -> Vec<Zeroizing<String>> {
         texts.visit_expr(inner.inner());
     }
     texts.0
+}
+
+/// Every text and number that is written out in `expression`, as JSON; the names in it are left out.
+pub(super) fn expression_texts(expression: &Expression) -> Vec<SecretString> {
+    let mut texts = Texts::default();
+    texts.visit_expr(expression);
+    let literals = texts.0.iter().filter_map(|text| serde_json::to_string(text.as_str()).ok());
+    literals.map(SecretString::from).collect()
 }
 
 #[derive(Default)]

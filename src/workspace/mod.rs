@@ -18,5 +18,5 @@ pub use module::{BackendBlock, BlockSetting, Module, ModuleError, TypeKind, Vari
 pub use references::{ReferenceError, SecretSources, SensitiveValues};
 pub use variables::{
     Fate, HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError, VariableFiles,
-    resolve, saved_plan_takes_variables, write_variable_files,
+    assigned_secrets, resolve, saved_plan_takes_variables, write_variable_files,
 };

@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use files::ConfigurationFile;
+use secrecy::SecretString;
 
-pub(super) use files::override_files;
+pub(super) use files::{override_files, read as read_text};
 
 /// What a variable's declared type means for a value that is given as a string.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -75,6 +76,9 @@ pub struct Module {
     pub version_file: Option<(String, String)>,
     /// Declared variables by name.
     pub variables: BTreeMap<String, VariableDeclaration>,
+    /// Defaults of those that are sensitive, as JSON texts by the names of the variables: those
+    /// in HCL text by text, number by number.
+    pub defaults: Vec<(String, SecretString)>,
     /// Its `backend` or `cloud` block; an override file's replaces the one before it.
     pub backend: Option<BackendBlock>,
     /// Whether the module uses azurerm (a required provider, a resource or a data source) and has
@@ -143,6 +147,8 @@ impl Module {
         let mut module = findings.module;
         module.lacks_azurerm_provider =
             findings.uses.contains("azurerm") && !findings.configured_providers.contains("azurerm");
+        let Self { variables, defaults, .. } = &mut module;
+        defaults.retain(|(name, _)| variables.get(name).is_some_and(|found| found.sensitive));
         module.version_file = files::version_file(directory)?;
         Ok(module)
     }
@@ -167,6 +173,8 @@ struct PartialDeclaration {
     kind: Option<TypeKind>,
     sensitive: Option<bool>,
     ephemeral: Option<bool>,
+    /// What is written out in its default, as JSON texts.
+    defaults: Vec<SecretString>,
 }
 
 impl Findings {
@@ -195,11 +203,13 @@ impl Findings {
         self.configured_providers.insert(name.to_owned());
     }
 
-    fn variable(&mut self, name: &str, said: &PartialDeclaration) {
+    fn variable(&mut self, name: &str, said: PartialDeclaration) {
         let declaration = self.module.variables.entry(name.to_owned()).or_default();
         declaration.kind = said.kind.unwrap_or(declaration.kind);
         declaration.sensitive = said.sensitive.unwrap_or(declaration.sensitive);
         declaration.ephemeral = said.ephemeral.unwrap_or(declaration.ephemeral);
+        let defaults = said.defaults.into_iter().map(|default| (name.to_owned(), default));
+        self.module.defaults.extend(defaults);
     }
 }
 

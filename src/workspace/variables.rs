@@ -5,6 +5,7 @@
 //! lines of a value that it does not like. A module's own variable files are left alone; ours come
 //! later on the command line and win.
 
+mod assigned;
 mod files;
 mod names;
 mod resolve;
@@ -17,6 +18,7 @@ use super::hcl::HclError;
 use super::references::ReferenceError;
 use crate::secret::WipeError;
 
+pub use assigned::assigned_secrets;
 pub use files::{saved_plan_takes_variables, write_variable_files};
 pub use names::{Fate, HARMLESS_OPTIONS, NAME_RULES, NameRule};
 pub use resolve::resolve;

@@ -408,3 +408,39 @@ async fn a_plan_that_is_deeper_than_json_readers_go_is_reported_and_cleaned() {
     assert!(plan.contains("open-leaf") && plan.contains("open-deep"), "{plan}");
     assert!(!plan.contains("secret-"), "{plan}");
 }
+
+/// A module that makes a secret the key of a map, and names an output like a word that is secret.
+const KEYED: &str = r#"
+variable "token" {
+  type      = string
+  sensitive = true
+}
+variable "word" {
+  type      = string
+  sensitive = true
+}
+resource "terraform_data" "name" {
+  for_each = { (nonsensitive(var.token)) = "one" }
+  input    = { (nonsensitive(var.token)) = "x", (nonsensitive(var.word)) = "y" }
+}
+output "keyed" {
+  value = { (nonsensitive(var.token)) = "x" }
+}
+"#;
+
+#[tokio::test]
+async fn a_secret_that_is_a_key_is_in_no_report_and_words_of_the_plan_stay() {
+    let world = World::new(&[("main.tf", KEYED)]).await;
+    let mut config = world.config("plan");
+    config["variables"]["token"] = json!({"value": "tok-4711", "sensitive": true});
+    config["variables"]["word"] = json!({"value": "name", "sensitive": true});
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let plan = plan_json(&world);
+    assert!(!plan.to_string().contains("tok-4711"), "{plan:#}");
+    let change = &plan["resource_changes"][0];
+    assert_eq!((&change["name"], &change["type"]), (&json!("name"), &json!("terraform_data")));
+    assert_eq!(change["address"], "terraform_data.name[\"***\"]");
+    assert_eq!(change["change"]["after"]["input"].as_object().map(serde_json::Map::len), Some(2));
+    assert_eq!(change["change"]["actions"], json!(["create"]));
+}

@@ -225,6 +225,7 @@ run "bad" {
     let world = World::new(&[("main.tf", MODULE), ("main.tftest.hcl", test)]).await;
     let mut config = world.config("test");
     config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
+    config["envVars"] = json!({"TF_VAR_kind": {"value": "testsuite", "sensitive": true}});
     let (end, reports) = from_file(&world, &config.to_string()).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let written = ["junit.xml", "log.txt", "status.json"];
@@ -232,6 +233,7 @@ run "bad" {
     assert_eq!(mode(&reports.join("junit.xml")), 0o600);
     let junit = report(&reports, "junit.xml");
     assert!(junit.contains("testcase name=\"good\"") && junit.contains("it is ***"), "{junit}");
+    assert!(junit.contains("<testsuites>") && junit.contains("<testsuite "), "{junit}");
     for name in written {
         assert!(!report(&reports, name).contains("hunter22"), "{name}");
     }
@@ -338,4 +340,34 @@ async fn an_ephemeral_variable_of_a_users_file_reaches_the_apply() {
     command.arg(&module).arg("--var-file").arg(&values);
     let end = world.end(&command.output().await.unwrap());
     assert_eq!(end.code, Some(0), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn values_of_sensitive_variables_are_masked_wherever_the_module_has_them_from() {
+    let main = r#"
+variable "given" { sensitive = true }
+variable "own" { sensitive = true }
+variable "automatic" { sensitive = true }
+variable "unset" {
+  sensitive = true
+  default   = { inside = "hunter-4-default" }
+}
+variable "open" { default = "open-default" }
+output "all" {
+  value = "${nonsensitive(var.given)} ${nonsensitive(var.own)} ${nonsensitive(var.automatic[0])} ${nonsensitive(var.unset.inside)} ${var.open}"
+}
+"#;
+    let world = world_with_directory(&[
+        ("main.tf", main),
+        ("terraform.tfvars", "own = \"hunter-2-own\"\n"),
+        ("a.auto.tfvars.json", r#"{"automatic": ["hunter-3-automatic"], "open": "open-value"}"#),
+    ])
+    .await;
+    let variables = world.path("more.tfvars");
+    std::fs::write(&variables, "given = \"hunter2\"\n").unwrap();
+    let end = local(&world, "plan", &["--var-file", variables.to_str().unwrap()]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let printed = format!("{}{}", end.stdout, end.stderr);
+    assert!(!printed.contains("hunter"), "{printed}");
+    assert!(printed.contains("*** *** *** *** open-value"), "{printed}");
 }

@@ -105,7 +105,7 @@ fn is_version_file(path: &Path) -> bool {
 
 /// The file's text, or none of a file that is too large; what is not UTF-8 cannot be parsed later
 /// on, which is soon enough.
-pub(super) fn read(path: &Path) -> Result<Option<String>, ModuleError> {
+pub(in crate::workspace) fn read(path: &Path) -> Result<Option<String>, ModuleError> {
     let failed = |source| ModuleError::Read { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();
     let is_json = path.extension().is_some_and(|extension| extension == "json");

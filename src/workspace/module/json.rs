@@ -1,5 +1,6 @@
 //! Reads configuration in JSON syntax, where each block may be an object or an array of them.
 
+use secrecy::SecretString;
 use serde_json::{Map, Value};
 
 use super::native::quoted_type_kind;
@@ -16,7 +17,7 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
         }
         for (name, block) in labelled(body, "variable") {
             for body in objects(block) {
-                findings.variable(name, &declaration(body));
+                findings.variable(name, declaration(body));
             }
         }
         for (name, _) in labelled(body, "provider") {
@@ -66,6 +67,11 @@ fn declaration(body: &Map<String, Value>) -> PartialDeclaration {
         kind: body.get("type").and_then(Value::as_str).map(quoted_type_kind),
         sensitive: flag("sensitive"),
         ephemeral: flag("ephemeral"),
+        defaults: body
+            .get("default")
+            .map(|default| SecretString::from(default.to_string()))
+            .into_iter()
+            .collect(),
     }
 }
 

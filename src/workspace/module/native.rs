@@ -4,6 +4,7 @@ use hcl_edit::expr::Expression;
 use hcl_edit::structure::{Block, Body};
 
 use super::{BackendBlock, BlockSetting, Findings, PartialDeclaration, TypeKind};
+use crate::workspace::hcl::expression_texts;
 
 /// Adds what `text` says to `findings`; nothing when it is no HCL. Returns whether it is.
 pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
@@ -14,7 +15,7 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
         let label = block.labels.first().map(hcl_edit::structure::BlockLabel::as_str);
         match (block.ident.as_str(), label) {
             ("terraform", None) => settings(block, findings),
-            ("variable", Some(name)) => findings.variable(name, &declaration(&block.body)),
+            ("variable", Some(name)) => findings.variable(name, declaration(&block.body)),
             ("provider", Some(name)) => findings.provider(name),
             ("resource" | "data" | "ephemeral", Some(kind)) => findings.resource(kind),
             _ => {}
@@ -67,6 +68,10 @@ fn declaration(body: &Body) -> PartialDeclaration {
         kind: body.get_attribute("type").map(|given| type_kind(&given.value)),
         sensitive: flag("sensitive"),
         ephemeral: flag("ephemeral"),
+        defaults: body
+            .get_attribute("default")
+            .map(|given| expression_texts(&given.value))
+            .unwrap_or_default(),
     }
 }
 
