@@ -14,6 +14,7 @@ mod descriptors;
 #[cfg(test)]
 mod fuzz_tests;
 mod leftovers;
+mod logs;
 mod memory;
 mod operations;
 mod origin;
@@ -54,6 +55,7 @@ use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
 use crate::spec::RunSpec;
 use descriptors::Reserve;
+use logs::Logs;
 use outcome::Failure;
 use phases::{Context, Findings, perform};
 use reports::Reports;
@@ -160,8 +162,7 @@ impl Run<'_> {
         let directory =
             RunDirectory::create(&Place::from(self.settings), &mut self.reports.reserve);
         let terminal = std::mem::take(&mut self.terminal);
-        let logs =
-            teardown::Logs::open(self.settings, &self.reports, terminal, directory.as_ref().ok());
+        let logs = Logs::open(self.settings, &self.reports, terminal, directory.as_ref().ok());
         for warning in &self.warnings {
             tracing::warn!("{warning}");
             logs.log.say(&format!("Warning: {warning}"));

@@ -5,187 +5,30 @@
 //! status → terminal joined. The terminal comes last because nobody may read it; it shows the lines
 //! meanwhile.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::Path;
 
-use tokio::task::JoinHandle;
-
+use super::guarded;
+use super::logs::{Logs, TerminalReader};
 use super::outcome::{Exit, Failure, Outcome, StatusReport};
 use super::phases::Findings;
 use super::plan_report::PlanReport;
-use super::reports::{RegistryReports, ReportError, Reports, log_file};
+use super::reports::{ReportError, Reports};
 use super::secrets::register_settings;
-use super::undelivered::{Place, UndeliveredLogs};
+use super::undelivered::UndeliveredLogs;
 use super::watch::Watch;
 use super::wiping::{Wiped, Wiping};
 use super::workspace::RunDirectory;
-use super::{Terminal, guarded};
 use crate::cancel::{Step, Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
-use crate::report::{Receiver, RunLog, Sender, Undelivered, UploadReport, channel, show, upload};
+use crate::report::RunLog;
 use crate::secret::zero_stack;
 use crate::settings::Settings;
 use crate::spec::{Operation, Product, RunSpec};
 
-/// How long the last log lines may take after the end of the run; no longer than the final status.
-const LOG_DEADLINE: Duration = Duration::from_mins(2);
-
 /// Why something was given up after a signal.
 const TOO_LATE: &str = "the time after a signal";
-
-/// How long a terminal or pipe that takes nothing may hold up the end.
-const STALL: Duration = Duration::from_secs(5);
-
-/// How much of the log each reader keeps in memory; what is more waits on the disk.
-const MEMORY: usize = 2 * 1024 * 1024;
-
-/// The log of a run and everything that reads it.
-pub(super) struct Logs {
-    pub(super) log: RunLog,
-    upload: Option<(Arc<RegistryReports>, Receiver)>,
-    uploader: Option<JoinHandle<(UploadReport, Undelivered)>>,
-    file: Option<JoinHandle<bool>>,
-    terminal: TerminalReader,
-    /// Where the lines go that the registry does not get.
-    place: Place,
-}
-
-/// What shows the log on the terminal.
-struct TerminalReader {
-    task: JoinHandle<bool>,
-    /// Where its lines wait that memory does not hold.
-    spool: PathBuf,
-}
-
-impl Logs {
-    /// Opens the log with all its readers. Lines wait in `directory` where memory does not do.
-    pub(super) fn open(
-        settings: &Settings,
-        reports: &Reports,
-        terminal: Terminal,
-        directory: Option<&RunDirectory>,
-    ) -> Self {
-        // Without a directory the run ends at once, and what it says fits into memory.
-        let directory =
-            directory.map_or(settings.work_dir.as_path(), |directory| directory.private().path());
-        let mut senders = Vec::new();
-        let (sender, receiver) = spool(directory, "terminal");
-        senders.push(sender.children_only());
-        let terminal = TerminalReader {
-            task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
-            spool: spool_file(directory, "terminal"),
-        };
-        let mut file = None;
-        if let Some(reports) = &reports.directory {
-            match log_file(reports).and_then(|file| {
-                Ok((
-                    file.try_clone()
-                        .map_err(|source| ReportError::Write { path: reports.clone(), source })?,
-                    file,
-                ))
-            }) {
-                Ok((stdout, stderr)) => {
-                    let (sender, receiver) = spool(directory, "file");
-                    senders.push(sender);
-                    file = Some(tokio::spawn(show(receiver, stdout, stderr, STALL)));
-                }
-                Err(error) => tracing::warn!(error = %chain(&error), "no log file"),
-            }
-        }
-        let upload = reports.registry.as_ref().map(|registry| {
-            let (sender, receiver) = spool(directory, "registry");
-            senders.push(sender);
-            (registry.clone(), receiver)
-        });
-        Self {
-            log: RunLog::new(reports.redactor.clone(), senders),
-            upload,
-            uploader: None,
-            file,
-            terminal,
-            place: Place {
-                recovery: settings.recovery_dir.clone(),
-                work: settings.work_dir.clone(),
-            },
-        }
-    }
-
-    /// Begins to send lines to the registry. The run must have been reported as running before.
-    pub(super) fn start(mut self, settings: &Settings, stop: &Stop) -> Self {
-        let (interval, stop) = (settings.log_interval, stop.clone());
-        let deadline = LOG_DEADLINE.min(settings.registry_timeout);
-        self.uploader = self.upload.take().map(|(registry, receiver)| {
-            tokio::spawn(async move {
-                // Made when it is first polled, which is at the end of the log.
-                let overdue = async {
-                    stop.within(Step::Logs, tokio::time::sleep(deadline)).await;
-                };
-                upload(receiver, registry.as_ref(), interval, overdue).await
-            })
-        });
-        self
-    }
-
-    /// Ends the log and waits until the registry and the log file have it all, or their deadlines
-    /// are over. Keeps what the registry did not get.
-    async fn close(&mut self, stop: &Stop) -> Result<Option<UndeliveredLogs>, String> {
-        self.log.close();
-        let file = async {
-            match self.file.take() {
-                Some(file) => stop.within(Step::Files, file).await,
-                None => Some(Ok(true)),
-            }
-        };
-        let uploader = async {
-            match self.uploader.take() {
-                Some(uploader) => Some(uploader.await),
-                None => None,
-            }
-        };
-        let (written, sent) = tokio::join!(file, uploader);
-        // A reader that panicked has lost its lines; the run has not.
-        if !matches!(written, Some(Ok(true))) {
-            tracing::warn!("the log file is not complete");
-        }
-        let failed = |error| format!("the log uploader failed (a bug): {error}");
-        let Some((report, left)) = sent.transpose().map_err(failed)? else { return Ok(None) };
-        if stop.run_is_over() {
-            return Ok(None);
-        }
-        let kept = UndeliveredLogs::keep(report, left, self.place.clone(), stop).await;
-        kept.map_err(|error| format!("keeping the log failed (a bug): {error}"))
-    }
-}
-
-impl TerminalReader {
-    /// Takes the name of the spool away, so that the wipe passes over it: its lines are redacted,
-    /// may still have to be shown, and their room is free when they were.
-    fn detach_spool(&self) {
-        if let Err(error) = std::fs::remove_file(&self.spool)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(%error, "the output may not be shown to its end");
-        }
-    }
-
-    /// Waits until everything is shown, or nobody takes it.
-    async fn join(self, stop: &Stop) {
-        if !matches!(stop.within(Step::Terminal, self.task).await, Some(Ok(true))) {
-            tracing::warn!("the output was not shown to its end");
-        }
-    }
-}
-
-fn spool(directory: &Path, name: &str) -> (Sender, Receiver) {
-    channel(MEMORY, spool_file(directory, name))
-}
-
-fn spool_file(directory: &Path, name: &str) -> PathBuf {
-    directory.join(format!("log-{name}.spool"))
-}
 
 /// What is left of a run when its work is done.
 pub(super) struct Teardown<'run> {
@@ -545,31 +388,5 @@ impl Outcome {
             summary.push('\n');
         }
         summary.push_str(text);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn broken<T>() -> T {
-        std::future::ready(()).await;
-        panic!("a bug in a task")
-    }
-
-    #[tokio::test]
-    async fn a_panic_in_a_task_neither_hangs_the_end_nor_goes_unsaid() {
-        let mut logs = Logs {
-            log: RunLog::new(Arc::default(), Vec::new()),
-            upload: None,
-            uploader: Some(tokio::spawn(broken())),
-            file: Some(tokio::spawn(broken())),
-            terminal: TerminalReader { task: tokio::spawn(broken()), spool: "/nowhere".into() },
-            place: Place { recovery: "/nowhere".into(), work: "/nowhere".into() },
-        };
-        let stop = Stop::new();
-        let said = logs.close(&stop).await.unwrap_err();
-        assert!(said.contains("the log uploader failed (a bug)"), "{said}");
-        logs.terminal.join(&stop).await;
     }
 }
