@@ -394,16 +394,7 @@ async fn masks_reach_nobody_but_the_platform() {
         (r#""$0" "$@" 2>&1 | cat > "$HOME/../stdout""#, false),
     ] {
         world.add_run(config(&world, &secrets, "plan"));
-        let job = world.execute();
-        let mut shell = tokio::process::Command::new("sh");
-        shell
-            .args(["-c", script])
-            .arg(job.as_std().get_program())
-            .args(job.as_std().get_args())
-            .env_clear()
-            .envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .stdin(std::process::Stdio::null())
-            .kill_on_drop(true);
+        let mut shell = world.execute_in_shell(script);
         let mut end = world.end(&shell.output().await.unwrap());
         assert_eq!(end.stderr.contains("::add-mask::"), masks, "{script}: {}", end.stderr);
         end.stderr = end.stderr.lines().filter(|line| !line.starts_with("::add-mask::")).collect();

@@ -395,20 +395,7 @@ fn the_documentation_lists_what_is_tested() {
 
 /// Starts the runner behind a shell that does `first`, as a job's script may.
 fn behind_a_shell(world: &World, first: &str) -> tokio::process::Command {
-    let job = world.execute();
-    let job = job.as_std();
-    let mut command = tokio::process::Command::new("/bin/sh");
-    command
-        .args(["-c", &format!("{first}\nexec \"$0\" \"$@\"")])
-        .arg(job.get_program())
-        .args(job.get_args())
-        .env_clear()
-        .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    command
+    world.execute_in_shell(&format!("{first}\nexec \"$0\" \"$@\""))
 }
 
 fn terminal_statuses(world: &World) -> Vec<String> {

@@ -136,19 +136,8 @@ async fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Wait);
     world.add_run(world.config("plan"));
-    let job = world.execute();
-    let job = job.as_std();
     // As `nohup` does it.
-    let mut command = tokio::process::Command::new("/bin/sh");
-    command
-        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
-        .arg(job.get_program())
-        .args(job.get_args())
-        .env_clear()
-        .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .kill_on_drop(true);
+    let mut command = world.execute_in_shell("trap '' HUP; exec \"$0\" \"$@\"");
     let child = command.spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     tool.planning().await;

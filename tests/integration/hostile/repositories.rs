@@ -146,16 +146,7 @@ async fn a_repository_that_does_not_fit_fails_with_a_reason() {
     let world = World::new(&[("main.tf", MODULE), ("large.bin", &large)]).await;
     world.add_run(world.config("plan"));
     // No file of the runner and its children may have more than two mebibytes.
-    let job = world.execute();
-    let mut limited = tokio::process::Command::new("sh");
-    limited
-        .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\""])
-        .arg(job.as_std().get_program())
-        .args(job.as_std().get_args())
-        .env_clear()
-        .envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
-        .stdin(std::process::Stdio::null())
-        .kill_on_drop(true);
+    let mut limited = world.execute_in_shell("trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\"");
     let end = world.end(&limited.output().await.unwrap());
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(world.statuses(), ["running", "failed"]);

@@ -253,6 +253,24 @@ impl World {
         command
     }
 
+    /// The same by a shell that does `script`, in which `"$0" "$@"` is the runner.
+    pub(crate) fn execute_in_shell(&self, script: &str) -> tokio::process::Command {
+        let job = self.execute();
+        let job = job.as_std();
+        let mut command = tokio::process::Command::new("/bin/sh");
+        command
+            .args(["-c", script])
+            .arg(job.get_program())
+            .args(job.get_args())
+            .env_clear()
+            .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        command
+    }
+
     /// The runner on the world's run, as a user who is not root: root hands the world to `nobody`.
     pub(crate) fn execute_as_user(&self) -> tokio::process::Command {
         if !nix::unistd::Uid::effective().is_root() {
