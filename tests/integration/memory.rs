@@ -474,6 +474,7 @@ async fn what_holds_secrets_cannot_be_printed() {
     let arguments = Arguments::default()
         .with(&setting::ENDPOINT, "https://registry.example.com")
         .with(&setting::RUN_ID, RUN_ID)
+        .with(&setting::CACHE_DIR, "/proc/nonexistent")
         .with(&setting::MIRROR, mirror);
     let environment = Environment::new(BTreeMap::default(), "/runner".into())
         .with("BUTLER_TOKEN", &format!("brce_{NEEDLE}"))
