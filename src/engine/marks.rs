@@ -245,28 +245,31 @@ pub(super) fn masked(
 fn object<T: Target>(
     members: &Members<'_>,
     target: &mut T,
-    mut each: impl FnMut(&str, &RawValue, &mut T) -> Result<()>,
+    each: impl FnMut(&str, &RawValue, &mut T) -> Result<()>,
 ) -> Result<()> {
-    target.layout("{")?;
-    for (index, (name, value)) in members.0.iter().enumerate() {
-        target.layout(if index > 0 { "," } else { "" })?;
-        target.layout(&serde_json::to_string(name)?)?;
-        target.layout(":")?;
-        each(name, value, target)?;
-    }
-    target.layout("}")
+    let name = |name: &str, target: &mut T| target.layout(&serde_json::to_string(name)?);
+    named(members, target, name, each)
 }
 
 /// An object of the user's.
 fn values<T: Target>(
     members: &Members<'_>,
     target: &mut T,
+    each: impl FnMut(&str, &RawValue, &mut T) -> Result<()>,
+) -> Result<()> {
+    named(members, target, |name, target| target.name(name), each)
+}
+
+fn named<T: Target>(
+    members: &Members<'_>,
+    target: &mut T,
+    write_name: impl Fn(&str, &mut T) -> Result<()>,
     mut each: impl FnMut(&str, &RawValue, &mut T) -> Result<()>,
 ) -> Result<()> {
     target.layout("{")?;
     for (index, (name, value)) in members.0.iter().enumerate() {
         target.layout(if index > 0 { "," } else { "" })?;
-        target.name(name)?;
+        write_name(name, target)?;
         target.layout(":")?;
         each(name, value, target)?;
     }

@@ -13,7 +13,7 @@ use crate::support::http_backend::HttpBackend;
 use crate::support::postgres::Postgres;
 use crate::support::stand_in::StandIn;
 use crate::support::terraform::TestModule;
-use crate::support::world::{End, MODULE, RUN_ID, World};
+use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
 
 /// An apply that stands still under its lock and ends as Terraform does when it is asked to.
 const STANDS: &str = ": > READY; exec sleep 1000";
@@ -34,24 +34,13 @@ fn ready(world: &World) -> std::path::PathBuf {
     world.path("ready")
 }
 
-/// Waits until a file is there.
-async fn appeared(path: &Path) {
-    let appeared = async {
-        while !path.exists() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    let bound = std::time::Duration::from_mins(1);
-    tokio::time::timeout(bound, appeared).await.expect("the apply never got to its provisioner");
-}
-
 /// Applies `act` in the world, with this backend, and sends SIGTERM in the middle of it.
 async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
     world.commit(&[("main.tf", &module(world, act))]);
     world.add_run(config(world, "apply", backend));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    appeared(&ready(world)).await;
+    eventually("a provisioner", || ready(world).exists()).await;
     kill(pid, Signal::SIGTERM).unwrap();
     let output: Output = child.wait_with_output().await.unwrap();
     // Also asserts that no process of the run is left.
@@ -244,7 +233,7 @@ async fn a_foreign_lock_is_reported_with_who_holds_it_since_when_and_its_id() {
     let mut apply = other.command(&["apply", "-auto-approve"]);
     apply.stdout(Stdio::null()).stderr(Stdio::null());
     let _standing = Standing(apply.spawn().unwrap());
-    appeared(&ready(&world)).await;
+    eventually("a provisioner", || ready(&world).exists()).await;
     let lock = std::fs::read(world.path(".terraform.tfstate.lock.info")).unwrap();
     let lock: Value = serde_json::from_slice(&lock).unwrap();
     let field = |name: &str| lock[name].as_str().unwrap().to_owned();

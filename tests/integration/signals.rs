@@ -3,7 +3,7 @@
 //! One world for each pair of a phase and of what ends the run in it. The phase is held where it is:
 //! by a registry, a git server or a release site that does not answer, or by the tool.
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::support::documented::assert_documented;
 use crate::support::stand_in::StandIn;
-use crate::support::world::{End, MODULE, RUN_ID, World};
+use crate::support::world::{End, MODULE, RUN_ID, World, eventually, unshare, wrapped};
 
 /// Where the run is when it is ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -207,12 +207,6 @@ resource "terraform_data" "endless" {{
     )
 }
 
-async fn exists(path: &std::path::Path) {
-    while !path.exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
-}
-
 fn pid_of(child: &tokio::process::Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap())
 }
@@ -270,7 +264,9 @@ async fn carry_out(phase: Phase, cause: Cause) {
             (Phase::Clone | Phase::Install, _) => {
                 connection = Some(silent.listener.accept().await.unwrap());
             }
-            (Phase::Apply, _) => exists(&world.path("started")).await,
+            (Phase::Apply, _) => {
+                eventually("a provisioner", || world.path("started").exists()).await;
+            }
             (_, Some(tool)) => tool.planning().await,
             _ => gate.reached().await,
         }
@@ -504,23 +500,7 @@ async fn what_is_not_a_commands_is_left_alone() {
 
 /// The runner as process 1 of a container of its own; who is not root becomes it in a namespace.
 fn as_first_process(world: &World) -> tokio::process::Command {
-    let job = world.execute();
-    let job = job.as_std();
-    let mut command = tokio::process::Command::new("unshare");
-    if !nix::unistd::Uid::effective().is_root() {
-        command.args(["--user", "--map-root-user"]);
-    }
-    command
-        .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
-        .arg(job.get_program())
-        .args(job.get_args())
-        .env_clear()
-        .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    command
+    wrapped(&world.execute(), &unshare(&["--pid", "--fork", "--kill-child", "--mount-proc"]))
 }
 
 #[tokio::test]

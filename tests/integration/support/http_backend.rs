@@ -1,7 +1,6 @@
 //! A server for Terraform's `http` backend, with locks, that can refuse to store states or be away.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -9,6 +8,8 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use butler_runner::devregistry::Server;
 use serde_json::{Value, json};
+
+use super::world::eventually;
 
 #[derive(Default)]
 struct Kept {
@@ -119,12 +120,7 @@ impl HttpBackend {
 
     /// Waits until somebody was not given the lock.
     pub(crate) async fn refused_a_lock(&self) {
-        let refused = async {
-            while self.kept.lock().unwrap().refusals == 0 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_mins(1), refused).await.expect("nobody wants the lock");
+        eventually("a lock that is refused", || self.kept.lock().unwrap().refusals > 0).await;
     }
 }
 

@@ -10,6 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use url::Url;
 
+use super::world::eventually;
+
 /// What happens to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
@@ -139,12 +141,7 @@ impl Proxy {
 
     /// Waits until a request of this name has come by.
     pub(crate) async fn until_seen(&self, name: &str) {
-        let seen = async {
-            while self.seen(name).is_empty() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_mins(1), seen).await.expect("it never came by");
+        eventually(name, || !self.seen(name).is_empty()).await;
     }
 }
 

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::world::World;
+use super::world::{World, eventually};
 
 /// What the stand-in does at `plan`.
 #[derive(Clone, Copy, Debug)]
@@ -131,13 +131,7 @@ esac
     /// Waits until `plan` runs, or `apply` where `plan` passes, or what it is to wait in.
     pub(crate) async fn planning(&self) {
         let planning = self.record.join("planning");
-        let appeared = async {
-            while !planning.exists() {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        };
-        let bound = std::time::Duration::from_mins(1);
-        tokio::time::timeout(bound, appeared).await.expect("the stand-in was never asked to plan");
+        eventually("a plan that is asked for", || planning.exists()).await;
     }
 
     /// Whether `apply` was carried out by [`AtPlan::Through`].

@@ -255,20 +255,7 @@ impl World {
 
     /// The same by a shell that does `script`, in which `"$0" "$@"` is the runner.
     pub(crate) fn execute_in_shell(&self, script: &str) -> tokio::process::Command {
-        let job = self.execute();
-        let job = job.as_std();
-        let mut command = tokio::process::Command::new("/bin/sh");
-        command
-            .args(["-c", script])
-            .arg(job.get_program())
-            .args(job.get_args())
-            .env_clear()
-            .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        command
+        wrapped(&self.execute(), &["/bin/sh", "-c", script])
     }
 
     /// The runner on the world's run, as a user who is not root: root hands the world to `nobody`.
@@ -354,26 +341,35 @@ impl World {
     }
 }
 
-/// The job's command in a namespace of its own in which `mounts`, a shell script, is carried
-/// out first. Who is not root becomes it there.
-pub(crate) fn with_mounts(job: &tokio::process::Command, mounts: &str) -> tokio::process::Command {
+/// The job's command as the last words of `words`, with its environment and nothing else.
+pub(crate) fn wrapped(job: &tokio::process::Command, words: &[&str]) -> tokio::process::Command {
     let job = job.as_std();
-    let mut command = tokio::process::Command::new("unshare");
-    if !nix::unistd::Uid::effective().is_root() {
-        command.args(["--user", "--map-root-user"]);
-    }
+    let mut command = tokio::process::Command::new(words[0]);
     command
-        .args(["--mount", "/bin/sh", "-e", "-c", &format!("{mounts}\nexec \"$0\" \"$@\"")])
+        .args(&words[1..])
         .arg(job.get_program())
         .args(job.get_args())
         .env_clear()
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .envs(job.get_envs().filter_map(|(name, value)| Some((name, value?))))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     command
+}
+
+/// The words that start something in namespaces of its own; who is not root becomes it there.
+pub(crate) fn unshare<'words>(options: &[&'words str]) -> Vec<&'words str> {
+    let root = nix::unistd::Uid::effective().is_root();
+    let user: &[_] = if root { &[] } else { &["--user", "--map-root-user"] };
+    [&["unshare"], user, options].concat()
+}
+
+/// The job's command in a namespace of its own in which `mounts`, a shell script, is carried
+/// out first.
+pub(crate) fn with_mounts(job: &tokio::process::Command, mounts: &str) -> tokio::process::Command {
+    let script = format!("{mounts}\nexec \"$0\" \"$@\"");
+    wrapped(job, &unshare(&["--mount", "/bin/sh", "-e", "-c", &script]))
 }
 
 /// Waits until `condition` holds; `what` says what is waited for.
