@@ -18,12 +18,12 @@ pub(super) struct Execute {
     flags: Flags<ExecuteFlags>,
 }
 
-/// Everything but the log, which all subcommands have.
+/// Everything but the log, which all subcommands have, and what only installed versions are about.
 struct ExecuteFlags;
 
 impl Selection for ExecuteFlags {
     fn has(setting: &Setting) -> bool {
-        setting.section != Section::Log
+        !matches!(setting.section, Section::Log | Section::Lifecycle)
     }
 }
 

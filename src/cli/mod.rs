@@ -28,6 +28,7 @@ use crate::run::{Exit, Terminal};
 use crate::secret::zero_memory_of_openssl;
 use crate::settings::setting::TOKEN;
 use crate::settings::{Arguments, Environment, SettingsError};
+use crate::spec::Product;
 
 /// How long the end of the process waits for work in blocking threads. Everything that matters is
 /// joined by then; what is left is a name look-up whose resolver does not answer, which can take
@@ -55,6 +56,12 @@ enum Command {
     Demo(demo::Demo),
     Clean(clean::Clean),
     Tool(tool::Tool),
+    /// Manage versions of Terraform: the commands of `tool` with this product
+    Terraform(tool::Tool),
+    /// Manage versions of OpenTofu: the commands of `tool` with this product
+    Tofu(tool::Tool),
+    /// Manage versions of Terragrunt: the commands of `tool` with this product
+    Terragrunt(tool::Tool),
     #[command(flatten)]
     Internal(internal::Internal),
 }
@@ -83,7 +90,10 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Execute(execute) => execute.run(log, environment),
         Command::Demo(demo) => demo.run(log, environment),
         Command::Clean(clean) => clean.run(log, environment),
-        Command::Tool(tool) => tool.run(log, environment),
+        Command::Tool(tool) => tool.run(None, log, environment),
+        Command::Terraform(tool) => tool.run(Some(Product::Terraform), log, environment),
+        Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),
+        Command::Terragrunt(tool) => tool.run(Some(Product::Terragrunt), log, environment),
         Command::Internal(internal) => internal.run(),
     }
 }

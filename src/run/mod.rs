@@ -29,6 +29,7 @@ mod secrets;
 mod sources;
 mod state_place;
 mod teardown;
+mod tools;
 mod undelivered;
 mod watch;
 mod wiping;
@@ -45,6 +46,7 @@ pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
 pub use outcome::Exit;
 pub use secret_names::SECRET_VARIABLES;
+pub use tools::tool_options;
 
 use crate::cancel::{Stop, Times};
 use crate::ci;
@@ -124,7 +126,7 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
         }
     };
     leftovers::clean_before(&settings, &stop).await;
-    let exit = match http::client(settings.ca_bundle.as_deref(), http::Redirects::Follow) {
+    let exit = match http::client(settings.tool.ca_bundle.as_deref(), http::Redirects::Follow) {
         Ok(http) => {
             let directory = settings.report_dir.clone();
             let reports = Reports { registry: None, directory, redactor, reserve };

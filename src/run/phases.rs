@@ -11,6 +11,7 @@ use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
 use super::secrets::{register_declared, register_inputs, register_spec, register_values};
 use super::state_place;
+use super::tools::tool_options;
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
 use crate::engine::{Engine, KilledLock, Planned, prepare_environment, required_version};
@@ -180,11 +181,8 @@ async fn prepare(
     findings: &mut Findings,
 ) -> Result<(Place, InstalledTool), Failure> {
     let options = ToolOptions {
-        cache: context.settings.cache_dir.clone(),
-        mirror: context.settings.mirror.clone(),
-        signing_keys: context.settings.signing_keys.clone(),
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
-        http: context.http.clone(),
+        ..tool_options(&context.settings.tool, context.http.clone(), context.settings.owner())
     };
     let (place, tool) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
@@ -239,7 +237,7 @@ async fn choose(
         exact: None,
         required: module.required_versions,
         version_file: module.version_file,
-        default: context.settings.default_tool_version.clone(),
+        default: context.settings.tool.default_version.clone(),
     };
     unless_stopped(context, Phase::Tool, tool::choose(&wish, options)).await
 }

@@ -23,7 +23,7 @@ pub(super) fn register_settings(redactor: &Redactor, settings: &Settings) {
     for (_, token) in &settings.git.tokens {
         collected.add_nameless(token.expose_secret());
     }
-    if let Some(mirror) = &settings.mirror {
+    for mirror in settings.tool.sites.urls() {
         collected.add_login(mirror.as_str());
     }
     add_environment(&mut collected, &settings.environment);

@@ -39,7 +39,10 @@ pub(super) async fn start(
             let address = Address::new(endpoint.clone(), run_id.clone());
             let limits =
                 Limits { attempt: settings.request_timeout, long: settings.registry_timeout };
-            let own = match http::clients(settings.ca_bundle.as_deref(), http::Redirects::Refuse) {
+            let own = match http::clients(
+                settings.tool.ca_bundle.as_deref(),
+                http::Redirects::Refuse,
+            ) {
                 Ok(own) => own,
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "check --ca-bundle (BUTLER_CA_BUNDLE)");

@@ -12,7 +12,7 @@ use super::ownership::OwnedDirectory;
 use super::recovery::{ERRORED_STATE, keep_state};
 use crate::process::Input;
 use crate::secret::{Layout, PrivateDirectory, WipeError};
-use crate::settings::{RunSource, Settings};
+use crate::settings::Settings;
 
 /// The clone.
 const SOURCE: &str = "source";
@@ -46,13 +46,8 @@ pub(super) struct Place<'run> {
 
 impl<'run> From<&'run Settings> for Place<'run> {
     fn from(settings: &'run Settings) -> Self {
-        let owner = match &settings.source {
-            RunSource::Registry { run_id, .. } => format!("run {run_id}"),
-            RunSource::File { config } => config.display().to_string(),
-            RunSource::Local { module_dir, .. } => module_dir.display().to_string(),
-        };
         let Settings { work_dir, tmpfs_dir, .. } = settings;
-        Self { work_dir, tmpfs_dir: tmpfs_dir.as_deref(), owner }
+        Self { work_dir, tmpfs_dir: tmpfs_dir.as_deref(), owner: settings.owner() }
     }
 }
 

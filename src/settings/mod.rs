@@ -34,6 +34,7 @@ pub use variable::VARIABLES;
 
 use crate::process;
 use crate::spec::{Operation, RunId, ToolRequest};
+use crate::tool::Sites;
 use crate::workspace::SensitiveValues;
 use crate::workspace::source::GitEnvironment;
 
@@ -46,8 +47,12 @@ pub struct Settings {
     pub source: RunSource,
     /// An existing directory; the run makes a directory of its own in it.
     pub work_dir: PathBuf,
-    /// Where tools are kept; may not exist yet.
-    pub cache_dir: PathBuf,
+    /// Where tools come from and where they are kept.
+    pub tool: ToolSettings,
+    /// What the user lays down for Terraform (`--settings`), not read yet.
+    pub settings_file: Option<PathBuf>,
+    /// Where provider packages are kept for the next run; may not exist yet.
+    pub provider_cache: Option<PathBuf>,
     /// An existing directory in memory for secret files; none to look for one.
     pub tmpfs_dir: Option<PathBuf>,
     /// Where what could not be handed over is kept; may not exist yet.
@@ -80,14 +85,6 @@ pub struct Settings {
     pub plan_status: PlanStatus,
     /// What of a plan's JSON is reported.
     pub plan_json: PlanJson,
-    /// Replaces scheme, host and leading path of the vendors' sites. May carry a password.
-    pub mirror: Option<Url>,
-    /// Additional trusted signing keys.
-    pub signing_keys: Vec<PathBuf>,
-    /// Additional trusted certificates.
-    pub ca_bundle: Option<PathBuf>,
-    /// The version to use when nothing else decides.
-    pub default_tool_version: Option<ToolRequest>,
     /// How sensitive values that could be references are taken.
     pub sensitive_values: SensitiveValues,
     /// Whether GitHub Actions reads what the runner prints.
@@ -172,17 +169,23 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is needed to make a tool ready without a run.
-#[derive(Clone)]
+/// What is needed to make a tool ready, with or without a run.
+#[derive(Clone, Debug)]
 pub struct ToolSettings {
     /// Where tools are kept; may not exist yet.
     pub cache_dir: PathBuf,
-    /// Replaces scheme, host and leading path of the vendors' sites. May carry a password.
-    pub mirror: Option<Url>,
+    /// Where releases come from.
+    pub sites: Sites,
     /// Additional trusted signing keys.
     pub signing_keys: Vec<PathBuf>,
     /// Additional trusted certificates.
     pub ca_bundle: Option<PathBuf>,
+    /// The version to use when nothing else decides.
+    pub default_version: Option<ToolRequest>,
+    /// How long it may take to make one version ready.
+    pub timeout: Duration,
+    /// How long a version that is to be removed is left to the runs that are just starting.
+    pub drain_period: Duration,
 }
 
 /// What is needed to tidy up after runs.
@@ -197,6 +200,16 @@ pub struct CleanSettings {
 }
 
 impl Settings {
+    /// Whose run it is, for people, such as `run 7`.
+    #[must_use]
+    pub fn owner(&self) -> String {
+        match &self.source {
+            RunSource::Registry { run_id, .. } => format!("run {run_id}"),
+            RunSource::File { config } => config.display().to_string(),
+            RunSource::Local { module_dir, .. } => module_dir.display().to_string(),
+        }
+    }
+
     /// The environment that Terraform inherits: what the runner was started in, without
     /// `BUTLER_*`, without the variables in `used_tokens`, and, as [`Settings::environment`] is,
     /// without any variable that holds the callback token under another name.
@@ -214,26 +227,14 @@ impl Settings {
     }
 }
 
-/// Neither the environment nor the mirror, which may be secret.
+/// Without the environment, which may be secret.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("Settings")
             .field("source", &self.source)
             .field("work_dir", &self.work_dir)
-            .field("cache_dir", &self.cache_dir)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Without the mirror, which may be secret.
-impl std::fmt::Debug for ToolSettings {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("ToolSettings")
-            .field("cache_dir", &self.cache_dir)
-            .field("signing_keys", &self.signing_keys)
-            .field("ca_bundle", &self.ca_bundle)
+            .field("tool", &self.tool)
             .finish_non_exhaustive()
     }
 }

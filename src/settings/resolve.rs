@@ -11,14 +11,16 @@ use super::directories::Missing;
 use super::reader::{Reader, absolute, existing};
 use super::setting::{
     ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, DEFAULT_TOOL_VERSION,
-    FORCE_UNLOCK_OWN, GRACE_PERIOD, LOCK_TIMEOUT, LOG, LOG_FORMAT, LOG_INTERVAL, MIRROR, PLAN_JSON,
-    PLAN_STATUS, RECOVERY_DIR, REGISTRY_TIMEOUT, REPORT_DIR, REQUEST_TIMEOUT, SECRETS_DIR,
-    SENSITIVE_VALUES, SIGNING_KEY, TMPFS_DIR, TOKEN, WORK_DIR,
+    DRAIN_PERIOD, FORCE_UNLOCK_OWN, GRACE_PERIOD, LOCK_TIMEOUT, LOG, LOG_FORMAT, LOG_INTERVAL,
+    MIRROR, PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE, RECOVERY_DIR, REGISTRY_TIMEOUT, REPORT_DIR,
+    REQUEST_TIMEOUT, SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE, SIGNING_KEY, TMPFS_DIR, TOKEN,
+    TOOL_TIMEOUT, WORK_DIR,
 };
 use super::{
     Arguments, CleanSettings, Environment, Logging, RunSource, Settings, SettingsError,
     ToolSettings, directories, parse, source, variable,
 };
+use crate::tool::Sites;
 use crate::workspace::source::GitEnvironment;
 
 /// How often log lines are sent: as often as the registry's page asks for them.
@@ -32,6 +34,12 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// A registry that is being deployed anew is back within minutes.
 const REGISTRY_LIMIT: Duration = Duration::from_mins(5);
+
+/// A large archive over a slow line; installers of neighbouring systems wait as long.
+const TOOL_LIMIT: Duration = Duration::from_mins(10);
+
+/// A run that has just looked a version up has started it by then.
+const DRAIN: Duration = Duration::from_secs(30);
 
 /// What the deployed registry takes (registry API, 413).
 const BODY_LIMIT_BYTES: usize = 50 * 1024 * 1024;
@@ -100,15 +108,13 @@ impl Settings {
             sensitive_values: reader
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
-            default_tool_version: reader.parsed(&DEFAULT_TOOL_VERSION, parse::request)?,
             github_actions: under_github(environment),
             logging: Logging::resolve(arguments, environment)?,
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
-            cache_dir: tool.cache_dir,
-            mirror: tool.mirror,
-            signing_keys: tool.signing_keys,
-            ca_bundle: tool.ca_bundle,
+            settings_file: reader.existing(&SETTINGS_FILE, Path::is_file)?,
+            provider_cache: provider_cache(&reader, &tool.cache_dir)?,
+            tool,
             source,
             warnings,
         })
@@ -171,11 +177,22 @@ impl ToolSettings {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             cache_dir: cache_dir(&reader, Missing::Make)?,
-            mirror: reader.parsed(&MIRROR, parse::web_url)?,
+            sites: Sites::mirrored(reader.parsed(&MIRROR, parse::web_url)?),
             signing_keys,
             ca_bundle: ca_bundle(&reader)?,
+            default_version: reader.parsed(&DEFAULT_TOOL_VERSION, parse::request)?,
+            timeout: reader.parsed(&TOOL_TIMEOUT, parse::interval)?.unwrap_or(TOOL_LIMIT),
+            drain_period: reader.parsed(&DRAIN_PERIOD, parse::duration)?.unwrap_or(DRAIN),
         })
     }
+}
+
+/// None where the user wants no such cache.
+fn provider_cache(reader: &Reader<'_>, cache: &Path) -> Result<Option<PathBuf>, SettingsError> {
+    if reader.parsed(&PROVIDER_CACHE, |text| Ok(text == "off"))? == Some(true) {
+        return Ok(None);
+    }
+    Ok(Some(reader.path(&PROVIDER_CACHE)?.unwrap_or_else(|| cache.join("providers"))))
 }
 
 fn cache_dir(reader: &Reader<'_>, missing: Missing) -> Result<PathBuf, SettingsError> {
@@ -372,7 +389,7 @@ mod tests {
 
     #[test]
     fn every_setting_that_cannot_be_is_named_by_flag_and_variable() {
-        let free = [&LOG, &CACHE_DIR, &REPORT_DIR, &RECOVERY_DIR];
+        let free = [&LOG, &CACHE_DIR, &REPORT_DIR, &RECOVERY_DIR, &PROVIDER_CACHE];
         let refusable = crate::settings::SETTINGS.iter().copied().filter(|it| !free.contains(it));
         for setting in refusable {
             // No URL, number, operation or version, no file, and no token.

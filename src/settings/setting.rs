@@ -31,11 +31,15 @@ pub const SETTINGS: &[&Setting] = &[
     &PLAN_STATUS,
     &PLAN_JSON,
     &SENSITIVE_VALUES,
+    &SETTINGS_FILE,
+    &PROVIDER_CACHE,
     &CACHE_DIR,
     &MIRROR,
     &SIGNING_KEY,
     &CA_BUNDLE,
     &DEFAULT_TOOL_VERSION,
+    &TOOL_TIMEOUT,
+    &DRAIN_PERIOD,
     &LOG_FORMAT,
     &LOG,
 ];
@@ -337,6 +341,28 @@ pub const SENSITIVE_VALUES: Setting = Setting {
     example: "literal",
     section: Section::Run,
 };
+/// `--settings`.
+pub const SETTINGS_FILE: Setting = Setting {
+    noun: "settings file",
+    flags: &["--settings"],
+    variables: &["BUTLER_SETTINGS"],
+    kind: Kind::Value("FILE"),
+    default: "none",
+    help: "Settings for Terraform in YAML or JSON: provider mirrors, credentials, backend, environment, logging",
+    example: "terraform-settings.yaml",
+    section: Section::Run,
+};
+/// `--provider-cache`.
+pub const PROVIDER_CACHE: Setting = Setting {
+    noun: "provider cache",
+    flags: &["--provider-cache"],
+    variables: &["BUTLER_PROVIDER_CACHE"],
+    kind: Kind::Value("DIR"),
+    default: "providers, in the cache directory",
+    help: "Where provider packages are kept for the next run; off keeps none",
+    example: "off",
+    section: Section::Run,
+};
 /// `--cache-dir`.
 pub const CACHE_DIR: Setting = Setting {
     noun: "cache directory",
@@ -391,6 +417,28 @@ pub const DEFAULT_TOOL_VERSION: Setting = Setting {
     help: "The version to use when neither the run nor the module decides",
     example: "1.11.4",
     section: Section::Tool,
+};
+/// `--tool-timeout`.
+pub const TOOL_TIMEOUT: Setting = Setting {
+    noun: "tool timeout",
+    flags: &["--tool-timeout"],
+    variables: &["BUTLER_TOOL_TIMEOUT"],
+    kind: Kind::Value("DURATION"),
+    default: "10m",
+    help: "How long it may take to make one version ready, with the wait for another process that installs it",
+    example: "30m",
+    section: Section::Tool,
+};
+/// `--drain-period`.
+pub const DRAIN_PERIOD: Setting = Setting {
+    noun: "drain period",
+    flags: &["--drain-period"],
+    variables: &["BUTLER_DRAIN_PERIOD"],
+    kind: Kind::Value("DURATION"),
+    default: "30s",
+    help: "How long a version that is to be removed is left to the runs that are just starting",
+    example: "1m",
+    section: Section::Lifecycle,
 };
 /// `--log-format`.
 pub const LOG_FORMAT: Setting = Setting {

@@ -43,6 +43,8 @@ pub enum Section {
     Run,
     /// Where the tool comes from.
     Tool,
+    /// What becomes of installed versions; only the commands of `tool` have these flags.
+    Lifecycle,
     /// The runner's own log.
     Log,
 }
@@ -56,6 +58,7 @@ impl Section {
             Self::Alone => "Without a registry",
             Self::Run => "Run",
             Self::Tool => "Terraform and OpenTofu",
+            Self::Lifecycle => "Installed versions",
             Self::Log => "Log",
         }
     }

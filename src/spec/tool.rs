@@ -11,11 +11,16 @@ pub enum Product {
     Terraform,
     /// `OpenTofu`.
     OpenTofu,
+    /// Terragrunt, which starts Terraform or `OpenTofu`.
+    Terragrunt,
 }
 
 impl Product {
     /// All products.
-    pub const ALL: [Self; 2] = [Self::Terraform, Self::OpenTofu];
+    pub const ALL: [Self; 3] = [Self::Terraform, Self::OpenTofu, Self::Terragrunt];
+
+    /// Those that carry out a run themselves, best known first.
+    pub const ENGINES: [Self; 2] = [Self::Terraform, Self::OpenTofu];
 
     /// The product's name in versions, cache directories and messages.
     #[must_use]
@@ -23,7 +28,18 @@ impl Product {
         match self {
             Self::Terraform => "terraform",
             Self::OpenTofu => "opentofu",
+            Self::Terragrunt => "terragrunt",
         }
+    }
+
+    /// The product that a text such as `opentofu-1.8.3` begins with, and the rest of the text.
+    #[must_use]
+    pub fn of_prefix(text: &str) -> Option<(Self, &str)> {
+        Self::ALL.into_iter().find_map(|product| {
+            let names = [product.name(), product.executable()];
+            let rest = names.into_iter().find_map(|name| text.strip_prefix(name))?;
+            Some((product, rest.strip_prefix('-')?))
+        })
     }
 
     /// The name of its executable.
@@ -32,6 +48,7 @@ impl Product {
         match self {
             Self::Terraform => "terraform",
             Self::OpenTofu => "tofu",
+            Self::Terragrunt => "terragrunt",
         }
     }
 }
@@ -39,7 +56,7 @@ impl Product {
 /// An exact version of a product.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ToolRequest {
-    /// Terraform or `OpenTofu`.
+    /// The product.
     pub product: Product,
     /// The exact version.
     pub version: Version,
@@ -68,18 +85,14 @@ pub struct ParseRequestError {
 impl std::str::FromStr for ToolRequest {
     type Err = ParseRequestError;
 
-    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3` or `tofu-1.8.3`.
+    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3`, `tofu-1.8.3` or
+    /// `terragrunt-0.99.1`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let trimmed = text.trim();
-        let prefixes = [
-            ("terraform-", Product::Terraform),
-            ("opentofu-", Product::OpenTofu),
-            ("tofu-", Product::OpenTofu),
-        ];
-        let (product, version) = prefixes
-            .into_iter()
-            .find_map(|(prefix, product)| Some((product, trimmed.strip_prefix(prefix)?)))
-            .unwrap_or((Product::Terraform, trimmed));
+        let (product, version) = match Product::of_prefix(trimmed) {
+            Some((product, version)) => (product, version),
+            None => (Product::Terraform, trimmed),
+        };
         let version = Version::parse(version.strip_prefix('v').unwrap_or(version))
             .map_err(|_| ParseRequestError { text: text.to_owned() })?;
         Ok(Self { product, version })
@@ -96,6 +109,8 @@ mod tests {
             ("1.9.0", Product::Terraform, "1.9.0"),
             ("v1.9.0", Product::Terraform, "1.9.0"),
             ("opentofu-1.8.3", Product::OpenTofu, "1.8.3"),
+            ("tofu-1.8.3", Product::OpenTofu, "1.8.3"),
+            ("terragrunt-0.99.1", Product::Terragrunt, "0.99.1"),
             ("1.15.0-rc1", Product::Terraform, "1.15.0-rc1"),
         ] {
             let request: ToolRequest = text.parse().unwrap();

@@ -119,6 +119,16 @@ impl Cache {
         self.product(request.product).join(format!(".{}.lock", request.version))
     }
 
+    /// The directory with a file for each process that uses `request`.
+    pub(super) fn users(&self, request: &ToolRequest) -> PathBuf {
+        self.product(request.product).join(format!(".{}.users", request.version))
+    }
+
+    /// What was done with versions of `product`, the latest last.
+    pub(super) fn journal(&self, product: Product) -> PathBuf {
+        self.product(product).join("history.json")
+    }
+
     /// What remembers the versions of executables on PATH.
     pub(super) fn path_memory(&self) -> PathBuf {
         self.root.join("path-versions.json")

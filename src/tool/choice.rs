@@ -46,7 +46,7 @@ pub async fn choose(wish: &VersionWish, options: &ToolOptions) -> Result<ToolReq
     if let Some(default) = &wish.default {
         return Ok(default.clone());
     }
-    choice.on_path(&Product::ALL, |_| true).await.ok_or(ToolError::NoVersion)
+    choice.on_path(&Product::ENGINES, |_| true).await.ok_or(ToolError::NoVersion)
 }
 
 /// What a version file asks for.
@@ -111,7 +111,7 @@ impl<'a> Choice<'a> {
         {
             return Ok(default.clone());
         }
-        let products = named.as_ref().map_or(Product::ALL.as_slice(), std::slice::from_ref);
+        let products = named.as_ref().map_or(Product::ENGINES.as_slice(), std::slice::from_ref);
         if let Some(found) = self.on_path(products, |version| constraint.allows(version)).await {
             return Ok(found);
         }

@@ -22,7 +22,7 @@ pub(super) async fn released(
     product: Product,
     options: &ToolOptions,
 ) -> Result<Vec<Version>, ToolError> {
-    let url = product.index(options.mirror.as_ref());
+    let url = product.index(options.sites.mirror(product));
     let list = download::small(&options.http, &url, LARGEST).await?;
     parse(&list).map_err(|source| ToolError::Index { url: download::shown(&url), source })
 }

@@ -17,6 +17,8 @@ mod error;
 #[cfg(test)]
 mod fuzz_tests;
 mod index;
+mod inventory;
+mod journal;
 mod lock;
 mod path;
 mod platform;
@@ -24,12 +26,14 @@ mod product;
 mod ready;
 mod record;
 mod release;
+mod sites;
+mod usage;
 mod verify;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-
-use url::Url;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::spec::ToolRequest;
 
@@ -41,8 +45,12 @@ pub use constraint::ConstraintError;
 pub use digest::{NoSha256Sum, Sha256Sum};
 pub use download::DownloadError;
 pub use error::ToolError;
+pub use inventory::{history, users};
+pub use journal::{Act, Entry, Outcome};
 pub use platform::UnknownPlatform;
 pub use ready::ready;
+pub use sites::Sites;
+pub use usage::{InUse, User};
 pub use verify::VerifyError;
 
 /// Where tools come from and where they are kept.
@@ -50,23 +58,26 @@ pub use verify::VerifyError;
 pub struct ToolOptions {
     /// The cache: `<cache>/<product>/<version>/<executable>`.
     pub cache: PathBuf,
-    /// Replaces scheme, host and leading path of the vendor's site (`--mirror`).
-    pub mirror: Option<Url>,
+    /// Where releases come from.
+    pub sites: Sites,
     /// Files with additional trusted signing keys (`--signing-key`).
     pub signing_keys: Vec<PathBuf>,
     /// The runner's PATH, for a tool that is installed already.
     pub search_path: Option<OsString>,
     /// The HTTP client to download with.
     pub http: reqwest::Client,
+    /// How long it may take to make one version ready, other processes' installs included.
+    pub timeout: Duration,
+    /// Who asks, for people who want to remove a version: `run 7`.
+    pub owner: String,
 }
 
-/// Without what the mirror's URL may hold of credentials.
 impl std::fmt::Debug for ToolOptions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
             .debug_struct("ToolOptions")
             .field("cache", &self.cache)
-            .field("mirror", &self.mirror.as_ref().map(download::shown))
+            .field("sites", &self.sites)
             .field("signing_keys", &self.signing_keys)
             .field("search_path", &self.search_path)
             .finish_non_exhaustive()
@@ -85,7 +96,7 @@ pub enum Origin {
 }
 
 /// A tool that can be started.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct InstalledTool {
     /// What it is.
     pub request: ToolRequest,
@@ -93,6 +104,8 @@ pub struct InstalledTool {
     pub path: PathBuf,
     /// Where it was found.
     pub origin: Origin,
+    /// Keeps it from being removed as long as it lives; none of what the cache does not keep.
+    pub in_use: Option<Arc<InUse>>,
 }
 
 /// What is known about the version that a run wants.

@@ -53,11 +53,23 @@ static OPENTOFU: Entry = Entry {
     index: "https://get.opentofu.org/tofu/api.json",
 };
 
+/// Signed with `OpenPGP` since January 2026.
+static TERRAGRUNT: Entry = Entry {
+    signer: Signer {
+        fingerprint: "68C80F86DF98E710C0F22E2E577774ACA847CC49",
+        certificate: include_bytes!("keys/terragrunt-A847CC49.asc"),
+    },
+    releases: "https://github.com/gruntwork-io/terragrunt/releases/download/v{version}/",
+    signatures: &[".gpgsig"],
+    index: "https://api.github.com/repos/gruntwork-io/terragrunt/releases",
+};
+
 impl Product {
     const fn entry(self) -> &'static Entry {
         match self {
             Self::Terraform => &TERRAFORM,
             Self::OpenTofu => &OPENTOFU,
+            Self::Terragrunt => &TERRAGRUNT,
         }
     }
 

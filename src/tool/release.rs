@@ -50,7 +50,7 @@ pub(super) async fn fetch(
 ) -> Result<VerifiedArchive, ToolError> {
     // Read before anything is fetched: a key file that is not there should not cost a download.
     let trust = Trust::new(request.product, &options.signing_keys)?;
-    let release = Release::of(request, platform, options.mirror.as_ref());
+    let release = Release::of(request, platform, options.sites.mirror(request.product));
     let checksums = match download::small(&options.http, &release.checksums, SMALL).await {
         Err(error) if error.is_missing() => {
             return Err(ToolError::UnknownVersion {

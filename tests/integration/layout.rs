@@ -7,14 +7,20 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&[&str]; 5] = [
     &["cancel", "error", "event", "fuzz", "secret", "spec"],
     &["http", "process"],
-    &["ci", "engine", "registry", "report", "tool", "workspace"],
-    &["devregistry", "run", "settings"],
+    &["ci", "engine", "providers", "registry", "report", "tool", "workspace"],
+    &["devregistry", "doctor", "run", "settings"],
     &["cli"],
 ];
 
 /// What a layer's modules may import of their own layer: composition is made of parts.
-const SIDEWAYS: [(&str, &str); 4] =
-    [("run", "settings"), ("run", "devregistry"), ("secret", "error"), ("secret", "fuzz")];
+const SIDEWAYS: [(&str, &str); 6] = [
+    ("run", "settings"),
+    ("run", "devregistry"),
+    ("doctor", "run"),
+    ("doctor", "settings"),
+    ("secret", "error"),
+    ("secret", "fuzz"),
+];
 
 fn sources(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -26,5 +26,6 @@ mod source;
 mod stop;
 mod support;
 mod tool;
+mod tool_commands;
 mod unprivileged;
 mod variables;

@@ -23,7 +23,7 @@ fn versions_in_cache(world: &World) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(world.path("cache/terraform")) else { return Vec::new() };
     entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| !name.starts_with('.'))
+        .filter(|name| !name.starts_with('.') && name != "history.json")
         .collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use butler_runner::settings::{SETTINGS, VARIABLES};
+use butler_runner::settings::{SETTINGS, Section, VARIABLES};
 
 use crate::support::runner;
 
@@ -28,11 +28,16 @@ fn readme_has_a_row_for_each_variable_without_a_flag_and_no_other() {
 }
 
 #[test]
-fn help_of_execute_says_all_of_each_setting() {
-    let output = runner().args(["execute", "--help"]).output().unwrap();
-    let help = String::from_utf8(output.stdout).unwrap();
-    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+fn help_says_all_of_each_setting() {
+    let help = |words: &[&str]| {
+        let output = runner().args(words).arg("--help").output().unwrap();
+        let help = String::from_utf8(output.stdout).unwrap();
+        help.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (of_execute, of_tool) = (help(&["execute"]), help(&["tool", "install"]));
     for setting in SETTINGS {
+        let of_lifecycle = setting.section == Section::Lifecycle;
+        let help = if of_lifecycle { &of_tool } else { &of_execute };
         let variables = setting.variables.join(", ");
         let text = format!("{} [{variables}] [default: {}]", setting.help, setting.default);
         assert!(help.contains(&text), "{text}\n{help}");
@@ -47,7 +52,25 @@ fn command_line_has_no_flag_that_is_no_setting() {
     let mut command = butler_runner::cli::command();
     command.build();
     let known: BTreeSet<_> = SETTINGS.iter().flat_map(|setting| setting.flags).copied().collect();
-    let own = ["--help", "-h", "--version", "-V", "--dry-run"];
+    let own = [
+        "--help",
+        "-h",
+        "--version",
+        "-V",
+        "--dry-run",
+        "--json",
+        "--product",
+        "--url",
+        "--checksum",
+        "--timeout",
+        "--wait",
+        "--from",
+        "--latest",
+        "--available",
+        "--unused-for",
+        "--larger-than",
+        "--output",
+    ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {
         waiting.extend(command.get_subcommands().cloned());

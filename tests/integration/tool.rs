@@ -4,11 +4,12 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use butler_runner::error::Advice;
 use butler_runner::spec::ToolRequest;
 use butler_runner::tool::{
-    CacheError, DownloadError, InstalledTool, Origin, ToolError, ToolOptions, VerifyError,
+    CacheError, DownloadError, InstalledTool, Origin, Sites, ToolError, ToolOptions, VerifyError,
     VersionWish, choose, ready,
 };
 use futures_util::FutureExt;
@@ -26,11 +27,13 @@ impl Home {
         let directory = tempfile::tempdir().unwrap();
         let options = ToolOptions {
             cache: directory.path().join("cache"),
-            mirror: Some(site.url()),
+            sites: Sites::mirrored(Some(site.url())),
             signing_keys: vec![site.key_file()],
             search_path: None,
             http: butler_runner::http::client(None, butler_runner::http::Redirects::Follow)
                 .unwrap(),
+            timeout: Duration::from_mins(10),
+            owner: "a test".to_owned(),
         };
         Self { directory, options }
     }
@@ -59,11 +62,12 @@ impl Home {
         self.options.cache.join("terraform").join(version)
     }
 
-    /// All names in the directory of Terraform.
+    /// All names in the directory of Terraform, but for the books that are kept there.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.options.cache.join("terraform")).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| name != "history.json" && !name.contains(".users"));
         names.sort();
         names
     }
@@ -316,7 +320,7 @@ async fn version_without_an_archive_for_this_platform_is_named() {
     let address = listener.local_addr().unwrap();
     let server = async { axum::serve(listener, proxy).await.unwrap() };
     let mut options = home.options.clone();
-    options.mirror = Some(format!("http://{address}").parse().unwrap());
+    options.sites = Sites::mirrored(Some(format!("http://{address}").parse().unwrap()));
     let request = "1.9.9".parse().unwrap();
     let error = tokio::select! {
         result = ready(&request, &options, &|_| {}) => result.unwrap_err(),
@@ -428,7 +432,7 @@ async fn credentials_of_the_mirror_are_used_but_never_shown() {
     let mut mirror = site.url();
     mirror.set_username("user").unwrap();
     mirror.set_password(Some("hunter2")).unwrap();
-    home.options.mirror = Some(mirror);
+    home.options.sites = Sites::mirrored(Some(mirror));
     home.ready("1.9.8").await.unwrap();
     let record = std::fs::read_to_string(home.kept("1.9.8").join("install.json")).unwrap();
     let error = home.ready("9.9.9").await.unwrap_err();

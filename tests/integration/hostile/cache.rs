@@ -2,10 +2,11 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use butler_runner::http::{Redirects, client};
 use butler_runner::tool::{
-    CacheError, ChecksumsError, InstalledTool, Origin, ToolError, ToolOptions, ready,
+    CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, ready,
 };
 
 use crate::support::release_site::{Fault, ReleaseSite, archive};
@@ -13,10 +14,12 @@ use crate::support::release_site::{Fault, ReleaseSite, archive};
 fn options(site: &ReleaseSite, cache: &Path) -> ToolOptions {
     ToolOptions {
         cache: cache.to_owned(),
-        mirror: Some(site.url()),
+        sites: Sites::mirrored(Some(site.url())),
         signing_keys: vec![site.key_file()],
         search_path: None,
         http: client(None, Redirects::Follow).unwrap(),
+        timeout: Duration::from_mins(10),
+        owner: "a test".to_owned(),
     }
 }
 

@@ -1,0 +1,136 @@
+//! A machine without a run: a home, a cache and a PATH of a test's own, on which the commands of
+//! `butler-runner` are typed in.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use super::release_site::ReleaseSite;
+
+/// A machine; what is in its directories ends with it.
+pub(crate) struct Machine {
+    directory: TempDir,
+    variables: BTreeMap<String, OsString>,
+    /// What is shown instead of what differs from run to run.
+    names: Vec<(String, &'static str)>,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    shown: String,
+}
+
+impl Machine {
+    /// A machine with nothing on it.
+    pub(crate) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["bin", "home", "tmp"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let mut machine = Self { directory, variables: BTreeMap::new(), names: Vec::new() };
+        for (variable, name) in
+            [("PATH", "bin"), ("HOME", "home"), ("TMPDIR", "tmp"), ("BUTLER_CACHE_DIR", "cache")]
+        {
+            machine.set(variable, machine.path(name));
+        }
+        let place = machine.directory.path().display().to_string();
+        machine.names.push((place, "<machine>"));
+        machine
+    }
+
+    /// A machine that installs from `site` and trusts its key.
+    pub(crate) fn with_site(site: &ReleaseSite) -> Self {
+        let mut machine = Self::new();
+        machine.set("BUTLER_MIRROR", site.url().as_str());
+        machine.set("BUTLER_SIGNING_KEY", site.key_file());
+        machine.call(site.url().as_str().trim_end_matches('/'), "<site>");
+        machine
+    }
+
+    /// Sets a variable for everything that is typed in from here on.
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.variables.insert(name.to_owned(), value.into());
+    }
+
+    /// Shows `name` wherever a command says `text`.
+    pub(crate) fn call(&mut self, text: impl Into<String>, name: &'static str) {
+        self.names.push((text.into(), name));
+    }
+
+    /// A path on the machine; `bin` is on PATH, `home` is HOME, `tmp` TMPDIR, `cache` the cache.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Where `version` of the product is kept.
+    pub(crate) fn kept(&self, product: &str, version: &str) -> PathBuf {
+        self.path("cache").join(product).join(version)
+    }
+
+    /// `butler-runner WORDS`, to be started.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
+        command.args(words).env_clear().envs(&self.variables).current_dir(self.directory.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Types `butler-runner WORDS` in and waits for its end.
+    pub(crate) fn run(&self, words: &[&str]) -> Said {
+        self.said(&self.command(words).output().unwrap())
+    }
+
+    /// What a command said, for one that the test has started itself.
+    pub(crate) fn said(&self, output: &Output) -> Said {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        let shown = format!(
+            "{}\n{stdout}{}",
+            output.status.to_string().replace("exit status:", "exit"),
+            without_time(&stderr)
+        );
+        let shown = self.names.iter().fold(shown, |shown, (text, name)| shown.replace(text, name));
+        Said { code: output.status.code(), stdout, stderr, shown }
+    }
+}
+
+impl Said {
+    /// Exit code, standard output and standard error, without what differs from run to run.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The answer of a command that was asked for JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Itself, if it went well.
+    pub(crate) fn well(self) -> Self {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self
+    }
+
+    /// The path that the command printed.
+    pub(crate) fn printed_path(&self) -> &Path {
+        Path::new(self.stdout.trim_end())
+    }
+}
+
+/// Log lines begin with the time.
+fn without_time(log: &str) -> String {
+    log.lines().fold(String::new(), |mut shown, line| {
+        let rest =
+            line.split_once(' ').filter(|(time, _)| time.ends_with('Z') && time.contains('T'));
+        shown.push_str(rest.map_or(line, |(_, rest)| rest.trim_start()));
+        shown.push('\n');
+        shown
+    })
+}
