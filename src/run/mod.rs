@@ -47,6 +47,7 @@ pub use leftovers::{Act, Finding, clean};
 pub use outcome::Exit;
 pub use secret_names::SECRET_VARIABLES;
 pub use tools::tool_options;
+pub use watch::{Watch, signals};
 
 use crate::cancel::{Stop, Times};
 use crate::ci;

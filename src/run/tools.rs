@@ -1,7 +1,7 @@
 //! What is needed to make a tool ready, out of the settings.
 
 use crate::settings::ToolSettings;
-use crate::tool::ToolOptions;
+use crate::tool::{ToolOptions, WhenBusy};
 
 /// The options for `owner`, without anything that is installed outside of the cache.
 #[must_use]
@@ -13,6 +13,7 @@ pub fn tool_options(settings: &ToolSettings, http: reqwest::Client, owner: Strin
         search_path: None,
         http,
         timeout: settings.timeout,
+        when_busy: WhenBusy::Wait,
         owner,
     }
 }

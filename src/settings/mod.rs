@@ -28,6 +28,7 @@ use url::Url;
 pub use arguments::Arguments;
 pub use environment::Environment;
 pub use error::SettingsError;
+pub use parse::{bytes, interval};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
 pub use variable::VARIABLES;

@@ -4,16 +4,22 @@ use super::ToolOptions;
 use super::cache::Cache;
 use super::error::ToolError;
 use super::journal::{self, Entry};
+use super::note;
 use super::platform::Platform;
 use super::usage::{self, User};
 use crate::spec::{Product, ToolRequest};
 
-/// What was done with the versions of `product`, the latest last.
+/// What was done with the versions of `product`, the latest last; what processes were in the middle
+/// of when they died too.
 ///
 /// # Errors
 /// When there can be no cache.
 pub fn history(product: Product, options: &ToolOptions) -> Result<Vec<Entry>, ToolError> {
-    Ok(journal::read(&cache(options)?, product))
+    let cache = cache(options)?;
+    for version in cache.traces(product) {
+        drop(note::read(&cache, &ToolRequest { product, version }));
+    }
+    Ok(journal::read(&cache, product))
 }
 
 /// Everybody who uses `request` now.
@@ -24,6 +30,7 @@ pub fn users(request: &ToolRequest, options: &ToolOptions) -> Result<Vec<User>, 
     Ok(usage::users(&cache(options)?, request))
 }
 
-fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
+/// The cache that `options` name.
+pub(super) fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
     Ok(Cache::new(&options.cache, Platform::current()?)?)
 }

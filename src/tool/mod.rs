@@ -6,6 +6,7 @@
 //! list of versions.
 
 mod archive;
+mod attempt;
 mod blocking;
 mod cache;
 mod checksums;
@@ -20,13 +21,17 @@ mod index;
 mod inventory;
 mod journal;
 mod lock;
+mod note;
 mod path;
 mod platform;
 mod product;
+mod prune;
+mod queue;
 mod ready;
 mod record;
 mod release;
 mod sites;
+mod uninstall;
 mod usage;
 mod verify;
 
@@ -48,8 +53,11 @@ pub use error::ToolError;
 pub use inventory::{history, users};
 pub use journal::{Act, Entry, Outcome};
 pub use platform::UnknownPlatform;
+pub use prune::{Fate, Limits, Pruned, PrunedVersion, prune};
+pub use queue::{InProgress, Queue, in_progress, queue};
 pub use ready::ready;
 pub use sites::Sites;
+pub use uninstall::{UninstallError, Uninstalled, uninstall};
 pub use usage::{InUse, User};
 pub use verify::VerifyError;
 
@@ -68,6 +76,8 @@ pub struct ToolOptions {
     pub http: reqwest::Client,
     /// How long it may take to make one version ready, other processes' installs included.
     pub timeout: Duration,
+    /// What happens where another process installs or removes the wanted version.
+    pub when_busy: WhenBusy,
     /// Who asks, for people who want to remove a version: `run 7`.
     pub owner: String,
 }
@@ -82,6 +92,16 @@ impl std::fmt::Debug for ToolOptions {
             .field("search_path", &self.search_path)
             .finish_non_exhaustive()
     }
+}
+
+/// What happens where another process installs or removes a version that is wanted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum WhenBusy {
+    /// It is waited for, within the time that there is.
+    #[default]
+    Wait,
+    /// That is an error at once.
+    Refuse,
 }
 
 /// Where an installed tool was found.

@@ -5,6 +5,8 @@
 //! text or as JSON.
 
 mod install;
+mod prune;
+mod uninstall;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -42,6 +44,8 @@ pub(super) struct Tool {
 #[derive(Subcommand)]
 enum ToolCommand {
     Install(install::Install),
+    Uninstall(uninstall::Uninstall),
+    Prune(prune::Prune),
 }
 
 /// Where tools come from and what becomes of them, but not which one is wanted.
@@ -60,8 +64,9 @@ impl Selection for ToolFlags {
 struct Toolbox {
     /// The product where a version names none.
     product: Product,
+    /// The products that are meant where no version is named.
+    products: Vec<Product>,
     options: ToolOptions,
-    #[expect(dead_code, reason = "for the commands that remove versions")]
     drain_period: Duration,
 }
 
@@ -125,11 +130,12 @@ impl Tool {
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &Arc::default());
-        let product = self.product.or(implied).unwrap_or(Product::Terraform);
-        let answer = toolbox(product, &settings).map(|tools| {
+        let answer = toolbox(self.product.or(implied), &settings).map(|tools| {
             block_on(async {
                 match self.command {
                     ToolCommand::Install(install) => install.run(&tools).await,
+                    ToolCommand::Uninstall(uninstall) => uninstall.run(&tools).await,
+                    ToolCommand::Prune(prune) => prune.run(&tools).await,
                 }
             })
         });
@@ -148,10 +154,15 @@ impl Tool {
     }
 }
 
-fn toolbox(product: Product, settings: &ToolSettings) -> Result<Toolbox, HttpError> {
+fn toolbox(named: Option<Product>, settings: &ToolSettings) -> Result<Toolbox, HttpError> {
     let http = http::client(settings.ca_bundle.as_deref(), Redirects::Follow)?;
     let options = tool_options(settings, http, "butler-runner tool".to_owned());
-    Ok(Toolbox { product, options, drain_period: settings.drain_period })
+    Ok(Toolbox {
+        product: named.unwrap_or(Product::Terraform),
+        products: named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]),
+        options,
+        drain_period: settings.drain_period,
+    })
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {
