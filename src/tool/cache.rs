@@ -144,7 +144,7 @@ impl Cache {
     }
 
     /// Whether `request` is installed; whether it is sound shows on use.
-    pub(super) fn has(&self, request: &ToolRequest) -> bool {
+    pub(super) fn holds(&self, request: &ToolRequest) -> bool {
         self.holds_a_version(&self.version(request))
     }
 

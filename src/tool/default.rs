@@ -4,17 +4,24 @@
 //! holds a lock, so that of several first installations exactly one becomes the default. A default
 //! that is not installed any more is none, however it went.
 
-use std::path::{Path, PathBuf};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, CacheError};
 use super::error::ToolError;
-use super::lock::{self, VersionLock};
 use super::platform::Platform;
 use super::{ToolOptions, installed, record};
 use crate::spec::{Product, ToolRequest};
+
+/// How often the lock is tried: what is done under it takes some milliseconds, and a process that
+/// was stopped in the middle of it must not hold others up.
+const ATTEMPTS: usize = 1000;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// What the file says.
 #[derive(Deserialize, Serialize)]
@@ -43,7 +50,7 @@ pub async fn use_version(
 ) -> Result<Option<Version>, ToolError> {
     installed(request, options).await?;
     let cache = cache(options)?;
-    let _lock = lock(&cache, request.product).await?;
+    let _lock = lock(&cache, request.product)?;
     let before = effective(&cache, request.product);
     write(&cache, request)?;
     Ok(before)
@@ -54,21 +61,18 @@ pub async fn use_version(
 ///
 /// # Errors
 /// When there can be no cache.
-pub async fn adopt_default(
-    request: &ToolRequest,
-    options: &ToolOptions,
-) -> Result<bool, ToolError> {
+pub fn adopt_default(request: &ToolRequest, options: &ToolOptions) -> Result<bool, ToolError> {
     let cache = cache(options)?;
-    let adopt = async {
+    let adopt = || {
         if effective(&cache, request.product).is_none() {
-            let _lock = lock(&cache, request.product).await?;
+            let _lock = lock(&cache, request.product)?;
             if effective(&cache, request.product).is_none() {
                 write(&cache, request)?;
             }
         }
         Ok::<_, CacheError>(())
     };
-    if let Err(error) = adopt.await {
+    if let Err(error) = adopt() {
         tracing::debug!(%request, error = crate::error::chain(&error), "cannot make it the default");
     }
     Ok(effective(&cache, request.product).as_ref() == Some(&request.version))
@@ -76,11 +80,11 @@ pub async fn adopt_default(
 
 /// Leaves the product of `request` without a default if that is `request`, which is to be removed.
 #[cfg_attr(not(test), expect(dead_code, reason = "for the command that removes versions"))]
-pub(super) async fn forget(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
+pub(super) fn forget(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
     if named(cache, request.product).as_ref() != Some(&request.version) {
         return Ok(());
     }
-    let _lock = lock(cache, request.product).await?;
+    let _lock = lock(cache, request.product)?;
     if named(cache, request.product).as_ref() == Some(&request.version) {
         let path = file(cache, request.product);
         std::fs::remove_file(&path).map_err(|source| CacheError::Write { path, source })?;
@@ -92,7 +96,7 @@ pub(super) async fn forget(cache: &Cache, request: &ToolRequest) -> Result<(), C
 pub(super) fn effective(cache: &Cache, product: Product) -> Option<Version> {
     let version = named(cache, product)?;
     let request = ToolRequest { product, version };
-    cache.has(&request).then_some(request.version)
+    cache.holds(&request).then_some(request.version)
 }
 
 /// What the file says, if nobody else can have written it.
@@ -108,11 +112,23 @@ fn write(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
         .map_err(|source| CacheError::Write { path, source })
 }
 
-/// The right to change the default of `product`.
-async fn lock(cache: &Cache, product: Product) -> Result<VersionLock, CacheError> {
+/// The right to change the default of `product`, until the file is dropped.
+fn lock(cache: &Cache, product: Product) -> Result<File, CacheError> {
     let path = cache.prepare(product)?.join(".default.lock");
-    let failed = |source| CacheError::Write { path: path.clone(), source };
-    lock::acquire(&path, || {}).await.map_err(failed)
+    let lock = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(&path)?;
+        for _ in 0..ATTEMPTS {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+                // Where there are no locks, of several at once the last one wins.
+                Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+            }
+        }
+        Err(std::io::ErrorKind::TimedOut.into())
+    };
+    lock().map_err(|source| CacheError::Write { path: path.clone(), source })
 }
 
 fn file(cache: &Cache, product: Product) -> PathBuf {
@@ -120,7 +136,7 @@ fn file(cache: &Cache, product: Product) -> PathBuf {
 }
 
 fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
-    Ok(Cache::new(Path::new(&options.cache), Platform::current()?)?)
+    Ok(Cache::new(&options.cache, Platform::current()?)?)
 }
 
 #[cfg(test)]
@@ -138,16 +154,16 @@ mod tests {
         (directory, cache)
     }
 
-    #[tokio::test]
-    async fn a_version_that_is_removed_is_no_default_any_more() {
+    #[test]
+    fn a_version_that_is_removed_is_no_default_any_more() {
         let (_directory, cache) = cache();
         let [old, new] = ["1.9.8", "1.10.5"].map(|text| text.parse::<ToolRequest>().unwrap());
         write(&cache, &old).unwrap();
-        forget(&cache, &new).await.unwrap();
+        forget(&cache, &new).unwrap();
         assert_eq!(effective(&cache, Product::Terraform).as_ref(), Some(&old.version));
-        forget(&cache, &old).await.unwrap();
+        forget(&cache, &old).unwrap();
         assert_eq!(named(&cache, Product::Terraform), None);
-        forget(&cache, &old).await.unwrap();
+        forget(&cache, &old).unwrap();
     }
 
     #[test]
