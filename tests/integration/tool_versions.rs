@@ -4,9 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use expect_test::expect;
+use serde_json::json;
 
+use crate::support::documented::assert_documented;
 use crate::support::machine::{Machine, Said};
-use crate::support::release_site::{Fault, ReleaseSite};
+use crate::support::release_site::{Fault, ReleaseSite, executable, stand_in};
+use crate::support::world::World;
 
 const RELEASED: &[(&str, &[u8])] = &[
     ("1.8.5", b"binary"),
@@ -54,6 +57,34 @@ fn from(machine: &Machine, directory: &Path, words: &[&str]) -> String {
     let mut all = words.to_vec();
     all.extend(["--json", "--from", directory.to_str().unwrap()]);
     named(&machine.run(&all).well())
+}
+
+/// What the table in the documentation shows.
+const TEXTS: [&str; 11] = [
+    "1.9.8",
+    "v1.10.5",
+    "opentofu-1.8.3",
+    "~> 1.8",
+    ">= 1.6, < 1.9",
+    "!= 1.9.8",
+    "> 1.9.8",
+    "latest",
+    "latest:1.8",
+    r"latest:^1\.8\.",
+    "opentofu-latest",
+];
+
+#[test]
+fn the_documentation_shows_what_each_text_takes() {
+    let site = ReleaseSite::start(RELEASED);
+    let rows = TEXTS.map(|text| {
+        let machine = machine(&site);
+        machine.run(&["tool", "install", "1.8.5"]).well();
+        machine.run(&["tool", "install", "1.9.8"]).well();
+        let taken = machine.run(&["tool", "install", text, "--json"]).well();
+        format!("| `{text}` | {} |", named(&taken))
+    });
+    assert_documented("docs/versions.md", "texts", &rows);
 }
 
 #[test]
@@ -380,4 +411,41 @@ fn the_latest_without_a_list_of_releases_names_what_is_installed() {
     "]]
     .assert_eq(machine.run(&["tool", "install", "latest"]).shown());
     machine.run(&["tool", "install", "~> 1.8"]).well();
+}
+
+#[tokio::test]
+async fn a_run_takes_what_its_repository_says_then_its_limit_then_what_the_machine_uses() {
+    let limit = required(">= 1.8");
+    let strict = required(">= 1.10");
+    let pinned = (".tool-versions", "terraform 1.9.8\n");
+    let cases = [
+        (&[pinned, ("network/main.tf", limit.as_str())][..], "1.8.5", None, "1.9.8"),
+        (&[("network/main.tf", &limit)], "1.8.5", None, "1.8.5"),
+        (&[("network/main.tf", &strict)], "1.8.5", None, "1.10.0"),
+        (&[("network/main.tf", "")], "1.8.5", Some("1.9.8"), "1.9.8"),
+        (&[("network/main.tf", "")], "1.8.5", None, "1.8.5"),
+        (&[("network/main.tf", "")], "", None, "1.10.0"),
+    ];
+    for (files, used, default, expected) in cases {
+        let mut world = World::new(files).await;
+        let releases = ["1.8.5", "1.9.8"].map(|version| (version, stand_in(version)));
+        let releases = releases.each_ref().map(|(version, script)| (*version, script.as_bytes()));
+        let site = ReleaseSite::start(&releases);
+        let bin = world.use_bare_path();
+        executable(&bin.join("terraform"), stand_in("1.10.0"));
+        world.use_site(&site);
+        if !used.is_empty() {
+            let installed = world.command(&["tool", "install", used]).output().await.unwrap();
+            assert!(installed.status.success(), "{installed:?}");
+        }
+        if let Some(default) = default {
+            world.set("BUTLER_DEFAULT_TOOL_VERSION", default);
+        }
+        let mut config = world.config("plan");
+        config["source"]["workingDirectory"] = json!("network");
+        // A stand-in can nothing but say its version: what counts is who was chosen.
+        world.run(config).await;
+        let tool = world.last_status()["tool"].clone();
+        assert_eq!(tool, format!("terraform {expected}"), "{files:?} {used} {default:?}");
+    }
 }
