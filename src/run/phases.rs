@@ -182,7 +182,11 @@ async fn prepare(
 ) -> Result<(Place, InstalledTool), Failure> {
     let options = ToolOptions {
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
-        ..tool_options(&context.settings.tool, context.http.clone(), context.settings.owner())
+        ..tool_options(
+            &context.settings.tool,
+            context.http.clone().into(),
+            context.settings.owner(),
+        )
     };
     let (place, tool) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
@@ -234,10 +238,10 @@ async fn choose(
 ) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     let wish = VersionWish {
-        exact: None,
         required: module.required_versions,
-        version_file: module.version_file,
+        version_files: module.version_files,
         default: context.settings.tool.default_version.clone(),
+        ..VersionWish::default()
     };
     unless_stopped(context, Phase::Tool, tool::choose(&wish, options)).await
 }

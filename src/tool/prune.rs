@@ -157,9 +157,10 @@ impl Pruning<'_> {
     async fn remove(&self, request: &ToolRequest) -> Fate {
         match self.try_remove(request).await {
             Ok(()) => Fate::Removed,
-            Err(error @ (UninstallError::InUse { .. } | UninstallError::Tool(ToolError::Cache(CacheError::Busy { .. })))) => {
-                Fate::InUse { reason: crate::error::chain(&error) }
-            }
+            Err(
+                error @ (UninstallError::InUse { .. }
+                | UninstallError::Tool(ToolError::Cache(CacheError::Busy { .. }))),
+            ) => Fate::InUse { reason: crate::error::chain(&error) },
             Err(error) => Fate::Failed { reason: crate::error::chain(&error) },
         }
     }

@@ -28,5 +28,6 @@ mod support;
 mod tool;
 mod tool_commands;
 mod tool_lifecycle;
+mod tool_versions;
 mod unprivileged;
 mod variables;
