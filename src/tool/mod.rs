@@ -6,7 +6,6 @@
 //! list of versions.
 
 mod archive;
-mod blocking;
 mod cache;
 mod checksums;
 mod choice;
@@ -35,6 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::blocking;
 use crate::spec::ToolRequest;
 
 pub use archive::ArchiveError;
