@@ -23,6 +23,7 @@ pub mod event;
 mod fuzz;
 pub mod http;
 pub mod process;
+pub mod providers;
 pub mod registry;
 pub mod report;
 pub mod run;
