@@ -8,8 +8,14 @@
 
 mod books;
 mod error;
+mod lock;
+mod locked;
+mod own;
 mod package;
 mod prune;
+mod view;
 
 pub use error::ProvidersError;
+pub use own::{VARIABLE, lock as lock_plugin_cache, plugin_cache};
 pub use prune::{Pruned, Removed, prune};
+pub use view::{Directories, VIEW, View};

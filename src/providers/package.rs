@@ -4,8 +4,9 @@
 //! `terraform providers mirror` and unpacked, or by Terraform itself, can be named as a cache.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, FileType, Permissions};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
@@ -21,6 +22,9 @@ const LOCK: &str = ".lock";
 
 /// How much of a file is read at once.
 const CHUNK: usize = 256 * 1024;
+
+/// How many directories deep packages lie.
+const DEPTH: usize = 5;
 
 /// A package has a handful of files; what has more than this is none.
 const MOST_FILES: usize = 10_000;
@@ -47,7 +51,7 @@ impl Package {
             }),
             _ => false,
         };
-        let parts = path.components().count() == 5 && path.components().all(plain);
+        let parts = path.components().count() == DEPTH && path.components().all(plain);
         parts.then_some(Self { path })
     }
 
@@ -56,7 +60,26 @@ impl Package {
         root.join(&self.path)
     }
 
-    /// All parts of the path, but for the platform's.
+    /// Whether it is below `root`, which it is only where nobody else can have put it there.
+    ///
+    /// # Errors
+    /// When somebody else can have put it there, or it is no directory.
+    pub(super) fn find(&self, root: &Path) -> Result<bool, ProvidersError> {
+        let mut path = root.to_owned();
+        for part in &self.path {
+            path.push(part);
+            match trust::inspect(&path).map_err(ProvidersError::distrust(&path))? {
+                None => return Ok(false),
+                Some(found) if found.is_dir() => {}
+                Some(_) => {
+                    return Err(ProvidersError::Unsafe { path, fault: "it is no directory" });
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// All parts of the path.
     fn parts(&self) -> impl Iterator<Item = &str> {
         self.path.iter().filter_map(|part| part.to_str())
     }
@@ -94,19 +117,37 @@ impl std::fmt::Display for Package {
 /// # Errors
 /// When `root` cannot be read; what cannot be read below it is passed over.
 pub(super) fn all(root: &Path) -> Result<Vec<Package>, ProvidersError> {
+    search(root, FileType::is_dir)
+}
+
+/// The same with packages that are links to elsewhere, as Terraform makes them.
+///
+/// # Errors
+/// When `root` cannot be read; what cannot be read below it is passed over.
+pub(super) fn all_with_links(root: &Path) -> Result<Vec<Package>, ProvidersError> {
+    search(root, |kind| kind.is_dir() || kind.is_symlink())
+}
+
+fn search(
+    root: &Path,
+    is_package: impl Fn(&FileType) -> bool,
+) -> Result<Vec<Package>, ProvidersError> {
     let mut level = vec![PathBuf::new()];
-    for depth in 0..5 {
+    for depth in 1..=DEPTH {
         let mut next = Vec::new();
         for path in level {
             let directory = root.join(&path);
             let entries = match std::fs::read_dir(&directory) {
                 Ok(entries) => entries,
-                Err(error) if depth == 0 && error.kind() != io::ErrorKind::NotFound => {
+                Err(error) if depth == 1 && error.kind() != io::ErrorKind::NotFound => {
                     return Err(ProvidersError::read(&directory)(error));
                 }
                 Err(_) => continue,
             };
-            let below = entries.flatten().filter(|it| it.file_type().is_ok_and(|it| it.is_dir()));
+            let counts = |kind: FileType| {
+                if depth == DEPTH { is_package(&kind) } else { kind.is_dir() }
+            };
+            let below = entries.flatten().filter(|it| it.file_type().is_ok_and(counts));
             next.extend(below.map(|entry| path.join(entry.file_name())));
         }
         level = next;
@@ -195,6 +236,23 @@ pub(super) fn link(from: &Path, files: &BTreeSet<PathBuf>, to: &Path) -> io::Res
                 std::fs::copy(&from, &to)?;
             }
             linked => linked?,
+        }
+    }
+    Ok(())
+}
+
+/// Takes the right to write to the package at `directory` from everybody but its owner and group:
+/// some archives say that all may, and what all may write is not used again.
+pub(super) fn close(directory: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let (path, found) = (entry.path(), entry.metadata()?);
+        let mode = found.permissions().mode();
+        if !found.is_symlink() && mode & 0o002 != 0 {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode & !0o002))?;
+        }
+        if found.is_dir() {
+            close(&path)?;
         }
     }
     Ok(())
