@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
+use super::init::Providers;
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
@@ -103,7 +104,12 @@ pub(super) async fn perform(
         killed_lock,
     };
     let in_place = matches!(spec.source, Source::Directory(_));
-    operate(&engine, spec.operation, &Files { variables, backend, in_place, plan }, findings).await
+    let providers = Providers {
+        cache: context.settings.provider_cache.clone(),
+        patience: context.settings.tool.timeout,
+    };
+    let files = Files { variables, backend, in_place, plan, providers };
+    operate(&engine, spec.operation, &files, findings).await
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.

@@ -7,7 +7,6 @@
 
 mod archive;
 mod attempt;
-mod blocking;
 mod cache;
 mod checksums;
 mod choice;
@@ -43,6 +42,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::blocking;
 use crate::http::LazyClient;
 use crate::spec::{Product, ToolRequest, VersionFile};
 

@@ -14,6 +14,7 @@ mod logs;
 mod masking;
 mod memory;
 mod plan_json;
+mod providers;
 mod registry;
 mod run_empty_root;
 mod run_inputs;

@@ -8,6 +8,7 @@ pub(crate) mod git_server;
 pub(crate) mod http_backend;
 pub(crate) mod machine;
 pub(crate) mod postgres;
+pub(crate) mod provider_mirror;
 pub(crate) mod proxy;
 pub(crate) mod release_site;
 pub(crate) mod ssh_server;
