@@ -7,6 +7,7 @@ pub(crate) mod environment;
 pub(crate) mod git_server;
 pub(crate) mod http_backend;
 pub(crate) mod machine;
+pub(crate) mod object_store;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
 pub(crate) mod release_site;
