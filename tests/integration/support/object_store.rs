@@ -1,6 +1,6 @@
 //! An S3 server of one test's own, with DynamoDB for locks: moto, which checks every signature.
 //!
-//! `.ci/setup test` installs it from PyPI. It answers requests that are not signed only while a
+//! `.ci/setup test` installs it from PyPI. It takes any signature for good only while a
 //! test makes a bucket or a login, or looks at what is in a bucket.
 
 use std::io::{BufRead, BufReader};
@@ -44,7 +44,8 @@ impl ObjectStore {
             .stderr(Stdio::piped())
             .spawn()
             .expect("moto is installed by `.ci/setup test`");
-        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let mut lines =
+            BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
         let endpoint = lines
             .find_map(|line| Some(line[line.find("http://127.0.0.1:")?..].trim().to_owned()))
             .expect("moto says where it listens");
@@ -86,7 +87,7 @@ impl ObjectStore {
     pub(crate) async fn object(&self, key: &str) -> Option<Value> {
         self.check_signatures(false).await;
         let url = format!("{}/{BUCKET}/{key}", self.endpoint);
-        let answer = self.client.get(url).send().await.unwrap();
+        let answer = as_user("s3", self.client.get(url)).send().await.unwrap();
         let found = answer.status().is_success();
         let text = answer.text().await.unwrap();
         self.check_signatures(true).await;
@@ -109,7 +110,8 @@ impl ObjectStore {
         });
         let request = self.client.post(&self.endpoint).body(table.to_string());
         let request = request.header("x-amz-target", "DynamoDB_20120810.CreateTable");
-        self.answered("dynamodb", request.header("content-type", "application/x-amz-json-1.0")).await;
+        self.answered("dynamodb", request.header("content-type", "application/x-amz-json-1.0"))
+            .await;
     }
 
     async fn put_login(&mut self) {
@@ -136,11 +138,9 @@ impl ObjectStore {
         (self.access_key, self.secret_key) = (text("AccessKeyId"), text("SecretAccessKey"));
     }
 
-    /// Sends a request to one of its services, which it tells apart by what a login is good for.
+    /// Sends a request to one of its services.
     async fn answered(&self, service: &str, request: reqwest::RequestBuilder) -> String {
-        let scope = format!("x/20260101/us-east-1/{service}/aws4_request");
-        let login = format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=x");
-        let answer = request.header("authorization", login).send().await.unwrap();
+        let answer = as_user(service, request).send().await.unwrap();
         let (status, text) = (answer.status(), answer.text().await.unwrap());
         assert!(status.is_success(), "{status}: {text}");
         text
@@ -153,6 +153,13 @@ impl ObjectStore {
         let request = self.client.post(url).header("content-type", "text/plain").body(unchecked);
         assert!(request.send().await.unwrap().status().is_success());
     }
+}
+
+/// A request with a signature that nobody has checked; it names the service that is meant.
+fn as_user(service: &str, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+    let scope = format!("x/20260101/us-east-1/{service}/aws4_request");
+    let login = format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=x");
+    request.header("authorization", login)
 }
 
 impl Drop for ObjectStore {
