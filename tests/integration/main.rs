@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 
 mod backend;
+mod backends;
 mod binary;
 mod execute;
 mod faults;
