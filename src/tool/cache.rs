@@ -55,7 +55,7 @@ pub enum CacheError {
     },
     /// Another process installs or removes the version, and is not waited for any longer.
     #[error("{}{holder}", match waited {
-        Some(waited) => format!("gave up after {} on ", humantime::format_duration(*waited)),
+        Some(waited) => format!("gave up after {} of waiting for ", humantime::format_duration(*waited)),
         None => "not waiting for ".to_owned(),
     })]
     Busy {
@@ -237,8 +237,7 @@ impl Cache {
             archive_sha256: archive.sha256,
             archive_url: archive.url,
             signer: archive.signer,
-            installed_at: humantime::format_rfc3339_seconds(SystemTime::now())
-                .to_string(),
+            installed_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
         drop(file);
@@ -311,7 +310,10 @@ impl Cache {
     /// The half-made directories of `request`: somebody's who has its lock, or left over.
     pub(super) fn partial(&self, request: &ToolRequest) -> Vec<PathBuf> {
         let entries = entries(&self.product(request.product)).into_iter();
-        entries.filter(|(name, _)| name.starts_with(&partial(request))).map(|(_, path)| path).collect()
+        entries
+            .filter(|(name, _)| name.starts_with(&partial(request)))
+            .map(|(_, path)| path)
+            .collect()
     }
 
     /// The directories of versions of `product`, sound or not.
@@ -329,7 +331,8 @@ impl Cache {
         let versions = entries.filter_map(|(name, _)| {
             let partial = name.strip_prefix(PARTIAL).and_then(|name| Some(name.split_once('~')?.0));
             let hidden = || name.strip_prefix('.');
-            let known = || hidden()?.strip_suffix(".users").or_else(|| hidden()?.strip_suffix(".lock"));
+            let known =
+                || hidden()?.strip_suffix(".users").or_else(|| hidden()?.strip_suffix(".lock"));
             partial.or_else(known)?.parse().ok()
         });
         versions.collect()

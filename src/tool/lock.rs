@@ -80,7 +80,10 @@ async fn poll(
         let found = working(cache, request);
         if found.is_some() || !is_first {
             if options.when_busy == WhenBusy::Refuse {
-                return Err(CacheError::Busy { holder: holder(found.as_ref(), request), waited: None });
+                return Err(CacheError::Busy {
+                    holder: holder(found.as_ref(), request),
+                    waited: None,
+                });
             }
             if named.as_ref() != Some(&found) {
                 waits(&format!("waiting for {}", holder(found.as_ref(), request)));

@@ -76,10 +76,13 @@ impl Advice for UninstallError {
 }
 
 /// ` by 2 runs: pid 12, run 7, since ...; pid 13, run 8, since ...`.
-fn by(users: &[User]) -> String {
-    let kind = if users.iter().all(|user| user.owner.starts_with("run ")) { "run" } else { "process" };
+pub(super) fn by(users: &[User]) -> String {
+    let kind =
+        if users.iter().all(|user| user.owner.starts_with("run ")) { "run" } else { "process" };
     let (count, plural) = match (users.len(), kind) {
-        (0, _) => return " by a process that cannot be named: the cache is read-only for it".to_owned(),
+        (0, _) => {
+            return " by a process that cannot be named: the cache is read-only for it".to_owned();
+        }
         (1, _) => (1, ""),
         (count, "run") => (count, "s"),
         (count, _) => (count, "es"),
@@ -118,7 +121,9 @@ pub async fn uninstall(
     let mut attempt = Attempt::begin(&cache, request, act, &options.owner, lock);
     if !drain.is_zero() {
         let drain = humantime::format_duration(drain);
-        progress(&format!("{request} is pending deletion: it is removed in {drain} if nobody uses it by then"));
+        progress(&format!(
+            "{request} is pending deletion: it is removed in {drain} if nobody uses it by then"
+        ));
     }
     tokio::select! {
         () = tokio::time::sleep(drain) => {}
@@ -140,10 +145,7 @@ pub(super) fn refuse_used(cache: &Cache, request: &ToolRequest) -> Result<Unused
 }
 
 /// Removes `request`, if nobody uses it. Needs the version's lock.
-pub(super) fn remove(
-    cache: &Cache,
-    request: &ToolRequest,
-) -> Result<Uninstalled, UninstallError> {
+pub(super) fn remove(cache: &Cache, request: &ToolRequest) -> Result<Uninstalled, UninstallError> {
     // Somebody may have done it before the lock was had.
     if !cache.has(request)? {
         return Ok(Uninstalled::NotInstalled);

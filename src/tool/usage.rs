@@ -15,12 +15,12 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::ToolOptions;
 use super::cache::{Cache, CacheError, inspect, make_private};
 use super::journal::moment;
 use super::lock::holder;
 use super::note::{self, Content, Doing, Note};
 use super::queue::working;
-use super::ToolOptions;
 use crate::process::running;
 use crate::spec::ToolRequest;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use butler_runner::http::{Redirects, client};
 use butler_runner::tool::{
-    CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, WhenBusy, ready,
+    CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, WhenBusy,
+    ready,
 };
 
 use crate::support::release_site::{Fault, ReleaseSite, archive};

@@ -72,12 +72,14 @@ fn trace(
     let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     shell.stdin(Stdio::piped());
     shell.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
-    #[expect(clippy::zombie_processes, reason = "it is waited for as the traced process that it is")]
+    #[expect(
+        clippy::zombie_processes,
+        reason = "it is waited for as the traced process that it is"
+    )]
     let mut child = shell.spawn().unwrap();
     let pid = Pid::from_raw(child.id().cast_signed());
-    let options = Options::PTRACE_O_TRACESYSGOOD
-        | Options::PTRACE_O_TRACECLONE
-        | Options::PTRACE_O_EXITKILL;
+    let options =
+        Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
     ptrace::seize(pid, options).unwrap();
     ptrace::interrupt(pid).unwrap();
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
@@ -93,7 +95,9 @@ fn trace(
                 continue;
             }
             WaitStatus::PtraceSyscall(thread) => {
-                if reached() && let Some(told) = told.take() {
+                if reached()
+                    && let Some(told) = told.take()
+                {
                     told.send(pid).unwrap();
                     if order.recv() == Ok(Order::Kill) {
                         kill(pid, Signal::SIGKILL).unwrap();

@@ -276,8 +276,7 @@ fn killed_after_it_was_renamed() {
 #[test]
 fn killed_in_the_middle_of_the_deletion() {
     Scene::hold(&CASES[10], |scene| {
-        let deleting =
-            |files: &Files| !files.has_version() && !files.has_half("removed/terraform");
+        let deleting = |files: &Files| !files.has_version() && !files.has_half("removed/terraform");
         scene.kill_at(&UNINSTALL, deleting);
         scene.died("Uninstall");
     });

@@ -72,7 +72,7 @@ fn an_install_that_is_not_to_wait_says_who_installs() {
     expect![[r#"
         exit 1
         INFO waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
-        error: gave up after 300ms on process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
+        error: gave up after 300ms of waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
         hint: end that process, or allow more time with --tool-timeout
     "#]].assert_eq(&shown(&said, first.id()));
     // The variable means the same.
@@ -102,8 +102,15 @@ fn a_failed_install_keeps_what_was_there_is_remembered_and_can_be_tried_again() 
     machine.run(&["tool", "install", "1.9.8"]).well();
     assert_eq!(std::fs::read(&path).unwrap(), b"binary");
     let history = history_of(&options);
-    assert_eq!((history[0].as_str(), history[2].as_str()), ("Install 1.9.8 Succeeded", "Install 1.9.8 Succeeded"));
-    assert!(history[1].contains("Install 1.9.8 Failed: ") && history[1].contains("is not the archive that was signed"), "{history:?}");
+    assert_eq!(
+        (history[0].as_str(), history[2].as_str()),
+        ("Install 1.9.8 Succeeded", "Install 1.9.8 Succeeded")
+    );
+    assert!(
+        history[1].contains("Install 1.9.8 Failed: ")
+            && history[1].contains("is not the archive that was signed"),
+        "{history:?}"
+    );
 }
 
 #[test]
@@ -135,6 +142,8 @@ fn an_install_that_a_signal_ends_is_remembered() {
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     ended(&machine, child);
-    let died = format!("Install 1.9.8 Failed: process {pid} (butler-runner tool) died in the middle of it");
+    let died = format!(
+        "Install 1.9.8 Failed: process {pid} (butler-runner tool) died in the middle of it"
+    );
     assert_eq!(history_of(&options), [died]);
 }
