@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
+use super::init::Providers;
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
@@ -103,7 +104,12 @@ pub(super) async fn perform(
         killed_lock,
     };
     let in_place = matches!(spec.source, Source::Directory(_));
-    operate(&engine, spec.operation, &Files { variables, backend, in_place, plan }, findings).await
+    let providers = Providers {
+        cache: context.settings.provider_cache.clone(),
+        patience: context.settings.tool.timeout,
+    };
+    let files = Files { variables, backend, in_place, plan, providers };
+    operate(&engine, spec.operation, &files, findings).await
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.
@@ -182,7 +188,11 @@ async fn prepare(
 ) -> Result<(Place, InstalledTool), Failure> {
     let options = ToolOptions {
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
-        ..tool_options(&context.settings.tool, context.http.clone(), context.settings.owner())
+        ..tool_options(
+            &context.settings.tool,
+            context.http.clone().into(),
+            context.settings.owner(),
+        )
     };
     let (place, tool) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
@@ -234,10 +244,10 @@ async fn choose(
 ) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     let wish = VersionWish {
-        exact: None,
         required: module.required_versions,
-        version_file: module.version_file,
+        version_files: module.version_files,
         default: context.settings.tool.default_version.clone(),
+        ..VersionWish::default()
     };
     unless_stopped(context, Phase::Tool, tool::choose(&wish, options)).await
 }

@@ -6,9 +6,9 @@
 //! volumes of Kubernetes are; it is warned about, and everything below it has to be the user's.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +25,9 @@ use super::release::VerifiedArchive;
 use super::usage::Unused;
 use crate::spec::Product;
 use crate::spec::ToolRequest;
+use crate::trust::{self, Distrust};
+
+pub(super) use crate::trust::make_private;
 
 /// How the names of half-made directories begin.
 const PARTIAL: &str = ".partial-";
@@ -72,6 +75,16 @@ pub enum CacheError {
         /// What is wrong with it.
         fault: &'static str,
     },
+}
+
+impl CacheError {
+    fn of(path: &Path, distrust: Distrust) -> Self {
+        let path = path.to_owned();
+        match distrust {
+            Distrust::Read(source) => Self::Read { path, source },
+            Distrust::Unsafe(fault) => Self::Unsafe { path, fault },
+        }
+    }
 }
 
 impl crate::error::Advice for CacheError {
@@ -157,11 +170,19 @@ impl Cache {
     pub(super) fn versions(&self, product: Product) -> Vec<Version> {
         let entries = std::fs::read_dir(self.product(product)).into_iter().flatten().flatten();
         let versions = entries.filter_map(|entry| {
-            let record: Record = record::read(&entry.path().join(RECORD))?;
-            (record.platform == self.platform.to_string())
-                .then(|| entry.file_name().to_str()?.parse().ok())?
+            self.holds_a_version(&entry.path()).then(|| entry.file_name().to_str()?.parse().ok())?
         });
         versions.collect()
+    }
+
+    /// Whether `request` is installed; whether it is sound shows on use.
+    pub(super) fn holds(&self, request: &ToolRequest) -> bool {
+        self.holds_a_version(&self.version(request))
+    }
+
+    fn holds_a_version(&self, directory: &Path) -> bool {
+        let record: Option<Record> = record::read(&directory.join(RECORD));
+        record.is_some_and(|record| record.platform == self.platform.to_string())
     }
 
     /// Looks `request` up, and checks the executable against the sum that was verified: in full
@@ -415,59 +436,39 @@ pub(super) fn size(path: &Path) -> u64 {
 }
 
 /// Refuses a cache that belongs to somebody else, who could exchange what is below it at any time.
-/// The root itself may be a link: the user named it.
 fn inspect_root(root: &Path) -> Result<(), CacheError> {
-    let metadata = match std::fs::metadata(root) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(CacheError::Read { path: root.to_owned(), source }),
-    };
-    if is_foreign(&metadata) {
-        return Err(CacheError::Unsafe { path: root.to_owned(), fault: FOREIGN });
-    }
-    // With the sticky bit, others can add to a directory but not exchange what is ours.
-    if metadata.mode() & 0o1002 == 0o002 {
-        tracing::warn!(path = %root.display(), "every user may write to the cache's directory");
-    }
-    Ok(())
-}
-
-const FOREIGN: &str = "it belongs to another user";
-
-fn is_foreign(metadata: &Metadata) -> bool {
-    metadata.uid() != 0 && metadata.uid() != nix::unistd::geteuid().as_raw()
+    trust::inspect_root(root).map_err(|distrust| CacheError::of(root, distrust))
 }
 
 /// What is at `path`, links not followed; refused if somebody else could have put it there.
-///
-/// Groups may write: a volume of a Kubernetes pod belongs to the pod's group, and is made writable
-/// for it whenever it is mounted.
 pub(super) fn inspect(path: &Path) -> Result<Option<Metadata>, CacheError> {
-    let metadata = match std::fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(CacheError::Read { path: path.to_owned(), source }),
-    };
-    let refused = |fault| Err(CacheError::Unsafe { path: path.to_owned(), fault });
-    if is_foreign(&metadata) {
-        return refused(FOREIGN);
-    }
-    if metadata.is_symlink() {
-        return refused("it is a symbolic link");
-    }
-    if metadata.mode() & 0o002 != 0 {
-        return refused("every user may write to it");
-    }
-    Ok(Some(metadata))
-}
-
-/// Makes a directory and those above it, as far as they are not there, private to the user.
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    trust::inspect(path).map_err(|distrust| CacheError::of(path, distrust))
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+impl Cache {
+    /// Makes it look as if `request` were installed; its executable is empty.
+    pub(super) fn pretend(&self, request: &ToolRequest) {
+        let version = self.prepare(request.product).unwrap().join(request.version.to_string());
+        make_private(&version).unwrap();
+        let path = version.join(request.product.executable());
+        std::fs::write(&path, "").unwrap();
+        let sum = Sha256Sum::of(io::empty(), &CancellationToken::new()).unwrap();
+        let record = Record {
+            platform: self.platform.to_string(),
+            executable_sha256: sum,
+            archive_sha256: sum,
+            archive_url: String::new(),
+            signer: String::new(),
+            installed_at: String::new(),
+            identity: Identity::from(&path.metadata().unwrap()),
+        };
+        record::write(&version.join(RECORD), &record).unwrap();
+    }
 }
 
 #[cfg(test)]
@@ -488,7 +489,7 @@ mod tests {
         for path in [product.as_path(), directory.path()] {
             if std::os::unix::fs::chown(path, Some(12345), None).is_ok() {
                 let error = lookup().unwrap_err();
-                assert!(error.to_string().contains(FOREIGN), "{error}");
+                assert!(error.to_string().contains(trust::FOREIGN), "{error}");
                 assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
                 std::os::unix::fs::chown(path, Some(0), None).unwrap();
             }
@@ -514,21 +515,7 @@ mod tests {
         let on = |architecture| {
             Cache::new(directory.path(), Platform { system: "linux", architecture }).unwrap()
         };
-        let version = on("amd64").prepare(Product::Terraform).unwrap().join("1.9.8");
-        make_private(&version).unwrap();
-        let path = version.join("terraform");
-        std::fs::write(&path, "").unwrap();
-        let sum = Sha256Sum::of(io::empty(), &CancellationToken::new()).unwrap();
-        let record = Record {
-            platform: "linux_amd64".to_owned(),
-            executable_sha256: sum,
-            archive_sha256: sum,
-            archive_url: String::new(),
-            signer: String::new(),
-            installed_at: String::new(),
-            identity: Identity::from(&path.metadata().unwrap()),
-        };
-        record::write(&version.join(RECORD), &record).unwrap();
+        on("amd64").pretend(&"1.9.8".parse().unwrap());
         for (architecture, there) in [("amd64", true), ("arm64", false)] {
             let cache = on(architecture);
             let found = cache.lookup(&"1.9.8".parse().unwrap(), &CancellationToken::new()).unwrap();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 
 mod backend;
+mod backends;
 mod binary;
 mod execute;
 mod faults;
@@ -14,6 +15,7 @@ mod logs;
 mod masking;
 mod memory;
 mod plan_json;
+mod providers;
 mod registry;
 mod run_empty_root;
 mod run_inputs;
@@ -28,5 +30,6 @@ mod support;
 mod tool;
 mod tool_commands;
 mod tool_lifecycle;
+mod tool_versions;
 mod unprivileged;
 mod variables;

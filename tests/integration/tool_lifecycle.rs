@@ -27,7 +27,7 @@ fn options(machine: &Machine, site: &ReleaseSite) -> ToolOptions {
         sites: Sites::mirrored(Some(site.url())),
         signing_keys: vec![site.key_file()],
         search_path: None,
-        http: client(None, Redirects::Follow).unwrap(),
+        http: client(None, Redirects::Follow).unwrap().into(),
         timeout: Duration::from_mins(10),
         when_busy: WhenBusy::Wait,
         owner: "run 7".to_owned(),

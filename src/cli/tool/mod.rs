@@ -7,8 +7,11 @@
 mod install;
 mod prune;
 mod uninstall;
+mod use_version;
+mod which;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +21,14 @@ use serde::Serialize;
 use super::flags::{Flags, Selection};
 use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
-use crate::http::{self, HttpError, Redirects};
-use crate::run::{Exit, tool_options};
+use crate::http::LazyClient;
+use crate::run::{Exit, tool_options, version_wish};
 use crate::settings::setting::DEFAULT_TOOL_VERSION;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::{Product, ToolRequest};
-use crate::tool::ToolOptions;
+use crate::tool::{
+    Reach, ToolError, ToolOptions, VersionWish, Wanted, choose_for_module, choose_wanted,
+};
 
 /// Manage versions of Terraform, OpenTofu and Terragrunt
 #[derive(Args)]
@@ -46,6 +51,8 @@ enum ToolCommand {
     Install(install::Install),
     Uninstall(uninstall::Uninstall),
     Prune(prune::Prune),
+    Use(use_version::Use),
+    Which(which::Which),
 }
 
 /// Where tools come from and what becomes of them, but not which one is wanted.
@@ -62,10 +69,13 @@ impl Selection for ToolFlags {
 
 /// What every command works with.
 struct Toolbox {
+    /// The product that all is about, if the command line says so.
+    named: Option<Product>,
     /// The product where a version names none.
     product: Product,
     /// The products that are meant where no version is named.
     products: Vec<Product>,
+    settings: ToolSettings,
     options: ToolOptions,
     drain_period: Duration,
 }
@@ -73,11 +83,27 @@ struct Toolbox {
 impl Toolbox {
     /// Reads an exact version: of the product that it names, else of the one that is meant.
     fn request(&self, text: &str) -> Result<ToolRequest, Failure> {
-        let named = match Product::of_prefix(text.trim()) {
-            Some(_) => text.parse(),
-            None => format!("{}-{}", self.product, text.trim()).parse(),
+        self.wanted(text)?.exact().map_err(|error| Failure::misuse(&error))
+    }
+
+    fn wanted(&self, text: &str) -> Result<Wanted, Failure> {
+        Wanted::of_argument(text, self.named).map_err(|error| Failure::misuse(&error))
+    }
+
+    /// The version that `text` asks for: an exact one whether or not there is one, else the newest
+    /// that fits as far as `reach` goes.
+    async fn choose(&self, text: &str, reach: Reach) -> Result<ToolRequest, Failure> {
+        Ok(choose_wanted(&self.wanted(text)?, reach, &self.options).await?)
+    }
+
+    /// The version that a run in `directory` would use.
+    async fn choose_for(&self, directory: &Path, reach: Reach) -> Result<ToolRequest, Failure> {
+        let wish = VersionWish { product: self.named, ..version_wish(directory, &self.settings)? };
+        let nothing = || ToolError::NothingSays {
+            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
+            product: self.named,
         };
-        named.map_err(|error| Failure::usage(&error))
+        Ok(choose_for_module(&wish, reach, &self.options).await?.ok_or_else(nothing)?)
     }
 }
 
@@ -106,6 +132,11 @@ impl Failure {
     fn usage(error: &(dyn std::error::Error + 'static)) -> Self {
         Self { exit: Exit::Usage, message: chain(error), advice: None }
     }
+
+    /// What was typed in cannot be, and its error knows what can.
+    fn misuse(error: &(impl Advice + 'static)) -> Self {
+        Self { exit: Exit::Usage, message: chain(error), advice: error.advice() }
+    }
 }
 
 impl<E: std::error::Error + Advice + 'static> From<E> for Failure {
@@ -130,39 +161,43 @@ impl Tool {
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &Arc::default());
-        let answer = toolbox(self.product.or(implied), &settings).map(|tools| {
-            block_on(async {
-                match self.command {
-                    ToolCommand::Install(install) => install.run(&tools).await,
-                    ToolCommand::Uninstall(uninstall) => uninstall.run(&tools).await,
-                    ToolCommand::Prune(prune) => prune.run(&tools).await,
-                }
-            })
+        if let (Some(given), Some(implied)) = (self.product, implied)
+            && given != implied
+        {
+            complain(
+                &format!("`--product {given}` does not go with `{}`", implied.executable()),
+                None,
+            );
+            return Exit::Usage.code();
+        }
+        let tools = toolbox(self.product.or(implied), settings);
+        let answer = block_on(async {
+            match self.command {
+                ToolCommand::Install(install) => install.run(&tools).await,
+                ToolCommand::Uninstall(uninstall) => uninstall.run(&tools).await,
+                ToolCommand::Prune(prune) => prune.run(&tools).await,
+                ToolCommand::Use(used) => used.run(&tools).await,
+                ToolCommand::Which(which) => which.run(&tools).await,
+            }
         });
         match answer {
-            Ok(Some(Ok(answer))) => print(&answer, self.json),
-            Ok(Some(Err(Failure { exit, message, advice }))) => {
+            Some(Ok(answer)) => print(&answer, self.json),
+            Some(Err(Failure { exit, message, advice })) => {
                 complain(&message, advice.as_deref());
                 exit.code()
             }
-            Ok(None) => Exit::Failed.code(),
-            Err(error) => {
-                complain(&chain(&error), None);
-                Exit::Failed.code()
-            }
+            None => Exit::Failed.code(),
         }
     }
 }
 
-fn toolbox(named: Option<Product>, settings: &ToolSettings) -> Result<Toolbox, HttpError> {
-    let http = http::client(settings.ca_bundle.as_deref(), Redirects::Follow)?;
-    let options = tool_options(settings, http, "butler-runner tool".to_owned());
-    Ok(Toolbox {
-        product: named.unwrap_or(Product::Terraform),
-        products: named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]),
-        options,
-        drain_period: settings.drain_period,
-    })
+fn toolbox(named: Option<Product>, settings: ToolSettings) -> Toolbox {
+    let http = LazyClient::new(settings.ca_bundle.clone());
+    let options = tool_options(&settings, http, "butler-runner tool".to_owned());
+    let drain_period = settings.drain_period;
+    let product = named.unwrap_or(Product::Terraform);
+    let products = named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]);
+    Toolbox { named, product, products, settings, options, drain_period }
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {
