@@ -58,7 +58,7 @@ pub enum CacheError {
     },
     /// Another process installs or removes the version, and is not waited for any longer.
     #[error("{}{holder}", match waited {
-        Some(waited) => format!("gave up after {} on ", humantime::format_duration(*waited)),
+        Some(waited) => format!("gave up after {} of waiting for ", humantime::format_duration(*waited)),
         None => "not waiting for ".to_owned(),
     })]
     Busy {
