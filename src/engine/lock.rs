@@ -327,8 +327,8 @@ mod tests {
     #[test]
     fn holder_is_read_from_what_each_kind_of_lock_makes_of_it() {
         for (kind, id) in [
-            // As Terraform 1.11.4 prints them for s3's two kinds of locks, kubernetes, gcs and azurerm,
-            // broken into lines where it breaks them.
+            // As Terraform 1.11.4 prints them for s3's two kinds of locks, broken into lines where it
+            // breaks them; and as its source has them for kubernetes, gcs and azurerm.
             (
                 "operation error S3: PutObject, https response error\n│ StatusCode: 412, RequestID:\n│ \
                  0m2kpDuIgJW4spRlOQRWyNfxXVFycW5DtUqjrGbX, HostID:\n│ 9Gjjt1m+cjU4OPvX9O9=,\n│ api error \
@@ -354,7 +354,7 @@ mod tests {
             assert_eq!(lock.id.as_deref(), Some(id), "{kind}");
             assert_eq!(lock.holder.unwrap().who, "alice@host", "{kind}");
         }
-        // Who asks when there is no lock file, but no right to write one either.
+        // Whoever has no right to write a lock file has not met a lock.
         let refused = "Error: Error acquiring the state lock\n\nError message: operation error S3: \
             PutObject, https response error\nStatusCode: 403, api error AccessDenied: Access Denied\n\
             unable to retrieve file from S3 bucket 'states' with key 'a.tflock'";

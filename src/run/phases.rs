@@ -83,7 +83,7 @@ pub(super) async fn perform(
     redactor.end_observation();
     let environment = environment(context, spec, &place, &inputs)?;
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
-    let backend = write_backend(context, spec, &place.directory, &tool.request)?;
+    let backend = write_backend(context, spec, &module, &place.directory, &tool.request)?;
     let plan = plan_options(context, &inputs, &module);
     if let Source::Git(_) = spec.source {
         workspace::write_provider_features(&module, &environment, &place.directory)
@@ -333,10 +333,16 @@ fn write_variables(
 fn write_backend(
     context: &Context<'_>,
     spec: &RunSpec,
+    module: &Module,
     directory: &Path,
     tool: &ToolRequest,
 ) -> Result<Option<PathBuf>, Failure> {
     let (Source::Git(_), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(None) };
+    if let Some(block) = &module.backend {
+        // Of the same type too, and then nobody would see it from where the state is.
+        let (ours, theirs) = (&backend.kind, &block.kind);
+        context.log.say(&format!("Using the run's backend `{ours}`, not the module's `{theirs}`"));
+    }
     let files = workspace::write_backend(backend, tool, directory, context.directory.secrets())
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     Ok(Some(files.config_file))

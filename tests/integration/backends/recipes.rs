@@ -50,6 +50,8 @@ async fn s3_recipe_keeps_the_state() {
     let key = backend["config"]["key"].as_str().unwrap();
     assert_eq!(store.object(key).await.unwrap()["outputs"]["value"]["value"], "kept");
     assert_eq!(store.object(&format!("{key}.tflock")).await, None);
+    let log = world.received().log_text();
+    assert!(!log.to_lowercase().contains("deprecated"), "the flat endpoint is translated: {log}");
 }
 
 #[tokio::test]

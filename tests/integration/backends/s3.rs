@@ -57,4 +57,6 @@ terraform {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(store.object(KEY).await.unwrap()["outputs"]["greeting"].is_object());
     assert_eq!(store.object("former.tfstate").await, None);
+    let told = "Using the run's backend `s3`, not the module's `s3`";
+    assert!(world.received().log_text().lines().any(|line| line == told));
 }

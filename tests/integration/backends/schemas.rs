@@ -99,6 +99,25 @@ fn s3_settings_are_taken() {
     // It is refused beside `skip_requesting_account_id`.
     without_ids.as_object_mut().unwrap().remove("allowed_account_ids");
     assert_taken("s3", &without_ids, "Cannot assume IAM Role");
+    // As it was before Terraform 1.6: of these names, 1.11.4 knows none.
+    let flat = json!({
+        "bucket": "states",
+        "key": "network",
+        "region": "eu-central-1",
+        "access_key": "AKIAEXAMPLE",
+        "secret_key": "secret",
+        "max_retries": 1,
+        "sts_endpoint": "http://127.0.0.1:1",
+        "role_arn": ROLE,
+        "session_name": "run",
+        "external_id": "outside",
+        "assume_role_duration_seconds": 3600,
+        "assume_role_policy": "{\"Version\":\"2012-10-17\",\"Statement\":[]}",
+        "assume_role_policy_arns": ["arn:aws:iam::123456789012:policy/states"],
+        "assume_role_tags": {"team": "network"},
+        "assume_role_transitive_tag_keys": ["team"],
+    });
+    assert_taken("s3", &flat, "Cannot assume IAM Role");
     let web = json!({
         "bucket": "states",
         "key": "network",
