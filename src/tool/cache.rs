@@ -110,7 +110,8 @@ impl Cache {
         self.root.join(product.name())
     }
 
-    fn version(&self, request: &ToolRequest) -> PathBuf {
+    /// The directory of `request`, installed or not.
+    pub(super) fn version(&self, request: &ToolRequest) -> PathBuf {
         self.product(request.product).join(request.version.to_string())
     }
 
@@ -143,6 +144,21 @@ impl Cache {
                 .then(|| entry.file_name().to_str()?.parse().ok())?
         });
         versions.collect()
+    }
+
+    /// What is remembered of `request`, if it is installed for this platform.
+    pub(super) fn record(&self, request: &ToolRequest) -> Option<Record> {
+        self.record_of_any_platform(request).filter(|record| self.is_for_this_platform(record))
+    }
+
+    /// What is remembered of `request`, for whatever platform it is.
+    pub(super) fn record_of_any_platform(&self, request: &ToolRequest) -> Option<Record> {
+        record::read(&self.version(request).join(RECORD))
+    }
+
+    /// Whether what `record` is about runs here.
+    pub(super) fn is_for_this_platform(&self, record: &Record) -> bool {
+        record.platform == self.platform.to_string()
     }
 
     /// Looks `request` up, and checks the executable against the sum that was verified: in full

@@ -1,12 +1,39 @@
 //! What is known about the versions of a product on this machine.
+//!
+//! The directories say what is installed, the records beside the executables where it came from,
+//! locks who is at what, and the journal what was done. Nothing here installs, removes or asks a
+//! release site, but for the list of [`available`] versions.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use semver::Version;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::ToolOptions;
-use super::cache::Cache;
+use super::blocking::blocking;
+use super::cache::{Cache, Lookup};
 use super::error::ToolError;
-use super::journal::{self, Entry};
+use super::index;
+use super::journal::{self, Act, Entry, Outcome};
 use super::platform::Platform;
+use super::status::{InProgress, Installed, Queue, Signer, Source, State, Status};
 use super::usage::{self, User};
+use crate::error::chain;
 use crate::spec::{Product, ToolRequest};
+
+/// A released version.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Available {
+    /// The version.
+    pub version: Version,
+    /// Whether it is a version before the release proper.
+    pub prerelease: bool,
+    /// Whether it is installed.
+    pub installed: bool,
+}
 
 /// What was done with the versions of `product`, the latest last.
 ///
@@ -24,6 +51,204 @@ pub fn users(request: &ToolRequest, options: &ToolOptions) -> Result<Vec<User>, 
     Ok(usage::users(&cache(options)?, request))
 }
 
-fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
+/// All there is to say about `product`. An executable whose file looks different from what was
+/// recorded is summed up.
+///
+/// # Errors
+/// When there can be no cache.
+pub async fn status(product: Product, options: &ToolOptions) -> Result<Status, ToolError> {
+    let installed = installed(product, options).await?;
+    let current = default_version(product, options)?;
+    let queue = queue(product, options)?;
+    let mut history = history(product, options)?;
+    let state = current_state(current.as_ref(), &installed, &queue, &history);
+    history.reverse();
+    let found = installed.iter().find(|it| Some(&it.version) == current.as_ref()).cloned();
+    Ok(Status {
+        product: product.name(),
+        state,
+        binary_path: found.as_ref().map(|it| it.path.clone()),
+        installed_at: found.as_ref().map(|it| it.installed_at.clone()),
+        source: found.as_ref().map(|it| it.source.clone()),
+        signed_by: found.as_ref().and_then(|it| it.signed_by.clone()),
+        users: found.map(|it| it.users).unwrap_or_default(),
+        current_version: current,
+        queue,
+        history,
+        installed,
+    })
+}
+
+/// The installed versions of `product`, the newest first.
+///
+/// # Errors
+/// When there can be no cache.
+pub async fn installed(
+    product: Product,
+    options: &ToolOptions,
+) -> Result<Vec<Installed>, ToolError> {
+    let cache = cache(options)?;
+    let default = default_version(product, options)?;
+    let queue = queue(product, options)?;
+    let looking = move |abandoned: &CancellationToken| {
+        let mut versions = cache.versions(product);
+        versions.sort_unstable_by(|one, other| other.cmp(one));
+        let requests = versions.into_iter().map(|version| ToolRequest { product, version });
+        requests
+            .filter_map(|request| {
+                let default = default.as_ref() == Some(&request.version);
+                look(&cache, &request, &queue, default, abandoned)
+            })
+            .collect()
+    };
+    Ok(blocking(looking).await)
+}
+
+/// The released versions of `product`, the newest first, as the release site or mirror lists them.
+///
+/// # Errors
+/// When the list cannot be fetched or read, or there can be no cache.
+pub async fn available(
+    product: Product,
+    options: &ToolOptions,
+) -> Result<Vec<Available>, ToolError> {
+    let mut released = index::released(product, options).await?;
+    released.sort_unstable_by(|one, other| other.cmp(one));
+    released.dedup();
+    let installed = cache(options)?.versions(product);
+    let available = |version: Version| Available {
+        prerelease: !version.pre.is_empty(),
+        installed: installed.contains(&version),
+        version,
+    };
+    Ok(released.into_iter().map(available).collect())
+}
+
+/// One version; none if it has gone in the meantime.
+fn look(
+    cache: &Cache,
+    request: &ToolRequest,
+    queue: &Queue,
+    default: bool,
+    abandoned: &CancellationToken,
+) -> Option<Installed> {
+    let record = cache.record(request)?;
+    let last_used_at = last_used(cache, request);
+    let (state, problem) = match cache.lookup(request, abandoned) {
+        Ok(Lookup::Installed(_)) => (State::Ready, None),
+        Ok(Lookup::Tampered(_)) => {
+            (State::Failed, Some("it is not the executable that was verified".to_owned()))
+        }
+        Ok(Lookup::Missing) => (State::Failed, Some("its executable is gone".to_owned())),
+        Err(error) => (State::Failed, Some(chain(&error))),
+    };
+    let state = match (under_way(queue, &request.version), state) {
+        (Some(Act::Uninstall), _) => State::Uninstalling,
+        (Some(Act::Install), State::Failed) => State::Installing,
+        (_, State::Ready) if is_pending_deletion(cache, request) => State::PendingDeletion,
+        (_, state) => state,
+    };
+    let directory = cache.version(request);
+    Some(Installed {
+        product: request.product.name(),
+        version: request.version.clone(),
+        default,
+        state,
+        problem,
+        path: directory.join(request.product.executable()).display().to_string(),
+        size: size(&directory),
+        source: Source::of(&record),
+        signed_by: Signer::of(request.product, &record.signer),
+        installed_at: record.installed_at,
+        last_used_at,
+        users: usage::users(cache, request),
+    })
+}
+
+/// How the current version stands; without one, what is being done or went wrong last.
+fn current_state(
+    current: Option<&Version>,
+    installed: &[Installed],
+    queue: &Queue,
+    history: &[Entry],
+) -> State {
+    if let Some(found) = installed.iter().find(|it| Some(&it.version) == current) {
+        return found.state;
+    }
+    let is_meant = |version: &Version| current.is_none_or(|current| current == version);
+    match &queue.in_progress {
+        Some(act) if is_meant(&act.version) && act.operation == Act::Install => {
+            return State::Installing;
+        }
+        _ => {}
+    }
+    let failed = |entry: &Entry| entry.operation == Act::Install && entry.state == Outcome::Failed;
+    let last = history.iter().rev().find(|entry| is_meant(&entry.version));
+    match last {
+        Some(entry) if failed(entry) && (current.is_some() || installed.is_empty()) => {
+            State::Failed
+        }
+        _ => State::NotInstalled,
+    }
+}
+
+fn under_way(queue: &Queue, version: &Version) -> Option<Act> {
+    queue.in_progress.as_ref().filter(|act| act.version == *version).map(|act| act.operation)
+}
+
+/// Whoever uses a version adds a file to its directory of users, and removes it at the end.
+fn last_used(cache: &Cache, request: &ToolRequest) -> Option<String> {
+    let used = std::fs::metadata(cache.users(request)).and_then(|users| users.modified());
+    used.ok().map(journal::moment)
+}
+
+/// What is in a version's directory, in bytes.
+fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// The default version of `product`. Stands in for the one that comes with `use`.
+fn default_version(product: Product, options: &ToolOptions) -> Result<Option<Version>, ToolError> {
+    let path = cache(options)?.product(product).join("default");
+    Ok(std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()))
+}
+
+/// What is being done with versions of `product`. Stands in for the one that comes with the queue:
+/// who holds a version's lock is at it, and it is a user of the version's.
+fn queue(product: Product, options: &ToolOptions) -> Result<Queue, ToolError> {
+    let cache = cache(options)?;
+    let entries = std::fs::read_dir(cache.product(product)).into_iter().flatten().flatten();
+    let mut queue = Queue::default();
+    for entry in entries {
+        let name = entry.file_name();
+        let version = name.to_str().and_then(|it| it.strip_prefix('.')?.strip_suffix(".lock"));
+        let Some(version) = version.and_then(|it| it.parse::<Version>().ok()) else { continue };
+        let Ok(file) = File::open(entry.path()) else { continue };
+        if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
+            continue;
+        }
+        let request = ToolRequest { product, version };
+        let mut users = usage::users(&cache, &request);
+        users.sort_by(|one, other| one.since.cmp(&other.since));
+        let mut users = users.into_iter();
+        queue.in_progress = queue.in_progress.or(users.next().map(|user| InProgress {
+            version: request.version,
+            operation: Act::Install,
+            pid: user.pid,
+            owner: user.owner,
+            since: user.since,
+        }));
+        queue.pending += users.count();
+    }
+    Ok(queue)
+}
+
+/// Whether somebody wants `request` to be removed. Comes with `uninstall`.
+fn is_pending_deletion(_: &Cache, _: &ToolRequest) -> bool {
+    false
+}
+
+pub(super) fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
     Ok(Cache::new(&options.cache, Platform::current()?)?)
 }

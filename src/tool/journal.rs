@@ -6,6 +6,7 @@
 
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,7 @@ use crate::spec::Product;
 const LONGEST: usize = 100;
 
 /// What was done.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
     /// A version was installed.
@@ -27,7 +28,7 @@ pub enum Act {
 }
 
 /// How it ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// As it should.
@@ -37,7 +38,7 @@ pub enum Outcome {
 }
 
 /// One act.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Of which version.
@@ -47,8 +48,10 @@ pub struct Entry {
     /// How it ended.
     pub state: Outcome,
     /// When it began, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
     /// When it ended, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub completed_at: String,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

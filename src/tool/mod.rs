@@ -6,6 +6,7 @@
 //! list of versions.
 
 mod archive;
+mod audit;
 mod blocking;
 mod cache;
 mod checksums;
@@ -27,6 +28,7 @@ mod ready;
 mod record;
 mod release;
 mod sites;
+mod status;
 mod usage;
 mod verify;
 
@@ -38,6 +40,7 @@ use std::time::Duration;
 use crate::spec::ToolRequest;
 
 pub use archive::ArchiveError;
+pub use audit::{Audited, Verdict, audit};
 pub use cache::CacheError;
 pub use checksums::ChecksumsError;
 pub use choice::choose;
@@ -45,11 +48,12 @@ pub use constraint::ConstraintError;
 pub use digest::{NoSha256Sum, Sha256Sum};
 pub use download::DownloadError;
 pub use error::ToolError;
-pub use inventory::{history, users};
+pub use inventory::{Available, available, history, installed, status, users};
 pub use journal::{Act, Entry, Outcome};
 pub use platform::UnknownPlatform;
 pub use ready::ready;
 pub use sites::Sites;
+pub use status::{InProgress, Installed, Queue, Signer, Source, State, Status};
 pub use usage::{InUse, User};
 pub use verify::VerifyError;
 

@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, make_private};
@@ -16,7 +17,7 @@ use super::journal::moment;
 use crate::spec::ToolRequest;
 
 /// A process that uses a version.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct User {
     /// Its process id.
@@ -24,6 +25,7 @@ pub struct User {
     /// What it does, such as `run 7`.
     pub owner: String,
     /// Since when, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub since: String,
 }
 

@@ -4,7 +4,11 @@
 //! command is a file; it gets a [`Toolbox`] and returns an [`Answer`], which is printed here, as
 //! text or as JSON.
 
+mod columns;
 mod install;
+mod list;
+mod status;
+mod verify;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -42,6 +46,9 @@ pub(super) struct Tool {
 #[derive(Subcommand)]
 enum ToolCommand {
     Install(install::Install),
+    List(list::List),
+    Status(status::Show),
+    Verify(verify::Verify),
 }
 
 /// Where tools come from and what becomes of them, but not which one is wanted.
@@ -60,12 +67,19 @@ impl Selection for ToolFlags {
 struct Toolbox {
     /// The product where a version names none.
     product: Product,
+    /// The product that was named; none to mean all where that makes sense.
+    named: Option<Product>,
     options: ToolOptions,
     #[expect(dead_code, reason = "for the commands that remove versions")]
     drain_period: Duration,
 }
 
 impl Toolbox {
+    /// The product that was named, else all.
+    fn products(&self) -> Vec<Product> {
+        self.named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product])
+    }
+
     /// Reads an exact version: of the product that it names, else of the one that is meant.
     fn request(&self, text: &str) -> Result<ToolRequest, Failure> {
         let named = match Product::of_prefix(text.trim()) {
@@ -80,12 +94,22 @@ impl Toolbox {
 struct Answer {
     json: serde_json::Value,
     text: String,
+    /// What is wrong with what was found, although the question was answered.
+    failure: Option<Failure>,
 }
 
 impl Answer {
     fn new(value: &impl Serialize, text: String) -> Result<Self, Failure> {
         let json = serde_json::to_value(value).map_err(|error| Failure::usage(&error))?;
-        Ok(Self { json, text })
+        Ok(Self { json, text, failure: None })
+    }
+
+    /// The answer, which is not what one would like to hear.
+    fn failed(self, message: String, advice: String) -> Self {
+        Self {
+            failure: Some(Failure { exit: Exit::Failed, message, advice: Some(advice) }),
+            ..self
+        }
     }
 }
 
@@ -100,6 +124,12 @@ impl Failure {
     /// What was asked for cannot be.
     fn usage(error: &(dyn std::error::Error + 'static)) -> Self {
         Self { exit: Exit::Usage, message: chain(error), advice: None }
+    }
+
+    /// Says it; returns the exit code.
+    fn report(self) -> u8 {
+        complain(&self.message, self.advice.as_deref());
+        self.exit.code()
     }
 }
 
@@ -125,20 +155,22 @@ impl Tool {
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &Arc::default());
-        let product = self.product.or(implied).unwrap_or(Product::Terraform);
-        let answer = toolbox(product, &settings).map(|tools| {
+        let answer = toolbox(self.product.or(implied), &settings).map(|tools| {
             block_on(async {
                 match self.command {
                     ToolCommand::Install(install) => install.run(&tools).await,
+                    ToolCommand::List(list) => list.run(&tools).await,
+                    ToolCommand::Status(status) => status.run(&tools).await,
+                    ToolCommand::Verify(verify) => verify.run(&tools).await,
                 }
             })
         });
         match answer {
-            Ok(Some(Ok(answer))) => print(&answer, self.json),
-            Ok(Some(Err(Failure { exit, message, advice }))) => {
-                complain(&message, advice.as_deref());
-                exit.code()
+            Ok(Some(Ok(answer))) => {
+                let printed = print(&answer, self.json);
+                answer.failure.map_or(printed, Failure::report)
             }
+            Ok(Some(Err(failure))) => failure.report(),
             Ok(None) => Exit::Failed.code(),
             Err(error) => {
                 complain(&chain(&error), None);
@@ -148,10 +180,11 @@ impl Tool {
     }
 }
 
-fn toolbox(product: Product, settings: &ToolSettings) -> Result<Toolbox, HttpError> {
+fn toolbox(named: Option<Product>, settings: &ToolSettings) -> Result<Toolbox, HttpError> {
     let http = http::client(settings.ca_bundle.as_deref(), Redirects::Follow)?;
     let options = tool_options(settings, http, "butler-runner tool".to_owned());
-    Ok(Toolbox { product, options, drain_period: settings.drain_period })
+    let product = named.unwrap_or(Product::Terraform);
+    Ok(Toolbox { product, named, options, drain_period: settings.drain_period })
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {
