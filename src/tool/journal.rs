@@ -11,8 +11,9 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
+use super::note::{Content, Doing};
 use super::record;
-use crate::spec::Product;
+use crate::spec::{Product, ToolRequest};
 
 /// How many entries are kept of each product.
 const LONGEST: usize = 100;
@@ -97,4 +98,23 @@ pub(super) fn append(cache: &Cache, product: Product, entry: Entry) {
     if let Err(error) = record::write(&cache.journal(product), &entries) {
         tracing::debug!(%product, %error, "cannot write the history");
     }
+}
+
+/// Remembers what a process was in the middle of when it died; it is noticed only now.
+pub(super) fn interrupted(cache: &Cache, request: &ToolRequest, note: &Content) {
+    let operation = match note.doing {
+        Doing::Install => Act::Install,
+        Doing::Uninstall => Act::Uninstall,
+        Doing::Use | Doing::Wait => return,
+    };
+    let error = format!("process {} ({}) died in the middle of it", note.pid, note.owner);
+    let entry = Entry {
+        version: request.version.clone(),
+        operation,
+        state: Outcome::Failed,
+        started_at: note.since.clone(),
+        completed_at: moment(SystemTime::now()),
+        error: Some(error),
+    };
+    append(cache, request.product, entry);
 }

@@ -34,7 +34,7 @@ pub async fn ready(
         return Ok(tool(found.path, Origin::Path, None));
     }
     // First of all, so that nobody removes what is found.
-    let in_use = usage::begin(&cache, request, &options.owner).map(Arc::new);
+    let in_use = usage::begin(&cache, request, &options.owner).await.map(Arc::new);
     // Without the lock at first: a prebaked cache may be read-only.
     if let Lookup::Installed(path) = lookup(&cache, request).await? {
         return Ok(tool(path, Origin::Cache, in_use));
