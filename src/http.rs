@@ -1,6 +1,7 @@
 //! The one place that builds HTTP clients, so that TLS, timeouts and identity are the same for all.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How long a connection may take to be made.
@@ -74,6 +75,41 @@ pub fn client(
     builder(ca_bundle, redirects)?.build().map_err(HttpError::Build)
 }
 
+/// A client that is made when the first request needs it: reading the system's certificates takes
+/// longer than most of what needs no network.
+#[derive(Clone, Debug)]
+pub struct LazyClient {
+    made: Arc<OnceLock<reqwest::Client>>,
+    ca_bundle: Option<PathBuf>,
+}
+
+impl LazyClient {
+    /// What [`client`] would make now of `ca_bundle`, and follows redirects.
+    #[must_use]
+    pub fn new(ca_bundle: Option<PathBuf>) -> Self {
+        Self { made: Arc::default(), ca_bundle }
+    }
+
+    /// The client; all clones of this have the same.
+    ///
+    /// # Errors
+    /// As [`client`] has them, each time until it succeeds.
+    pub fn get(&self) -> Result<&reqwest::Client, HttpError> {
+        if let Some(client) = self.made.get() {
+            return Ok(client);
+        }
+        let client = client(self.ca_bundle.as_deref(), Redirects::Follow)?;
+        Ok(self.made.get_or_init(|| client))
+    }
+}
+
+/// One that is there already.
+impl From<reqwest::Client> for LazyClient {
+    fn from(client: reqwest::Client) -> Self {
+        Self { made: Arc::new(OnceLock::from(client)), ca_bundle: None }
+    }
+}
+
 fn builder(
     ca_bundle: Option<&Path>,
     redirects: Redirects,
@@ -96,4 +132,17 @@ fn builder(
         builder = builder.tls_certs_merge(certificates);
     }
     Ok(builder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lazy_client_reads_nothing_before_it_is_needed() {
+        let lazy = LazyClient::new(Some("/does/not/exist.pem".into()));
+        let error = lazy.get().unwrap_err();
+        assert!(error.to_string().contains("/does/not/exist.pem"), "{error}");
+        assert!(LazyClient::from(client(None, Redirects::Follow).unwrap()).get().is_ok());
+    }
 }

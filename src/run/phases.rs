@@ -182,7 +182,11 @@ async fn prepare(
 ) -> Result<(Place, InstalledTool), Failure> {
     let options = ToolOptions {
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
-        ..tool_options(&context.settings.tool, context.http.clone(), context.settings.owner())
+        ..tool_options(
+            &context.settings.tool,
+            context.http.clone().into(),
+            context.settings.owner(),
+        )
     };
     let (place, tool) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.

@@ -1,7 +1,7 @@
 //! Sums up everything that is installed and compares it with what was verified.
 //!
 //! Unlike a run, which trusts a file that looks the same, this reads every byte. It deletes nothing
-//! and repairs nothing. What it compares with is the record beside the executable: it finds what
+//! and repairs nothing; what was changed is no longer taken for the same, so that nobody runs it. What it compares with is the record beside the executable: it finds what
 //! broke or was changed, but not somebody who could write the record anew as well.
 
 use std::fs::File;
@@ -107,6 +107,7 @@ fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) 
             Err(problem) => (Verdict::Unreadable, Some(problem)),
             Ok(sum) if sum == record.executable_sha256 => (Verdict::Ok, None),
             Ok(sum) => {
+                cache.doubt(request);
                 let expected = record.executable_sha256;
                 (Verdict::Changed, Some(format!("its SHA-256 is {sum}, not {expected}")))
             }

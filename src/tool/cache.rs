@@ -161,6 +161,16 @@ impl Cache {
         record.platform == self.platform.to_string()
     }
 
+    /// Has whoever looks `request` up next read all of it, whatever its file looks like.
+    pub(super) fn doubt(&self, request: &ToolRequest) {
+        let path = self.version(request).join(RECORD);
+        let Some(record) = record::read::<Record>(&path) else { return };
+        let identity = record.identity.unlike_any();
+        if let Err(error) = record::write(&path, &Record { identity, ..record }) {
+            tracing::debug!(path = %path.display(), %error, "cannot update the record");
+        }
+    }
+
     /// Looks `request` up, and checks the executable against the sum that was verified: in full
     /// when its file looks different from what was recorded.
     pub(super) fn lookup(

@@ -11,6 +11,7 @@ use super::download::DownloadError;
 use super::platform::UnknownPlatform;
 use super::verify::VerifyError;
 use crate::error::Advice;
+use crate::http::HttpError;
 use crate::spec::Product;
 use crate::spec::ToolRequest;
 
@@ -82,6 +83,9 @@ pub enum ToolError {
         /// The archive that it would be in.
         archive: String,
     },
+    /// There can be no HTTP client.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// Something could not be fetched.
     #[error(transparent)]
     Download(#[from] DownloadError),
@@ -142,6 +146,7 @@ impl Advice for ToolError {
             Self::NotReleased { .. } => {
                 "choose a version that is released for this platform, or put this one on PATH"
             }
+            Self::Http(_) => "check the file that --ca-bundle names",
             Self::Download(error) => return error.advice(),
             Self::Key(error) | Self::Signature { source: error, .. } => return error.advice(),
             Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {

@@ -23,7 +23,7 @@ pub(super) async fn released(
     options: &ToolOptions,
 ) -> Result<Vec<Version>, ToolError> {
     let url = product.index(options.sites.mirror(product));
-    let list = download::small(&options.http, &url, LARGEST).await?;
+    let list = download::small(options.http.get()?, &url, LARGEST).await?;
     parse(&list).map_err(|source| ToolError::Index { url: download::shown(&url), source })
 }
 

@@ -4,9 +4,6 @@
 //! locks who is at what, and the journal what was done. Nothing here installs, removes or asks a
 //! release site, but for the list of [`available`] versions.
 
-use std::fs::{File, TryLockError};
-use std::path::Path;
-
 use semver::Version;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +15,8 @@ use super::error::ToolError;
 use super::index;
 use super::journal::{self, Act, Entry, Outcome};
 use super::platform::Platform;
-use super::status::{InProgress, Installed, Queue, Signer, Source, State, Status};
+use super::queue::{self, InProgress, Queue, queue};
+use super::status::{Installed, Signer, Source, State, Status};
 use super::usage::{self, User};
 use crate::error::chain;
 use crate::spec::{Product, ToolRequest};
@@ -89,7 +87,6 @@ pub async fn installed(
 ) -> Result<Vec<Installed>, ToolError> {
     let cache = cache(options)?;
     let default = default_version(product, options)?;
-    let queue = queue(product, options)?;
     let looking = move |abandoned: &CancellationToken| {
         let mut versions = cache.versions(product);
         versions.sort_unstable_by(|one, other| other.cmp(one));
@@ -97,7 +94,7 @@ pub async fn installed(
         requests
             .filter_map(|request| {
                 let default = default.as_ref() == Some(&request.version);
-                look(&cache, &request, &queue, default, abandoned)
+                look(&cache, &request, default, abandoned)
             })
             .collect()
     };
@@ -128,7 +125,6 @@ pub async fn available(
 fn look(
     cache: &Cache,
     request: &ToolRequest,
-    queue: &Queue,
     default: bool,
     abandoned: &CancellationToken,
 ) -> Option<Installed> {
@@ -142,21 +138,20 @@ fn look(
         Ok(Lookup::Missing) => (State::Failed, Some("its executable is gone".to_owned())),
         Err(error) => (State::Failed, Some(chain(&error))),
     };
-    let state = match (under_way(queue, &request.version), state) {
-        (Some(Act::Uninstall), _) => State::Uninstalling,
-        (Some(Act::Install), State::Failed) => State::Installing,
-        (_, State::Ready) if is_pending_deletion(cache, request) => State::PendingDeletion,
+    let state = match (queue::working(cache, request), state) {
+        (Some(act), State::Failed) if act.operation == Act::Install => State::Installing,
+        (Some(act), _) if act.operation == Act::Uninstall => removing(&act),
         (_, state) => state,
     };
-    let directory = cache.version(request);
+    let path = cache.version(request).join(request.product.executable());
     Some(Installed {
         product: request.product.name(),
         version: request.version.clone(),
         default,
         state,
         problem,
-        path: directory.join(request.product.executable()).display().to_string(),
-        size: size(&directory),
+        size: std::fs::metadata(&path).map_or(0, |metadata| metadata.len()),
+        path: path.display().to_string(),
         source: Source::of(&record),
         signed_by: Signer::of(request.product, &record.signer),
         installed_at: record.installed_at,
@@ -192,61 +187,22 @@ fn current_state(
     }
 }
 
-fn under_way(queue: &Queue, version: &Version) -> Option<Act> {
-    queue.in_progress.as_ref().filter(|act| act.version == *version).map(|act| act.operation)
+/// Whether it can still be seen in time that somebody uses it after all.
+fn removing(act: &InProgress) -> State {
+    if act.drains_until.is_some() { State::PendingDeletion } else { State::Uninstalling }
 }
 
-/// Whoever uses a version adds a file to its directory of users, and removes it at the end.
+/// Whoever uses a version touches the file that says so, at the beginning and at the end.
 fn last_used(cache: &Cache, request: &ToolRequest) -> Option<String> {
-    let used = std::fs::metadata(cache.users(request)).and_then(|users| users.modified());
-    used.ok().map(journal::moment)
-}
-
-/// What is in a version's directory, in bytes.
-fn size(directory: &Path) -> u64 {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+    let used = cache.users(request).join(usage::USED);
+    let modified = std::fs::metadata(used).and_then(|used| used.modified());
+    modified.ok().map(journal::moment)
 }
 
 /// The default version of `product`. Stands in for the one that comes with `use`.
 fn default_version(product: Product, options: &ToolOptions) -> Result<Option<Version>, ToolError> {
     let path = cache(options)?.product(product).join("default");
     Ok(std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()))
-}
-
-/// What is being done with versions of `product`. Stands in for the one that comes with the queue:
-/// who holds a version's lock is at it, and it is a user of the version's.
-fn queue(product: Product, options: &ToolOptions) -> Result<Queue, ToolError> {
-    let cache = cache(options)?;
-    let entries = std::fs::read_dir(cache.product(product)).into_iter().flatten().flatten();
-    let mut queue = Queue::default();
-    for entry in entries {
-        let name = entry.file_name();
-        let version = name.to_str().and_then(|it| it.strip_prefix('.')?.strip_suffix(".lock"));
-        let Some(version) = version.and_then(|it| it.parse::<Version>().ok()) else { continue };
-        let Ok(file) = File::open(entry.path()) else { continue };
-        if !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)) {
-            continue;
-        }
-        let request = ToolRequest { product, version };
-        let mut users = usage::users(&cache, &request);
-        users.sort_by(|one, other| one.since.cmp(&other.since));
-        let mut users = users.into_iter();
-        queue.in_progress = queue.in_progress.or(users.next().map(|user| InProgress {
-            version: request.version,
-            operation: Act::Install,
-            pid: user.pid,
-            owner: user.owner,
-            since: user.since,
-        }));
-        queue.pending += users.count();
-    }
-    Ok(queue)
-}
-
-/// Whether somebody wants `request` to be removed. Comes with `uninstall`.
-fn is_pending_deletion(_: &Cache, _: &ToolRequest) -> bool {
-    false
 }
 
 pub(super) fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {

@@ -39,6 +39,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::http::LazyClient;
 use crate::spec::ToolRequest;
 
 pub use archive::ArchiveError;
@@ -56,7 +57,7 @@ pub use platform::UnknownPlatform;
 pub use queue::{InProgress, Queue, in_progress, queue};
 pub use ready::ready;
 pub use sites::Sites;
-pub use status::{InProgress, Installed, Queue, Signer, Source, State, Status};
+pub use status::{Installed, Signer, Source, State, Status};
 pub use usage::{InUse, User};
 pub use verify::VerifyError;
 
@@ -71,8 +72,8 @@ pub struct ToolOptions {
     pub signing_keys: Vec<PathBuf>,
     /// The runner's PATH, for a tool that is installed already.
     pub search_path: Option<OsString>,
-    /// The HTTP client to download with.
-    pub http: reqwest::Client,
+    /// The HTTP client to download with, made when something is downloaded.
+    pub http: LazyClient,
     /// How long it may take to make one version ready, other processes' installs included.
     pub timeout: Duration,
     /// Who asks, for people who want to remove a version: `run 7`.

@@ -51,7 +51,8 @@ pub(super) async fn fetch(
     // Read before anything is fetched: a key file that is not there should not cost a download.
     let trust = Trust::new(request.product, &options.signing_keys)?;
     let release = Release::of(request, platform, options.sites.mirror(request.product));
-    let checksums = match download::small(&options.http, &release.checksums, SMALL).await {
+    let http = options.http.get()?;
+    let checksums = match download::small(http, &release.checksums, SMALL).await {
         Err(error) if error.is_missing() => {
             return Err(ToolError::UnknownVersion {
                 request: request.clone(),
@@ -61,7 +62,7 @@ pub(super) async fn fetch(
         }
         other => other?,
     };
-    let signature = signature(request, &options.http, &release.signatures).await?;
+    let signature = signature(request, http, &release.signatures).await?;
     let (checksums, signed) = blocking(move |_| {
         let signed = trust.verify(&checksums, &signature);
         (checksums, signed)
@@ -78,8 +79,7 @@ pub(super) async fn fetch(
         ToolError::NotReleased { request: request.clone(), archive: release.archive_name.clone() }
     })?;
     progress(&format!("downloading {url}"));
-    let (file, sha256) =
-        download::large(&options.http, &release.archive, ARCHIVE, directory).await?;
+    let (file, sha256) = download::large(http, &release.archive, ARCHIVE, directory).await?;
     if sha256 != expected {
         return Err(ToolError::Checksum { url, expected, actual: sha256 });
     }

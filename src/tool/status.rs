@@ -8,7 +8,8 @@ use semver::Version;
 use serde::Serialize;
 
 use super::digest::Sha256Sum;
-use super::journal::{Act, Entry};
+use super::journal::Entry;
+use super::queue::Queue;
 use super::record::Record;
 use super::usage::User;
 use crate::spec::Product;
@@ -82,33 +83,6 @@ pub struct Signer {
     pub fingerprint: String,
 }
 
-/// What is being done with versions of a product now.
-#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Queue {
-    /// How many processes wait for their turn.
-    pub pending: usize,
-    /// What somebody is at.
-    pub in_progress: Option<InProgress>,
-}
-
-/// Something that is being done.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InProgress {
-    /// With which version.
-    pub version: Version,
-    /// What.
-    pub operation: Act,
-    /// By which process.
-    pub pid: u32,
-    /// For whom, such as `run 7`.
-    pub owner: String,
-    /// Since when.
-    #[schemars(extend("format" = "date-time"))]
-    pub since: String,
-}
-
 /// An installed version.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -126,7 +100,7 @@ pub struct Installed {
     pub problem: Option<String>,
     /// Its executable.
     pub path: String,
-    /// What it takes on the disk, in bytes.
+    /// The size of its executable, in bytes.
     pub size: u64,
     /// When it was installed.
     #[schemars(extend("format" = "date-time"))]

@@ -27,5 +27,6 @@ mod stop;
 mod support;
 mod tool;
 mod tool_commands;
+mod tool_status;
 mod unprivileged;
 mod variables;

@@ -30,8 +30,7 @@ impl Home {
             sites: Sites::mirrored(Some(site.url())),
             signing_keys: vec![site.key_file()],
             search_path: None,
-            http: butler_runner::http::client(None, butler_runner::http::Redirects::Follow)
-                .unwrap(),
+            http: butler_runner::http::LazyClient::new(None),
             timeout: Duration::from_mins(10),
             owner: "a test".to_owned(),
         };

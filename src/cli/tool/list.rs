@@ -50,7 +50,9 @@ fn row(version: &Installed) -> Vec<String> {
     };
     let signer = match &version.signed_by {
         None => "checksum only".to_owned(),
-        Some(signer) => format!("signed by {}", signer.name.as_deref().unwrap_or("your own key")),
+        Some(signer) => {
+            format!("signed by {}", signer.name.as_deref().unwrap_or("a key of your own"))
+        }
     };
     let use_ = match (version.users.len(), &version.last_used_at) {
         (0, None) => String::new(),

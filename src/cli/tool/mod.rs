@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::flags::{Flags, Selection};
 use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
-use crate::http::{self, HttpError, Redirects};
+use crate::http::LazyClient;
 use crate::run::{Exit, tool_options};
 use crate::settings::setting::DEFAULT_TOOL_VERSION;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
@@ -155,36 +155,31 @@ impl Tool {
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &Arc::default());
-        let answer = toolbox(self.product.or(implied), &settings).map(|tools| {
-            block_on(async {
-                match self.command {
-                    ToolCommand::Install(install) => install.run(&tools).await,
-                    ToolCommand::List(list) => list.run(&tools).await,
-                    ToolCommand::Status(status) => status.run(&tools).await,
-                    ToolCommand::Verify(verify) => verify.run(&tools).await,
-                }
-            })
+        let tools = toolbox(self.product.or(implied), &settings);
+        let answer = block_on(async {
+            match self.command {
+                ToolCommand::Install(install) => install.run(&tools).await,
+                ToolCommand::List(list) => list.run(&tools).await,
+                ToolCommand::Status(status) => status.run(&tools).await,
+                ToolCommand::Verify(verify) => verify.run(&tools).await,
+            }
         });
         match answer {
-            Ok(Some(Ok(answer))) => {
+            Some(Ok(answer)) => {
                 let printed = print(&answer, self.json);
                 answer.failure.map_or(printed, Failure::report)
             }
-            Ok(Some(Err(failure))) => failure.report(),
-            Ok(None) => Exit::Failed.code(),
-            Err(error) => {
-                complain(&chain(&error), None);
-                Exit::Failed.code()
-            }
+            Some(Err(failure)) => failure.report(),
+            None => Exit::Failed.code(),
         }
     }
 }
 
-fn toolbox(named: Option<Product>, settings: &ToolSettings) -> Result<Toolbox, HttpError> {
-    let http = http::client(settings.ca_bundle.as_deref(), Redirects::Follow)?;
+fn toolbox(named: Option<Product>, settings: &ToolSettings) -> Toolbox {
+    let http = LazyClient::new(settings.ca_bundle.clone());
     let options = tool_options(settings, http, "butler-runner tool".to_owned());
     let product = named.unwrap_or(Product::Terraform);
-    Ok(Toolbox { product, named, options, drain_period: settings.drain_period })
+    Toolbox { product, named, options, drain_period: settings.drain_period }
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {

@@ -60,8 +60,10 @@ fn who(user: &User) -> String {
 }
 
 fn act(act: &InProgress) -> String {
-    let InProgress { version, operation, pid, owner, since } = act;
-    format!("{} of {version} by {owner} (pid {pid}, since {since})", name(*operation))
+    let InProgress { version, operation, pid, owner, since, drains_until } = act;
+    let left = drains_until.as_ref().map(|until| format!(", left to its users until {until}"));
+    let left = left.unwrap_or_default();
+    format!("{} of {version} by {owner} (pid {pid}, since {since}{left})", name(*operation))
 }
 
 fn version(version: &Installed) -> Vec<String> {

@@ -40,16 +40,18 @@ impl Verify {
         let text = if rows.is_empty() { "nothing is installed".to_owned() } else { columns(&rows) };
         let answer = Answer::new(&versions, text)?;
         let bad: Vec<_> = versions.iter().filter(|it| it.state.is_bad()).collect();
-        Ok(match bad.first() {
-            None => answer,
-            Some(first) => answer.failed(
-                format!("{} of {} cannot be trusted", bad.len(), count(versions.len())),
-                format!(
-                    "nothing was removed; `butler-runner tool install {}-{}` replaces it",
-                    first.product, first.version
-                ),
-            ),
-        })
+        if bad.is_empty() {
+            return Ok(answer);
+        }
+        let replaceable = bad.iter().find(|it| it.state != Verdict::Unreadable);
+        let advice = match replaceable {
+            Some(Audited { product, version, .. }) => {
+                format!("`butler-runner tool install {product}-{version}` replaces it")
+            }
+            None => "give this user the right to read it, or remove it".to_owned(),
+        };
+        let message = format!("{} of {} cannot be trusted", bad.len(), count(versions.len()));
+        Ok(answer.failed(message, format!("nothing was removed; {advice}")))
     }
 }
 
