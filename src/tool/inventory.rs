@@ -16,7 +16,7 @@ use super::index;
 use super::journal::{self, Act, Entry, Outcome};
 use super::platform::Platform;
 use super::queue::{self, InProgress, Queue, queue};
-use super::status::{Installed, Signer, Source, State, Status};
+use super::status::{InstalledVersion, Signer, Source, State, Status};
 use super::usage::{self, User};
 use crate::error::chain;
 use crate::spec::{Product, ToolRequest};
@@ -55,7 +55,7 @@ pub fn users(request: &ToolRequest, options: &ToolOptions) -> Result<Vec<User>, 
 /// # Errors
 /// When there can be no cache.
 pub async fn status(product: Product, options: &ToolOptions) -> Result<Status, ToolError> {
-    let installed = installed(product, options).await?;
+    let installed = inventory(product, options).await?;
     let current = default_version(product, options)?;
     let queue = queue(product, options)?;
     let mut history = history(product, options)?;
@@ -81,10 +81,10 @@ pub async fn status(product: Product, options: &ToolOptions) -> Result<Status, T
 ///
 /// # Errors
 /// When there can be no cache.
-pub async fn installed(
+pub async fn inventory(
     product: Product,
     options: &ToolOptions,
-) -> Result<Vec<Installed>, ToolError> {
+) -> Result<Vec<InstalledVersion>, ToolError> {
     let cache = cache(options)?;
     let default = default_version(product, options)?;
     let looking = move |abandoned: &CancellationToken| {
@@ -127,7 +127,7 @@ fn look(
     request: &ToolRequest,
     default: bool,
     abandoned: &CancellationToken,
-) -> Option<Installed> {
+) -> Option<InstalledVersion> {
     let record = cache.record(request)?;
     let last_used_at = last_used(cache, request);
     let (state, problem) = match cache.lookup(request, abandoned) {
@@ -144,7 +144,7 @@ fn look(
         (_, state) => state,
     };
     let path = cache.version(request).join(request.product.executable());
-    Some(Installed {
+    Some(InstalledVersion {
         product: request.product.name(),
         version: request.version.clone(),
         default,
@@ -163,7 +163,7 @@ fn look(
 /// How the current version stands; without one, what is being done or went wrong last.
 fn current_state(
     current: Option<&Version>,
-    installed: &[Installed],
+    installed: &[InstalledVersion],
     queue: &Queue,
     history: &[Entry],
 ) -> State {

@@ -41,7 +41,7 @@ pub struct Status {
     /// What was done, the latest first.
     pub history: Vec<Entry>,
     /// All installed versions, the newest first.
-    pub installed: Vec<Installed>,
+    pub installed: Vec<InstalledVersion>,
 }
 
 /// How a version stands.
@@ -86,7 +86,7 @@ pub struct Signer {
 /// An installed version.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Installed {
+pub struct InstalledVersion {
     /// The product.
     #[schemars(extend("enum" = ["terraform", "opentofu", "terragrunt"]))]
     pub product: &'static str,

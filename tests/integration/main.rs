@@ -4,6 +4,7 @@
 
 mod backend;
 mod binary;
+mod doctor;
 mod execute;
 mod faults;
 mod hostile;

@@ -70,10 +70,10 @@ fn keys(object: &Value) -> BTreeSet<&str> {
 fn a_fresh_machine_has_nothing_and_says_so() {
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
-    expect![[r#"
+    expect![[r"
         exit 0
         terraform: not-installed
-    "#]]
+    "]]
     .assert_eq(machine.run(&["tool", "status"]).well().shown());
     expect![[r#"
         exit 0
@@ -95,15 +95,15 @@ fn a_fresh_machine_has_nothing_and_says_so() {
         }
     "#]]
     .assert_eq(machine.run(&["tofu", "status", "--json"]).well().shown());
-    expect![[r#"
+    expect![[r"
         exit 0
         nothing is installed
-    "#]]
+    "]]
     .assert_eq(machine.run(&["tool", "list"]).well().shown());
-    expect![[r#"
+    expect![[r"
         exit 0
         nothing is installed
-    "#]]
+    "]]
     .assert_eq(machine.run(&["tool", "verify"]).well().shown());
     assert_eq!(machine.run(&["tool", "list", "--json"]).well().json(), serde_json::json!([]));
     assert!(!machine.path("cache").exists(), "who only looks makes nothing");
@@ -160,7 +160,7 @@ fn status_for_people_is_one_small_page() {
     machine.run(&["tool", "install", "1.9.8"]);
     choose(&machine, "terraform", "1.8.5");
     let said = machine.run(&["terraform", "status"]).well();
-    expect![[r#"
+    expect![[r"
         exit 0
         terraform 1.8.5: ready
           path       <machine>/cache/terraform/1.8.5/terraform
@@ -173,12 +173,12 @@ fn status_for_people_is_one_small_page() {
         history:
           <moment>  install  1.9.8  failed: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Message has been manipulated
           <moment>  install  1.8.5  succeeded
-    "#]].assert_eq(&steady(&said));
+    "]].assert_eq(&steady(&said));
     let said = machine.run(&["tool", "list"]).well();
-    expect![[r#"
+    expect![[r"
         exit 0
         terraform  1.8.5  default  5 B  installed <day>  signed by a key of your own  last used <day>
-    "#]].assert_eq(&steady(&said));
+    "]].assert_eq(&steady(&said));
 }
 
 #[test]
@@ -245,18 +245,18 @@ fn released_versions_come_newest_first_and_prereleases_on_demand() {
         [("1.9.8", b"a"), ("1.10.0", b"b"), ("1.10.0-rc1", b"c"), ("opentofu-1.8.3", b"d")];
     let site = ReleaseSite::start(&releases);
     let machine = machine_with(&site, &["1.9.8"]);
-    expect![[r#"
+    expect![[r"
         exit 0
         1.10.0
         1.9.8   installed
-    "#]]
+    "]]
     .assert_eq(machine.run(&["tool", "list", "--available"]).well().shown());
-    expect![[r#"
+    expect![[r"
         exit 0
         1.10.0
         1.10.0-rc1
         1.9.8       installed
-    "#]]
+    "]]
     .assert_eq(machine.run(&["tool", "list", "--available", "--prereleases"]).well().shown());
     expect![[r#"
         exit 0
@@ -301,7 +301,7 @@ fn verify_tells_every_kind_of_damage_and_removes_nothing() {
 
     let binaries = damage(&machine);
     let said = machine.run(&["tool", "verify"]);
-    expect![[r#"
+    expect![[r"
         exit 1
         terraform  1.9.4  unreadable      not using `<machine>/cache/terraform/1.9.4/terraform`: it is a symbolic link
         terraform  1.9.3  other-platform  it is for plan9_mips
@@ -310,7 +310,7 @@ fn verify_tells_every_kind_of_damage_and_removes_nothing() {
         terraform  1.9.0  ok              signed by a key of your own (<fingerprint>)
         error: 3 of 5 versions cannot be trusted
         hint: nothing was removed; `butler-runner tool install terraform-1.9.2` replaces it
-    "#]].assert_eq(&steady(&said));
+    "]].assert_eq(&steady(&said));
     let json = machine.run(&["tool", "verify", "--json"]);
     assert_eq!(json.code, Some(1));
     let states: Vec<_> = json
@@ -346,10 +346,10 @@ fn what_verify_complains_about_is_replaced_by_install() {
 fn verify_of_a_version_that_is_not_there_says_how_to_get_it() {
     let machine = Machine::new();
     let said = machine.run(&["tool", "verify", "opentofu-1.8.3"]);
-    expect![[r#"
+    expect![[r"
         exit 1
         error: opentofu 1.8.3 is not installed
         hint: butler-runner tool install opentofu-1.8.3
-    "#]]
+    "]]
     .assert_eq(said.shown());
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::columns::{columns, size};
 use super::{Answer, Failure, Toolbox};
-use crate::tool::{Available, Installed, State, available, installed};
+use crate::tool::{Available, InstalledVersion, State, available, inventory};
 
 /// Print the installed versions, of all products unless one is named
 #[derive(Args)]
@@ -30,7 +30,7 @@ impl List {
         }
         let mut versions = Vec::new();
         for product in tools.products() {
-            versions.extend(installed(product, &tools.options).await?);
+            versions.extend(inventory(product, &tools.options).await?);
         }
         let rows: Vec<_> = versions.iter().map(row).collect();
         let text = if rows.is_empty() { "nothing is installed".to_owned() } else { columns(&rows) };
@@ -43,7 +43,7 @@ fn offer(version: &Available) -> Vec<String> {
     vec![version.version.to_string(), mark.to_owned()]
 }
 
-fn row(version: &Installed) -> Vec<String> {
+fn row(version: &InstalledVersion) -> Vec<String> {
     let state = match version.state {
         State::Ready => String::new(),
         state => state.to_string(),

@@ -10,6 +10,8 @@ mod list;
 mod status;
 mod verify;
 
+pub(super) use columns::columns;
+
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;

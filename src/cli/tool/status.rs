@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::columns::columns;
 use super::{Answer, Failure, Toolbox};
-use crate::tool::{Act, Entry, InProgress, Installed, Outcome, Status, User, status};
+use crate::tool::{Act, Entry, InProgress, InstalledVersion, Outcome, Status, User, status};
 
 /// How much of the history is shown to people; JSON has all of it.
 const RECENT: usize = 5;
@@ -66,7 +66,7 @@ fn act(act: &InProgress) -> String {
     format!("{} of {version} by {owner} (pid {pid}, since {since}{left})", name(*operation))
 }
 
-fn version(version: &Installed) -> Vec<String> {
+fn version(version: &InstalledVersion) -> Vec<String> {
     vec![
         format!("  {}", version.version),
         version.state.to_string(),
