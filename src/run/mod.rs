@@ -49,6 +49,7 @@ pub use outcome::Exit;
 pub use secret_names::SECRET_VARIABLES;
 pub use secrets::register_settings;
 pub use tools::tool_options;
+pub use watch::{Watch, signals};
 
 use crate::cancel::{Stop, Times};
 use crate::ci;

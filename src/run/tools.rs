@@ -2,7 +2,7 @@
 
 use crate::http::LazyClient;
 use crate::settings::ToolSettings;
-use crate::tool::ToolOptions;
+use crate::tool::{ToolOptions, WhenBusy};
 
 /// The options for `owner`, without anything that is installed outside of the cache.
 #[must_use]
@@ -14,6 +14,7 @@ pub fn tool_options(settings: &ToolSettings, http: LazyClient, owner: String) ->
         search_path: None,
         http,
         timeout: settings.timeout,
+        when_busy: WhenBusy::Wait,
         owner,
     }
 }

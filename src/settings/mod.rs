@@ -30,6 +30,7 @@ pub use arguments::Arguments;
 pub use doctor::{Access, DoctorSettings};
 pub use environment::Environment;
 pub use error::SettingsError;
+pub use parse::{bytes, interval};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
 pub use variable::VARIABLES;

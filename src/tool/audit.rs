@@ -96,7 +96,7 @@ pub async fn audit(product: Product, options: &ToolOptions) -> Result<Vec<Audite
 }
 
 fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) -> Audited {
-    let path = cache.version(request).join(request.product.executable());
+    let path = cache.executable(request);
     let record = cache.record_of_any_platform(request);
     let (state, problem) = match &record {
         None => (Verdict::NoRecord, Some("there is no record of what was verified".to_owned())),

@@ -5,10 +5,12 @@
 //! have put there is refused. The cache's own directory may be writable for others, as the empty
 //! volumes of Kubernetes are; it is warned about, and everything below it has to be the user's.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use semver::Version;
 use tokio_util::sync::CancellationToken;
@@ -16,11 +18,16 @@ use tokio_util::sync::CancellationToken;
 use super::archive;
 use super::digest::Sha256Sum;
 use super::error::ToolError;
+use super::note;
 use super::platform::Platform;
 use super::record::{self, Identity, Record};
 use super::release::VerifiedArchive;
+use super::usage::Unused;
 use crate::spec::Product;
 use crate::spec::ToolRequest;
+
+/// How the names of half-made directories begin.
+const PARTIAL: &str = ".partial-";
 
 /// The record's name, in the directory of its version.
 const RECORD: &str = "install.json";
@@ -46,11 +53,16 @@ pub enum CacheError {
         #[source]
         source: io::Error,
     },
-    /// Another run holds the lock of a version for too long.
-    #[error("another run has been installing this version for too long: `{}` is locked", path.display())]
-    Locked {
-        /// The lock file.
-        path: PathBuf,
+    /// Another process installs or removes the version, and is not waited for any longer.
+    #[error("{}{holder}", match waited {
+        Some(waited) => format!("gave up after {} on ", humantime::format_duration(*waited)),
+        None => "not waiting for ".to_owned(),
+    })]
+    Busy {
+        /// Who, what and since when.
+        holder: String,
+        /// How long it was waited for.
+        waited: Option<Duration>,
     },
     /// Somebody else could have put it there.
     #[error("not using `{}`: {fault}", path.display())]
@@ -68,9 +80,10 @@ impl crate::error::Advice for CacheError {
             Self::Read { .. } | Self::Write { .. } => {
                 "name a directory that is writable and has room with --cache-dir".to_owned()
             }
-            Self::Locked { .. } => {
-                "end the run that holds the lock, or use another --cache-dir".to_owned()
+            Self::Busy { waited: Some(_), .. } => {
+                "end that process, or allow more time with --tool-timeout".to_owned()
             }
+            Self::Busy { waited: None, .. } => "try again when that is done".to_owned(),
             Self::Unsafe { path, .. } => format!(
                 "remove `{}`, or use a --cache-dir of your own: it has to belong to you or to root, and others must not be able to write to it",
                 path.display()
@@ -113,6 +126,11 @@ impl Cache {
     /// The directory of `request`, installed or not.
     pub(super) fn version(&self, request: &ToolRequest) -> PathBuf {
         self.product(request.product).join(request.version.to_string())
+    }
+
+    /// The executable of `request`, whether or not it is there.
+    pub(super) fn executable(&self, request: &ToolRequest) -> PathBuf {
+        self.version(request).join(request.product.executable())
     }
 
     /// The file whose lock is the right to install `request`.
@@ -244,8 +262,7 @@ impl Cache {
             archive_sha256: archive.sha256,
             archive_url: archive.url,
             signer: archive.signer,
-            installed_at: humantime::format_rfc3339_seconds(std::time::SystemTime::now())
-                .to_string(),
+            installed_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
         drop(file);
@@ -266,6 +283,39 @@ impl Cache {
         Ok(directory.join(name))
     }
 
+    /// Whether there is anything that is called `request`, sound or not.
+    pub(super) fn has(&self, request: &ToolRequest) -> Result<bool, CacheError> {
+        inspect_root(&self.root)?;
+        if inspect(&self.product(request.product))?.is_none() {
+            return Ok(false);
+        }
+        Ok(std::fs::symlink_metadata(self.version(request)).is_ok())
+    }
+
+    /// How much room `request` takes, in bytes.
+    pub(super) fn size(&self, request: &ToolRequest) -> u64 {
+        size(&self.version(request))
+    }
+
+    /// Removes `request`: in one rename while nobody can begin to use it, and then for good. Returns
+    /// how much room it took. Needs the version's lock.
+    pub(super) fn remove(&self, request: &ToolRequest, unused: Unused) -> Result<u64, CacheError> {
+        self.clean(request)?;
+        let directory = self.version(request);
+        let write = |source| CacheError::Write { path: directory.clone(), source };
+        let bytes = size(&directory);
+        let discarded = self.beside(request).map_err(write)?;
+        std::fs::rename(&directory, discarded.path().join("removed")).map_err(write)?;
+        drop(unused);
+        let path = discarded.path().to_owned();
+        if let Err(error) =
+            sync_directory(&self.product(request.product)).and_then(|()| discarded.close())
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot delete all of what was removed");
+        }
+        Ok(bytes)
+    }
+
     /// A private directory beside the version's, deleted when it is dropped.
     fn beside(&self, request: &ToolRequest) -> io::Result<tempfile::TempDir> {
         tempfile::Builder::new()
@@ -276,18 +326,72 @@ impl Cache {
 
     /// Deletes what earlier installations of `request` left when they were killed.
     fn clean(&self, request: &ToolRequest) -> Result<(), CacheError> {
-        let directory = self.product(request.product);
-        let read = |source| CacheError::Read { path: directory.clone(), source };
-        for entry in std::fs::read_dir(&directory).map_err(read)? {
-            let entry = entry.map_err(read)?;
-            if entry.file_name().to_string_lossy().starts_with(&partial(request)) {
-                let path = entry.path();
-                std::fs::remove_dir_all(&path)
-                    .map_err(|source| CacheError::Write { path, source })?;
-            }
+        for path in self.partial(request) {
+            std::fs::remove_dir_all(&path).map_err(|source| CacheError::Write { path, source })?;
         }
         Ok(())
     }
+
+    /// The half-made directories of `request`: somebody's who has its lock, or left over.
+    pub(super) fn partial(&self, request: &ToolRequest) -> Vec<PathBuf> {
+        let entries = entries(&self.product(request.product)).into_iter();
+        entries
+            .filter(|(name, _)| name.starts_with(&partial(request)))
+            .map(|(_, path)| path)
+            .collect()
+    }
+
+    /// The directories of versions of `product`, sound or not.
+    pub(super) fn directories(&self, product: Product) -> Vec<ToolRequest> {
+        let entries = entries(&self.product(product)).into_iter();
+        let directories = entries.filter(|(_, path)| path.is_dir());
+        directories
+            .filter_map(|(name, _)| Some(ToolRequest { product, version: name.parse().ok()? }))
+            .collect()
+    }
+
+    /// The versions of `product` that have anything to their name but a directory.
+    pub(super) fn traces(&self, product: Product) -> BTreeSet<Version> {
+        let entries = entries(&self.product(product)).into_iter();
+        let versions = entries.filter_map(|(name, _)| {
+            let partial = name.strip_prefix(PARTIAL).and_then(|name| Some(name.split_once('~')?.0));
+            let hidden = || name.strip_prefix('.');
+            let known =
+                || hidden()?.strip_suffix(".users").or_else(|| hidden()?.strip_suffix(".lock"));
+            partial.or_else(known)?.parse().ok()
+        });
+        versions.collect()
+    }
+
+    /// Files of `product` that somebody began to write before `then` and never finished.
+    pub(super) fn unfinished(&self, product: Product, then: SystemTime) -> Vec<PathBuf> {
+        let versions = self.directories(product).into_iter();
+        let mut places: Vec<_> =
+            versions.flat_map(|request| [self.version(&request), self.users(&request)]).collect();
+        places.extend([self.root.clone(), self.product(product)]);
+        let files = places.iter().flat_map(|place| entries(place)).filter(|(name, path)| {
+            let modified = || std::fs::symlink_metadata(path)?.modified();
+            [record::UNFINISHED, note::UNFINISHED].iter().any(|prefix| name.starts_with(prefix))
+                && modified().is_ok_and(|modified| modified < then)
+        });
+        files.map(|(_, path)| path).collect()
+    }
+
+    /// Removes what is known about `request`, which is not there. Needs the version's lock; who waits
+    /// for one of these files makes another one.
+    pub(super) fn forget(&self, request: &ToolRequest, _unused: Unused) {
+        // What cannot be removed does no harm.
+        let _ = std::fs::remove_dir_all(self.users(request));
+        let _ = std::fs::remove_file(self.lock_file(request));
+    }
+}
+
+/// What is in `directory`, if it can be read: names that are text, and paths.
+fn entries(directory: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+        .collect()
 }
 
 /// Checks an executable against the sum in its record: in full when it looks different.
@@ -320,7 +424,19 @@ fn check(
 /// How the names of half-made directories begin. No version has a `~`, so one version's are not
 /// taken for another's.
 fn partial(request: &ToolRequest) -> String {
-    format!(".partial-{}~", request.version)
+    format!("{PARTIAL}{}~", request.version)
+}
+
+/// How much room `path` and what is below it takes, in bytes; links count for nothing.
+pub(super) fn size(path: &Path) -> u64 {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| size(&entry.path())).sum()
+        }
+        Ok(metadata) if metadata.is_file() => metadata.len(),
+        _ => 0,
+    }
 }
 
 /// Refuses a cache that belongs to somebody else, who could exchange what is below it at any time.

@@ -14,6 +14,7 @@ use super::cache::{Cache, Lookup};
 use super::error::ToolError;
 use super::index;
 use super::journal::{self, Act, Entry, Outcome};
+use super::note;
 use super::platform::Platform;
 use super::queue::{self, InProgress, Queue, queue};
 use super::status::{InstalledVersion, Signer, Source, State, Status};
@@ -33,12 +34,17 @@ pub struct Available {
     pub installed: bool,
 }
 
-/// What was done with the versions of `product`, the latest last.
+/// What was done with the versions of `product`, the latest last; what processes were in the middle
+/// of when they died too.
 ///
 /// # Errors
 /// When there can be no cache.
 pub fn history(product: Product, options: &ToolOptions) -> Result<Vec<Entry>, ToolError> {
-    Ok(journal::read(&cache(options)?, product))
+    let cache = cache(options)?;
+    for version in cache.traces(product) {
+        drop(note::read(&cache, &ToolRequest { product, version }));
+    }
+    Ok(journal::read(&cache, product))
 }
 
 /// Everybody who uses `request` now.
@@ -129,7 +135,7 @@ fn look(
     abandoned: &CancellationToken,
 ) -> Option<InstalledVersion> {
     let record = cache.record(request)?;
-    let last_used_at = last_used(cache, request);
+    let last_used_at = usage::last_use(cache, request).map(journal::moment);
     let (state, problem) = match cache.lookup(request, abandoned) {
         Ok(Lookup::Installed(_)) => (State::Ready, None),
         Ok(Lookup::Tampered(_)) => {
@@ -143,7 +149,7 @@ fn look(
         (Some(act), _) if act.operation == Act::Uninstall => removing(&act),
         (_, state) => state,
     };
-    let path = cache.version(request).join(request.product.executable());
+    let path = cache.executable(request);
     Some(InstalledVersion {
         product: request.product.name(),
         version: request.version.clone(),
@@ -192,19 +198,13 @@ fn removing(act: &InProgress) -> State {
     if act.drains_until.is_some() { State::PendingDeletion } else { State::Uninstalling }
 }
 
-/// Whoever uses a version touches the file that says so, at the beginning and at the end.
-fn last_used(cache: &Cache, request: &ToolRequest) -> Option<String> {
-    let used = cache.users(request).join(usage::USED);
-    let modified = std::fs::metadata(used).and_then(|used| used.modified());
-    modified.ok().map(journal::moment)
-}
-
 /// The default version of `product`. Stands in for the one that comes with `use`.
 fn default_version(product: Product, options: &ToolOptions) -> Result<Option<Version>, ToolError> {
     let path = cache(options)?.product(product).join("default");
     Ok(std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()))
 }
 
+/// The cache that `options` name.
 pub(super) fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
     Ok(Cache::new(&options.cache, Platform::current()?)?)
 }

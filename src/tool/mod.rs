@@ -6,6 +6,7 @@
 //! list of versions.
 
 mod archive;
+mod attempt;
 mod audit;
 mod blocking;
 mod cache;
@@ -26,12 +27,14 @@ mod path;
 mod platform;
 mod probe;
 mod product;
+mod prune;
 mod queue;
 mod ready;
 mod record;
 mod release;
 mod sites;
 mod status;
+mod uninstall;
 mod usage;
 mod verify;
 
@@ -56,10 +59,12 @@ pub use inventory::{Available, available, history, inventory, status, users};
 pub use journal::{Act, Entry, Outcome};
 pub use platform::UnknownPlatform;
 pub use probe::{Probe, list_url, on_path, probe};
+pub use prune::{Fate, Limits, Pruned, PrunedVersion, prune};
 pub use queue::{InProgress, Queue, in_progress, queue};
 pub use ready::ready;
 pub use sites::Sites;
 pub use status::{InstalledVersion, Signer, Source, State, Status};
+pub use uninstall::{UninstallError, Uninstalled, uninstall};
 pub use usage::{InUse, User};
 pub use verify::VerifyError;
 
@@ -78,6 +83,8 @@ pub struct ToolOptions {
     pub http: LazyClient,
     /// How long it may take to make one version ready, other processes' installs included.
     pub timeout: Duration,
+    /// What happens where another process installs or removes the wanted version.
+    pub when_busy: WhenBusy,
     /// Who asks, for people who want to remove a version: `run 7`.
     pub owner: String,
 }
@@ -92,6 +99,16 @@ impl std::fmt::Debug for ToolOptions {
             .field("search_path", &self.search_path)
             .finish_non_exhaustive()
     }
+}
+
+/// What happens where another process installs or removes a version that is wanted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum WhenBusy {
+    /// It is waited for, within the time that there is.
+    #[default]
+    Wait,
+    /// That is an error at once.
+    Refuse,
 }
 
 /// Where an installed tool was found.

@@ -9,15 +9,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use semver::Version;
 use serde::{Deserialize, Serialize};
 
 use super::cache::{Cache, make_private};
 use super::journal::{self, moment};
-use crate::spec::{Product, ToolRequest};
+use crate::spec::ToolRequest;
 
 /// How the names of notes begin that are being written.
-const UNFINISHED: &str = ".new-";
+pub(super) const UNFINISHED: &str = ".new-";
 
 /// What a process does with a version.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -59,12 +58,13 @@ impl Content {
 #[derive(Debug)]
 pub(super) struct Note {
     path: PathBuf,
-    _file: File,
+    /// Holds the lock.
+    file: File,
 }
 
 impl Drop for Note {
     fn drop(&mut self) {
-        // What cannot be removed is found to be a dead process's.
+        // Before its lock ends: nobody takes it for a dead process's.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -82,12 +82,29 @@ pub(super) fn write(cache: &Cache, request: &ToolRequest, content: &Content) -> 
 
 fn try_write(directory: &Path, content: &Content) -> io::Result<Note> {
     make_private(directory)?;
+    let path = directory.join(format!("{}-{:016x}", content.pid, fastrand::u64(..)));
+    let file = put(&path, content)?;
+    Ok(Note { path, file })
+}
+
+fn put(path: &Path, content: &Content) -> io::Result<File> {
+    let directory = path.parent().unwrap_or(path);
     let mut unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;
     unfinished.as_file().try_lock()?;
     unfinished.write_all(&serde_json::to_vec(content)?)?;
-    let path = directory.join(format!("{}-{:016x}", content.pid, fastrand::u64(..)));
-    let file = unfinished.persist(&path).map_err(|error| error.error)?;
-    Ok(Note { path, _file: file })
+    unfinished.persist(path).map_err(|error| error.error)
+}
+
+impl Note {
+    /// Says something else instead, from one moment to the next.
+    pub(super) fn rewrite(&mut self, content: &Content) {
+        match put(&self.path, content) {
+            Ok(file) => self.file = file,
+            Err(error) => {
+                tracing::debug!(path = %self.path.display(), %error, "cannot rewrite a note");
+            }
+        }
+    }
 }
 
 /// What living processes say about `request`, the oldest first. What dead ones left is removed on
@@ -120,15 +137,4 @@ pub(super) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content> {
     }
     living.sort_by(|one, other| (&one.since, one.pid).cmp(&(&other.since, other.pid)));
     living
-}
-
-/// The versions of `product` that somebody has ever said something about.
-pub(super) fn versions(cache: &Cache, product: Product) -> Vec<ToolRequest> {
-    let entries = std::fs::read_dir(cache.product(product)).into_iter().flatten().flatten();
-    let versions = entries.filter_map(|entry| {
-        let name = entry.file_name().into_string().ok()?;
-        let version: Version = name.strip_prefix('.')?.strip_suffix(".users")?.parse().ok()?;
-        Some(ToolRequest { product, version })
-    });
-    versions.collect()
 }

@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::ToolOptions;
 use super::cache::Cache;
 use super::error::ToolError;
+use super::inventory::cache;
 use super::journal::Act;
 use super::note::{self, Content, Doing};
-use super::platform::Platform;
 use crate::spec::{Product, ToolRequest};
 
 /// What processes do with the versions of a product, and how many wait.
@@ -49,9 +49,10 @@ pub struct InProgress {
 /// # Errors
 /// When there can be no cache.
 pub fn queue(product: Product, options: &ToolOptions) -> Result<Queue, ToolError> {
-    let cache = Cache::new(&options.cache, Platform::current()?)?;
+    let cache = cache(options)?;
     let mut queue = Queue::default();
-    for request in note::versions(&cache, product) {
+    for version in cache.traces(product) {
+        let request = ToolRequest { product, version };
         for content in note::read(&cache, &request) {
             queue.pending += usize::from(content.doing == Doing::Wait);
             let Some(found) = InProgress::of(&request, content) else { continue };
@@ -72,7 +73,7 @@ pub fn in_progress(
     request: &ToolRequest,
     options: &ToolOptions,
 ) -> Result<Option<InProgress>, ToolError> {
-    Ok(working(&Cache::new(&options.cache, Platform::current()?)?, request))
+    Ok(working(&cache(options)?, request))
 }
 
 /// The process that works on `request` now.

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Sha256Sum;
 
+/// How the names of files begin that are being written.
+pub(super) const UNFINISHED: &str = ".record-";
+
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Identity {
@@ -78,7 +81,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
 pub(super) fn write(path: &Path, value: &impl Serialize) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(path);
     let mut file = tempfile::Builder::new()
-        .prefix(".record-")
+        .prefix(UNFINISHED)
         .permissions(std::fs::Permissions::from_mode(0o600))
         .tempfile_in(directory)?;
     file.write_all(&serde_json::to_vec_pretty(value)?)?;

@@ -14,9 +14,15 @@ use std::time::{Duration, SystemTime};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
-use super::cache::{Cache, make_private};
+use super::ToolOptions;
+use super::cache::{Cache, CacheError, inspect, make_private};
+use super::journal::moment;
+use super::lock::holder;
 use super::note::{self, Content, Doing, Note};
+use super::queue::working;
+use crate::process::running;
 use crate::spec::ToolRequest;
 
 /// The file whose lock says whether a version is used.
@@ -24,6 +30,9 @@ pub(super) const USED: &str = "used";
 
 /// How often it is tried again: the lock is held alone only for a moment.
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// After so many attempts it is no moment any more, and the user hears of it.
+const PATIENT: usize = 50;
 
 /// A process that uses a version.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -51,49 +60,117 @@ impl Drop for InUse {
     }
 }
 
-/// Says that `owner`, in this process, uses `request`, installed or not. While somebody removes
-/// it, waits. None where nobody can be told: in a read-only cache that nobody has ever used.
-pub(super) async fn begin(cache: &Cache, request: &ToolRequest, owner: &str) -> Option<InUse> {
+/// Says that this process uses `request`, installed or not. While somebody removes it, waits until
+/// `deadline`. None where nobody can be told, as in a read-only cache that has no such file.
+pub(super) async fn begin(
+    cache: &Cache,
+    request: &ToolRequest,
+    options: &ToolOptions,
+    deadline: Instant,
+    waits: impl Fn(&str),
+) -> Result<Option<InUse>, CacheError> {
+    let path = cache.users(request).join(USED);
+    let mut attempts = 0;
     let used = loop {
-        let path = cache.users(request).join(USED);
-        let file = match open(&path) {
+        let file = match open(cache, request, &path) {
             Ok(file) => file,
+            // Its directory was tidied away in between.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < PATIENT => {
+                attempts += 1;
+                continue;
+            }
             Err(error) => {
                 tracing::debug!(%request, %error, "cannot say that this version is used");
-                return None;
+                return Ok(None);
             }
         };
         match file.try_lock_shared() {
-            // Otherwise somebody has tidied it away in between, and it tells nobody anything.
             Ok(()) if is_at(&file, &path) => break file,
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => tokio::time::sleep(INTERVAL).await,
+            // Somebody has tidied the file away; who comes next makes another one.
+            Ok(()) => continue,
+            Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
                 tracing::warn!(path = %path.display(), %error, "cannot lock; going on without");
                 break file;
             }
         }
+        attempts += 1;
+        let by = || holder(working(cache, request).as_ref(), request);
+        if Instant::now() >= deadline {
+            return Err(CacheError::Busy { holder: by(), waited: Some(options.timeout) });
+        }
+        if attempts == PATIENT {
+            waits(&format!("waiting for {}", by()));
+        }
+        tokio::time::sleep(INTERVAL).await;
     };
     touch(&used);
-    let note = note::write(cache, request, &Content::now(Doing::Use, owner));
-    Some(InUse { used, _note: note })
+    let note = note::write(cache, request, &Content::now(Doing::Use, &options.owner));
+    Ok(Some(InUse { used, _note: note }))
 }
 
-/// Everybody who uses `request` now.
+/// The certainty that nobody uses a version, and that nobody begins to while this lives.
+#[derive(Debug)]
+pub(super) struct Unused {
+    /// None where the file system knows no locks.
+    _used: Option<File>,
+}
+
+/// Makes sure that nobody uses `request`; else says who does. That may be nobody who has a name: a
+/// cache may be read-only for its users.
+pub(super) fn unused(
+    cache: &Cache,
+    request: &ToolRequest,
+) -> Result<Result<Unused, Vec<User>>, CacheError> {
+    let path = cache.users(request).join(USED);
+    let used = loop {
+        let file = open(cache, request, &path)
+            .map_err(|source| CacheError::Write { path: path.clone(), source })?;
+        match file.try_lock() {
+            Ok(()) if is_at(&file, &path) => break Some(file),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(Err(users(cache, request))),
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(path = %path.display(), %error, "cannot lock, so runs on other machines that use this version cannot be seen; going on without");
+                break None;
+            }
+        }
+    };
+    let users = users(cache, request);
+    Ok(if users.is_empty() { Ok(Unused { _used: used }) } else { Err(users) })
+}
+
+/// Everybody who uses `request` now: who says so, and every process that runs the executable, as
+/// people do who ask for its path.
 pub(super) fn users(cache: &Cache, request: &ToolRequest) -> Vec<User> {
     let notes = note::read(cache, request).into_iter();
-    notes
+    let mut users: Vec<_> = notes
         .filter(|content| content.doing == Doing::Use)
         .map(|Content { pid, owner, since, .. }| User { pid, owner, since })
-        .collect()
+        .collect();
+    let known: Vec<_> = users.iter().map(|user| user.pid).collect();
+    users.extend(running(&cache.executable(request), &known).into_iter().map(|process| User {
+        pid: process.pid,
+        owner: "started by itself".to_owned(),
+        since: moment(process.since),
+    }));
+    users
+}
+
+/// When `request` was last used, as far as anybody could write it down.
+pub(super) fn last_use(cache: &Cache, request: &ToolRequest) -> Option<SystemTime> {
+    std::fs::metadata(cache.users(request).join(USED)).ok()?.modified().ok()
 }
 
 /// Opens the file, for reading only where nothing can be written: its lock can be had all the same.
-fn open(path: &Path) -> io::Result<File> {
+fn open(cache: &Cache, request: &ToolRequest, path: &Path) -> io::Result<File> {
+    for directory in [cache.product(request.product), cache.users(request)] {
+        inspect(&directory).map_err(io::Error::other)?;
+    }
     let follow_no_link = nix::fcntl::OFlag::O_NOFOLLOW.bits();
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(follow_no_link);
-    make_private(path.parent().unwrap_or(path))
+    make_private(&cache.users(request))
         .and_then(|()| options.clone().write(true).create(true).mode(0o600).open(path))
         .or_else(|_| options.open(path))
 }

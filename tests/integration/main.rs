@@ -28,6 +28,7 @@ mod stop;
 mod support;
 mod tool;
 mod tool_commands;
+mod tool_lifecycle;
 mod tool_status;
 mod unprivileged;
 mod variables;

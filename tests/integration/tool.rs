@@ -10,7 +10,7 @@ use butler_runner::error::Advice;
 use butler_runner::spec::ToolRequest;
 use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, Sites, ToolError, ToolOptions, VerifyError,
-    VersionWish, choose, ready,
+    VersionWish, WhenBusy, choose, ready,
 };
 use futures_util::FutureExt;
 
@@ -32,6 +32,7 @@ impl Home {
             search_path: None,
             http: butler_runner::http::LazyClient::new(None),
             timeout: Duration::from_mins(10),
+            when_busy: WhenBusy::Wait,
             owner: "a test".to_owned(),
         };
         Self { directory, options }
@@ -202,7 +203,10 @@ async fn run_that_waits_for_another_says_so() {
     tokio::select! {
         _ = first => panic!("the site hangs"),
         _ = &mut second => panic!("the first one has the lock"),
-        line = waiting.recv() => assert!(line.unwrap().contains("waiting for another run")),
+        line = waiting.recv() => {
+            let line = line.unwrap();
+            assert!(line.contains("(a test), which has been installing terraform 1.9.8 since"), "{line}");
+        },
     }
     // The first one is gone with its future: the second goes on.
     site.behave();

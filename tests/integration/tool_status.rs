@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use butler_runner::http::{Redirects, client};
-use butler_runner::tool::{Sites, Status, ToolOptions, ready};
+use butler_runner::tool::{Sites, Status, ToolOptions, WhenBusy, ready};
 use expect_test::expect;
 use serde_json::Value;
 
@@ -28,31 +28,26 @@ fn choose(machine: &Machine, product: &str, version: &str) {
     std::fs::write(machine.path("cache").join(product).join("default"), version).unwrap();
 }
 
-/// What was said, without moments, process ids, fingerprints and sums.
+/// What was said, without moments, fingerprints and sums.
 fn steady(said: &Said) -> String {
-    let words = said.shown().split_inclusive([' ', '\n', '"', '(', ')', ',']);
-    words
-        .map(|word| {
-            let end = word.len()
-                - word
-                    .chars()
-                    .next_back()
-                    .filter(|c| !c.is_alphanumeric())
-                    .map_or(0, char::len_utf8);
-            let (text, rest) = word.split_at(end);
-            let hex = text.strip_prefix("sha256:").unwrap_or(text);
-            let name = if text.len() == 20 && text.ends_with('Z') && text.contains('T') {
-                "<moment>"
-            } else if text.len() == 10 && text.matches('-').count() == 2 && text.starts_with("20") {
-                "<day>"
-            } else if hex.len() >= 40 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                if hex.len() == 64 { "<sum>" } else { "<fingerprint>" }
-            } else {
-                text
-            };
-            format!("{name}{rest}")
-        })
-        .collect()
+    let words = said.shown().split_inclusive([' ', '\n', '(', ')']);
+    let names = words.flat_map(|word| {
+        let (text, rest) = word.split_at(word.trim_end_matches([' ', '\n', '(', ')', ',']).len());
+        [name(text), rest]
+    });
+    names.collect()
+}
+
+fn name(text: &str) -> &str {
+    let sum = text.strip_prefix("sha256:").unwrap_or(text);
+    let is_hex = sum.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match (text.len(), sum.len()) {
+        (20, _) if text.contains('T') && text.ends_with('Z') => "<moment>",
+        (10, _) if text.starts_with("20") && text.matches('-').count() == 2 => "<day>",
+        (_, 64) if is_hex => "<sum>",
+        (40.., _) if is_hex => "<fingerprint>",
+        _ => text,
+    }
 }
 
 fn assert_valid(status: &Value) {
@@ -206,6 +201,7 @@ async fn users_of_a_version_are_counted_and_named() {
         search_path: None,
         http: client(None, Redirects::Follow).unwrap().into(),
         timeout: Duration::from_mins(1),
+        when_busy: WhenBusy::Wait,
         owner: "run 7".to_owned(),
     };
     let tool = ready(&"1.9.8".parse().unwrap(), &options, &|_| ()).await.unwrap();

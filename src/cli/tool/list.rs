@@ -29,7 +29,7 @@ impl List {
             );
         }
         let mut versions = Vec::new();
-        for product in tools.products() {
+        for product in tools.products.iter().copied() {
             versions.extend(inventory(product, &tools.options).await?);
         }
         let rows: Vec<_> = versions.iter().map(row).collect();

@@ -7,7 +7,9 @@
 mod columns;
 mod install;
 mod list;
+mod prune;
 mod status;
+mod uninstall;
 mod verify;
 
 pub(super) use columns::columns;
@@ -51,6 +53,8 @@ enum ToolCommand {
     List(list::List),
     Status(status::Show),
     Verify(verify::Verify),
+    Uninstall(uninstall::Uninstall),
+    Prune(prune::Prune),
 }
 
 /// Where tools come from and what becomes of them, but not which one is wanted.
@@ -69,19 +73,13 @@ impl Selection for ToolFlags {
 struct Toolbox {
     /// The product where a version names none.
     product: Product,
-    /// The product that was named; none to mean all where that makes sense.
-    named: Option<Product>,
+    /// The products that are meant where no version is named.
+    products: Vec<Product>,
     options: ToolOptions,
-    #[expect(dead_code, reason = "for the commands that remove versions")]
     drain_period: Duration,
 }
 
 impl Toolbox {
-    /// The product that was named, else all.
-    fn products(&self) -> Vec<Product> {
-        self.named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product])
-    }
-
     /// Reads an exact version: of the product that it names, else of the one that is meant.
     fn request(&self, text: &str) -> Result<ToolRequest, Failure> {
         let named = match Product::of_prefix(text.trim()) {
@@ -164,6 +162,8 @@ impl Tool {
                 ToolCommand::List(list) => list.run(&tools).await,
                 ToolCommand::Status(status) => status.run(&tools).await,
                 ToolCommand::Verify(verify) => verify.run(&tools).await,
+                ToolCommand::Uninstall(uninstall) => uninstall.run(&tools).await,
+                ToolCommand::Prune(prune) => prune.run(&tools).await,
             }
         });
         match answer {
@@ -180,8 +180,12 @@ impl Tool {
 fn toolbox(named: Option<Product>, settings: &ToolSettings) -> Toolbox {
     let http = LazyClient::new(settings.ca_bundle.clone());
     let options = tool_options(settings, http, "butler-runner tool".to_owned());
-    let product = named.unwrap_or(Product::Terraform);
-    Toolbox { product, named, options, drain_period: settings.drain_period }
+    Toolbox {
+        product: named.unwrap_or(Product::Terraform),
+        products: named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]),
+        options,
+        drain_period: settings.drain_period,
+    }
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {

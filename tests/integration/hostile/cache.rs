@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use butler_runner::http::LazyClient;
 use butler_runner::tool::{
-    CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, ready,
+    CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, WhenBusy,
+    ready,
 };
 
 use crate::support::release_site::{Fault, ReleaseSite, archive};
@@ -19,6 +20,7 @@ fn options(site: &ReleaseSite, cache: &Path) -> ToolOptions {
         search_path: None,
         http: LazyClient::new(None),
         timeout: Duration::from_mins(10),
+        when_busy: WhenBusy::Wait,
         owner: "a test".to_owned(),
     }
 }

@@ -14,6 +14,8 @@ pub(crate) mod release_site;
 pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
 pub(crate) mod terraform;
+#[cfg(target_os = "linux")]
+pub(crate) mod traced;
 pub(crate) mod world;
 
 use std::path::PathBuf;

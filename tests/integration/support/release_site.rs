@@ -37,6 +37,8 @@ pub(crate) enum Fault {
     Breaking(usize),
     /// The first half of the file, and then nothing, with the connection open.
     Hanging,
+    /// Nothing, until the site behaves again; then the file.
+    Held,
     /// The file with one byte changed.
     Changed,
     /// The first half of the file, as if it were all of it.
@@ -60,6 +62,8 @@ struct Shared {
     foreign: BTreeMap<String, Bytes>,
     faults: Mutex<BTreeMap<String, Fault>>,
     requests: watch::Sender<Vec<String>>,
+    /// Changes when the site behaves again.
+    behaving: watch::Sender<()>,
     authorized: AtomicBool,
 }
 
@@ -127,6 +131,7 @@ impl ReleaseSite {
             foreign,
             faults: Mutex::default(),
             requests: watch::Sender::default(),
+            behaving: watch::Sender::default(),
             authorized: AtomicBool::new(false),
         });
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -157,6 +162,7 @@ impl ReleaseSite {
     /// Behaves again.
     pub(crate) fn behave(&self) {
         self.shared.faults.lock().unwrap().clear();
+        self.shared.behaving.send_replace(());
     }
 
     /// The paths that were asked for, in order.
@@ -244,6 +250,7 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
         return StatusCode::NOT_FOUND.into_response();
     };
     let half = file.slice(..file.len() / 2);
+    let mut behaving = shared.behaving.subscribe();
     match shared.fault(path) {
         None => file.clone().into_response(),
         Some(Fault::Missing) => StatusCode::NOT_FOUND.into_response(),
@@ -254,6 +261,10 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
         }
         Some(Fault::Hanging) => {
             partly(file.len(), stream::once(async { Ok(half) }).chain(stream::pending()))
+        }
+        Some(Fault::Held) => {
+            let _ = behaving.changed().await;
+            file.clone().into_response()
         }
         Some(Fault::Changed) => {
             let mut changed = file.to_vec();
