@@ -164,7 +164,9 @@ pub(super) fn clock(clocks: &[Clock]) -> Finding {
     };
     let (whose, off) = (&nearest.whose, difference(nearest));
     if off <= DOUBTFUL {
-        return Finding::ok(CLOCK, format!("agrees with {whose}"));
+        let agreeing = clocks.iter().filter(|clock| difference(clock) <= DOUBTFUL).count();
+        let all = clocks.len();
+        return Finding::ok(CLOCK, format!("agrees with {agreeing} of {all} servers"));
     }
     let side = if nearest.here > nearest.there { "ahead of" } else { "behind" };
     let off = Duration::from_secs(off.as_secs());

@@ -48,7 +48,7 @@ pub use memory::secret_place;
 pub use outcome::Exit;
 pub use secret_names::SECRET_VARIABLES;
 pub use secrets::register_settings;
-pub use tools::tool_options;
+pub use tools::{tool_options, version_wish};
 pub use watch::{Watch, signals};
 
 use crate::cancel::{Stop, Times};

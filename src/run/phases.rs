@@ -238,10 +238,10 @@ async fn choose(
 ) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     let wish = VersionWish {
-        exact: None,
         required: module.required_versions,
-        version_file: module.version_file,
+        version_files: module.version_files,
         default: context.settings.tool.default_version.clone(),
+        ..VersionWish::default()
     };
     unless_stopped(context, Phase::Tool, tool::choose(&wish, options)).await
 }

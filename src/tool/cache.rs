@@ -157,9 +157,7 @@ impl Cache {
     pub(super) fn versions(&self, product: Product) -> Vec<Version> {
         let entries = std::fs::read_dir(self.product(product)).into_iter().flatten().flatten();
         let versions = entries.filter_map(|entry| {
-            let record: Record = record::read(&entry.path().join(RECORD))?;
-            (record.platform == self.platform.to_string())
-                .then(|| entry.file_name().to_str()?.parse().ok())?
+            self.holds_a_version(&entry.path()).then(|| entry.file_name().to_str()?.parse().ok())?
         });
         versions.collect()
     }
@@ -187,6 +185,16 @@ impl Cache {
         if let Err(error) = record::write(&path, &Record { identity, ..record }) {
             tracing::debug!(path = %path.display(), %error, "cannot update the record");
         }
+    }
+
+    /// Whether `request` is installed; whether it is sound shows on use.
+    pub(super) fn holds(&self, request: &ToolRequest) -> bool {
+        self.holds_a_version(&self.version(request))
+    }
+
+    fn holds_a_version(&self, directory: &Path) -> bool {
+        let record: Option<Record> = record::read(&directory.join(RECORD));
+        record.is_some_and(|record| record.platform == self.platform.to_string())
     }
 
     /// Looks `request` up, and checks the executable against the sum that was verified: in full
@@ -496,6 +504,28 @@ fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
+impl Cache {
+    /// Makes it look as if `request` were installed; its executable is empty.
+    pub(super) fn pretend(&self, request: &ToolRequest) {
+        let version = self.prepare(request.product).unwrap().join(request.version.to_string());
+        make_private(&version).unwrap();
+        let path = version.join(request.product.executable());
+        std::fs::write(&path, "").unwrap();
+        let sum = Sha256Sum::of(io::empty(), &CancellationToken::new()).unwrap();
+        let record = Record {
+            platform: self.platform.to_string(),
+            executable_sha256: sum,
+            archive_sha256: sum,
+            archive_url: String::new(),
+            signer: String::new(),
+            installed_at: String::new(),
+            identity: Identity::from(&path.metadata().unwrap()),
+        };
+        record::write(&version.join(RECORD), &record).unwrap();
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -539,21 +569,7 @@ mod tests {
         let on = |architecture| {
             Cache::new(directory.path(), Platform { system: "linux", architecture }).unwrap()
         };
-        let version = on("amd64").prepare(Product::Terraform).unwrap().join("1.9.8");
-        make_private(&version).unwrap();
-        let path = version.join("terraform");
-        std::fs::write(&path, "").unwrap();
-        let sum = Sha256Sum::of(io::empty(), &CancellationToken::new()).unwrap();
-        let record = Record {
-            platform: "linux_amd64".to_owned(),
-            executable_sha256: sum,
-            archive_sha256: sum,
-            archive_url: String::new(),
-            signer: String::new(),
-            installed_at: String::new(),
-            identity: Identity::from(&path.metadata().unwrap()),
-        };
-        record::write(&version.join(RECORD), &record).unwrap();
+        on("amd64").pretend(&"1.9.8".parse().unwrap());
         for (architecture, there) in [("amd64", true), ("arm64", false)] {
             let cache = on(architecture);
             let found = cache.lookup(&"1.9.8".parse().unwrap(), &CancellationToken::new()).unwrap();

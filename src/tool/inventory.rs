@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::ToolOptions;
 use super::blocking::blocking;
 use super::cache::{Cache, Lookup};
+use super::default::default_version;
 use super::error::ToolError;
 use super::index;
 use super::journal::{self, Act, Entry, Outcome};
@@ -196,12 +197,6 @@ fn current_state(
 /// Whether it can still be seen in time that somebody uses it after all.
 fn removing(act: &InProgress) -> State {
     if act.drains_until.is_some() { State::PendingDeletion } else { State::Uninstalling }
-}
-
-/// The default version of `product`. Stands in for the one that comes with `use`.
-fn default_version(product: Product, options: &ToolOptions) -> Result<Option<Version>, ToolError> {
-    let path = cache(options)?.product(product).join("default");
-    Ok(std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()))
 }
 
 /// The cache that `options` name.

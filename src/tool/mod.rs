@@ -13,12 +13,14 @@ mod cache;
 mod checksums;
 mod choice;
 mod constraint;
+mod default;
 mod digest;
 mod download;
 mod error;
 #[cfg(test)]
 mod fuzz_tests;
 mod index;
+mod installed;
 mod inventory;
 mod journal;
 mod lock;
@@ -37,6 +39,7 @@ mod status;
 mod uninstall;
 mod usage;
 mod verify;
+mod wanted;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,17 +47,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::LazyClient;
-use crate::spec::ToolRequest;
+use crate::spec::{Product, ToolRequest, VersionFile};
 
 pub use archive::ArchiveError;
 pub use audit::{Audited, Verdict, audit};
 pub use cache::CacheError;
 pub use checksums::ChecksumsError;
-pub use choice::choose;
+pub use choice::{Reach, choose, choose_for_module, choose_wanted};
 pub use constraint::ConstraintError;
+pub use default::{adopt_default, default_version, use_version};
 pub use digest::{NoSha256Sum, Sha256Sum};
 pub use download::DownloadError;
 pub use error::ToolError;
+pub use installed::installed;
 pub use inventory::{Available, available, history, inventory, status, users};
 pub use journal::{Act, Entry, Outcome};
 pub use platform::UnknownPlatform;
@@ -67,6 +72,7 @@ pub use status::{InstalledVersion, Signer, Source, State, Status};
 pub use uninstall::{UninstallError, Uninstalled, uninstall};
 pub use usage::{InUse, User};
 pub use verify::VerifyError;
+pub use wanted::{Wanted, WantedError};
 
 /// Where tools come from and where they are kept.
 #[derive(Clone)]
@@ -140,10 +146,12 @@ pub struct InstalledTool {
 pub struct VersionWish {
     /// The run names it: this decides.
     pub exact: Option<ToolRequest>,
+    /// Only this product is meant; where there is none, Terraform or `OpenTofu`.
+    pub product: Option<Product>,
     /// `required_version` of the module: all must hold.
     pub required: Vec<String>,
-    /// A version file of the module: its name and content.
-    pub version_file: Option<(String, String)>,
+    /// The version files that speak for the module, the one that counts most first.
+    pub version_files: Vec<VersionFile>,
     /// `--default-tool-version`.
     pub default: Option<ToolRequest>,
 }

@@ -30,5 +30,6 @@ mod tool;
 mod tool_commands;
 mod tool_lifecycle;
 mod tool_status;
+mod tool_versions;
 mod unprivileged;
 mod variables;

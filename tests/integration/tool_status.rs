@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::Duration;
 
 use butler_runner::http::{Redirects, client};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use crate::support::machine::{Machine, Said};
 use crate::support::release_site::{Fault, ReleaseSite};
 
-/// A machine with these versions installed from the site, the first of each product the default.
+/// A machine with these versions installed from the site; the first of each product is its default.
 fn machine_with(site: &ReleaseSite, versions: &[&str]) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "error");
@@ -21,11 +22,6 @@ fn machine_with(site: &ReleaseSite, versions: &[&str]) -> Machine {
         machine.run(&["tool", "install", version]).well();
     }
     machine
-}
-
-/// Has this version be the default one.
-fn choose(machine: &Machine, product: &str, version: &str) {
-    std::fs::write(machine.path("cache").join(product).join("default"), version).unwrap();
 }
 
 /// What was said, without moments, fingerprints and sums.
@@ -108,7 +104,6 @@ fn a_fresh_machine_has_nothing_and_says_so() {
 fn status_has_the_promised_keys_and_keeps_to_its_schema() {
     let site = ReleaseSite::start(&[("1.9.8", b"newer"), ("1.8.5", b"older")]);
     let machine = machine_with(&site, &["1.8.5", "1.9.8"]);
-    choose(&machine, "terraform", "1.8.5");
     let said = machine.run(&["tool", "status", "--json"]).well();
     let status = said.json();
     assert_valid(&status);
@@ -153,7 +148,6 @@ fn status_for_people_is_one_small_page() {
     site.misbehave("terraform_1.9.8_SHA256SUMS.72D7468F.sig", Fault::Changed);
     let machine = machine_with(&site, &["1.8.5"]);
     machine.run(&["tool", "install", "1.9.8"]);
-    choose(&machine, "terraform", "1.8.5");
     let said = machine.run(&["terraform", "status"]).well();
     expect![[r"
         exit 0
@@ -189,11 +183,40 @@ fn a_first_install_that_fails_is_the_state() {
     assert!(error.contains("is not the archive that was signed"), "{error}");
 }
 
+/// A command of the test's own, ended with it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn an_install_under_way_is_seen_with_whoever_does_it() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    site.misbehave("linux_amd64.zip", Fault::Hanging);
+    let machine = machine_with(&site, &[]);
+    let running = Running(machine.command(&["tool", "install", "1.9.8"]).spawn().unwrap());
+    site.asked_for("linux_amd64.zip").await;
+    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    assert_valid(&status);
+    assert_eq!(status["state"], "installing");
+    let act = &status["queue"]["inProgress"];
+    assert_eq!((&act["version"], &act["operation"]), (&"1.9.8".into(), &"install".into()));
+    assert_eq!(act["pid"], running.0.id());
+    let text = machine.run(&["tool", "status"]).well().stdout;
+    assert!(text.contains(&format!("(pid {}, since ", running.0.id())), "{text}");
+    drop(running);
+    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    assert_eq!(status["state"], "failed", "who was killed installs nothing any more");
+}
+
 #[tokio::test]
 async fn users_of_a_version_are_counted_and_named() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.8.5", b"other")]);
     let machine = machine_with(&site, &["1.9.8", "1.8.5"]);
-    choose(&machine, "terraform", "1.9.8");
     let options = ToolOptions {
         cache: machine.path("cache"),
         sites: Sites::mirrored(Some(site.url())),

@@ -10,11 +10,14 @@ mod list;
 mod prune;
 mod status;
 mod uninstall;
+mod use_version;
 mod verify;
+mod which;
 
 pub(super) use columns::columns;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,11 +28,13 @@ use super::flags::{Flags, Selection};
 use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
 use crate::http::LazyClient;
-use crate::run::{Exit, tool_options};
+use crate::run::{Exit, tool_options, version_wish};
 use crate::settings::setting::DEFAULT_TOOL_VERSION;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::{Product, ToolRequest};
-use crate::tool::ToolOptions;
+use crate::tool::{
+    Reach, ToolError, ToolOptions, VersionWish, Wanted, choose_for_module, choose_wanted,
+};
 
 /// Manage versions of Terraform, OpenTofu and Terragrunt
 #[derive(Args)]
@@ -55,6 +60,8 @@ enum ToolCommand {
     Verify(verify::Verify),
     Uninstall(uninstall::Uninstall),
     Prune(prune::Prune),
+    Use(use_version::Use),
+    Which(which::Which),
 }
 
 /// Where tools come from and what becomes of them, but not which one is wanted.
@@ -71,10 +78,13 @@ impl Selection for ToolFlags {
 
 /// What every command works with.
 struct Toolbox {
+    /// The product that all is about, if the command line says so.
+    named: Option<Product>,
     /// The product where a version names none.
     product: Product,
     /// The products that are meant where no version is named.
     products: Vec<Product>,
+    settings: ToolSettings,
     options: ToolOptions,
     drain_period: Duration,
 }
@@ -82,11 +92,27 @@ struct Toolbox {
 impl Toolbox {
     /// Reads an exact version: of the product that it names, else of the one that is meant.
     fn request(&self, text: &str) -> Result<ToolRequest, Failure> {
-        let named = match Product::of_prefix(text.trim()) {
-            Some(_) => text.parse(),
-            None => format!("{}-{}", self.product, text.trim()).parse(),
+        self.wanted(text)?.exact().map_err(|error| Failure::misuse(&error))
+    }
+
+    fn wanted(&self, text: &str) -> Result<Wanted, Failure> {
+        Wanted::of_argument(text, self.named).map_err(|error| Failure::misuse(&error))
+    }
+
+    /// The version that `text` asks for: an exact one whether or not there is one, else the newest
+    /// that fits as far as `reach` goes.
+    async fn choose(&self, text: &str, reach: Reach) -> Result<ToolRequest, Failure> {
+        Ok(choose_wanted(&self.wanted(text)?, reach, &self.options).await?)
+    }
+
+    /// The version that a run in `directory` would use.
+    async fn choose_for(&self, directory: &Path, reach: Reach) -> Result<ToolRequest, Failure> {
+        let wish = VersionWish { product: self.named, ..version_wish(directory, &self.settings)? };
+        let nothing = || ToolError::NothingSays {
+            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
+            product: self.named,
         };
-        named.map_err(|error| Failure::usage(&error))
+        Ok(choose_for_module(&wish, reach, &self.options).await?.ok_or_else(nothing)?)
     }
 }
 
@@ -131,6 +157,11 @@ impl Failure {
         complain(&self.message, self.advice.as_deref());
         self.exit.code()
     }
+
+    /// What was typed in cannot be, and its error knows what can.
+    fn misuse(error: &(impl Advice + 'static)) -> Self {
+        Self { exit: Exit::Usage, message: chain(error), advice: error.advice() }
+    }
 }
 
 impl<E: std::error::Error + Advice + 'static> From<E> for Failure {
@@ -155,7 +186,16 @@ impl Tool {
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &Arc::default());
-        let tools = toolbox(self.product.or(implied), &settings);
+        if let (Some(given), Some(implied)) = (self.product, implied)
+            && given != implied
+        {
+            complain(
+                &format!("`--product {given}` does not go with `{}`", implied.executable()),
+                None,
+            );
+            return Exit::Usage.code();
+        }
+        let tools = toolbox(self.product.or(implied), settings);
         let answer = block_on(async {
             match self.command {
                 ToolCommand::Install(install) => install.run(&tools).await,
@@ -164,6 +204,8 @@ impl Tool {
                 ToolCommand::Verify(verify) => verify.run(&tools).await,
                 ToolCommand::Uninstall(uninstall) => uninstall.run(&tools).await,
                 ToolCommand::Prune(prune) => prune.run(&tools).await,
+                ToolCommand::Use(used) => used.run(&tools).await,
+                ToolCommand::Which(which) => which.run(&tools).await,
             }
         });
         match answer {
@@ -177,15 +219,13 @@ impl Tool {
     }
 }
 
-fn toolbox(named: Option<Product>, settings: &ToolSettings) -> Toolbox {
+fn toolbox(named: Option<Product>, settings: ToolSettings) -> Toolbox {
     let http = LazyClient::new(settings.ca_bundle.clone());
-    let options = tool_options(settings, http, "butler-runner tool".to_owned());
-    Toolbox {
-        product: named.unwrap_or(Product::Terraform),
-        products: named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]),
-        options,
-        drain_period: settings.drain_period,
-    }
+    let options = tool_options(&settings, http, "butler-runner tool".to_owned());
+    let drain_period = settings.drain_period;
+    let product = named.unwrap_or(Product::Terraform);
+    let products = named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]);
+    Toolbox { named, product, products, settings, options, drain_period }
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {
