@@ -70,13 +70,13 @@ async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
     executable(&machine.path("bin/terraform"), stand_in("1.9.7"));
     machine.run(&["tool", "install", "1.9.8"]).well();
     let said = doctor(&machine, &[]).await.well();
-    expect![[r#"
+    expect![[r"
         exit 0
         ok       settings        all settings can be used
         ok       registry        `<registry>` takes the token of run 550e8400-e29b-41d4-a716-446655440000 (queued)
         ok       tls             trusts the system's certificates
         note     proxy           no proxy is set
-        ok       clock           agrees with `<site>/terraform/index.json`
+        ok       clock           agrees with 4 of 4 servers
         ok       releases        terraform: `<site>/terraform/index.json` answers
         ok       releases        opentofu: `<site>/tofu/api.json` answers
         warning  releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers 404 Not Found
@@ -90,7 +90,7 @@ async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
         ok       git             `<machine>/bin/git`, for modules from git
         ok       limits <number>
         note     system          no CI system; after a signal the tool gets 1m to end
-    "#]].assert_eq(&page(&said));
+    "]].assert_eq(&page(&said));
     assert!(world.received().statuses.is_empty(), "it reports nothing");
 }
 
@@ -105,7 +105,7 @@ fn without_anything_configured_it_says_what_there_is() {
         note     registry        no registry is named: only --local and --config can run
         ok       tls             trusts the system's certificates
         note     proxy           no proxy is set
-        ok       clock           agrees with `<site>/terraform/index.json`
+        ok       clock           agrees with 3 of 3 servers
         ok       releases        terraform: `<site>/terraform/index.json` answers
         ok       releases        opentofu: `<site>/tofu/api.json` answers
         warning  releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers 404 Not Found
