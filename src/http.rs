@@ -110,6 +110,13 @@ impl From<reqwest::Client> for LazyClient {
     }
 }
 
+/// Whether the system has certificates that TLS can trust.
+#[must_use]
+pub fn has_system_certificates() -> bool {
+    let found = openssl_probe::probe();
+    found.cert_file.is_some() || !found.cert_dir.is_empty()
+}
+
 fn builder(
     ca_bundle: Option<&Path>,
     redirects: Redirects,

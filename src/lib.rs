@@ -16,6 +16,7 @@ pub mod cancel;
 pub mod ci;
 pub mod cli;
 pub mod devregistry;
+pub mod doctor;
 pub mod engine;
 pub mod error;
 pub mod event;

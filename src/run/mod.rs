@@ -45,8 +45,10 @@ use futures_util::FutureExt;
 
 pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
+pub use memory::secret_place;
 pub use outcome::Exit;
 pub use secret_names::SECRET_VARIABLES;
+pub use secrets::register_settings;
 pub use tools::{tool_options, version_wish};
 pub use watch::{Watch, signals};
 

@@ -76,8 +76,7 @@ impl RunDirectory {
         private: &OwnedDirectory,
     ) -> Result<(Arc<File>, Option<OwnedDirectory>), WipeError> {
         let tool_input = private.tool_input()?;
-        let secrets = memory::place(place.tmpfs_dir)
-            .filter(|memory| memory::is_usable(memory, place.tmpfs_dir))
+        let secrets = memory::secret_place(place.tmpfs_dir)
             .map(|memory| secrets_in(&memory, &place.owner, private.directory.path()))
             .transpose();
         match secrets {

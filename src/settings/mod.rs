@@ -6,6 +6,7 @@
 
 mod arguments;
 mod directories;
+mod doctor;
 mod environment;
 mod error;
 mod parse;
@@ -26,6 +27,7 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use arguments::Arguments;
+pub use doctor::{Access, DoctorSettings};
 pub use environment::Environment;
 pub use error::SettingsError;
 pub use parse::{bytes, interval};

@@ -136,7 +136,7 @@ impl Cache {
         self.root.join(product.name())
     }
 
-    /// The directory of a version.
+    /// The directory of `request`, installed or not.
     pub(super) fn version(&self, request: &ToolRequest) -> PathBuf {
         self.product(request.product).join(request.version.to_string())
     }
@@ -173,6 +173,31 @@ impl Cache {
             self.holds_a_version(&entry.path()).then(|| entry.file_name().to_str()?.parse().ok())?
         });
         versions.collect()
+    }
+
+    /// What is remembered of `request`, if it is installed for this platform.
+    pub(super) fn record(&self, request: &ToolRequest) -> Option<Record> {
+        self.record_of_any_platform(request).filter(|record| self.is_for_this_platform(record))
+    }
+
+    /// What is remembered of `request`, for whatever platform it is.
+    pub(super) fn record_of_any_platform(&self, request: &ToolRequest) -> Option<Record> {
+        record::read(&self.version(request).join(RECORD))
+    }
+
+    /// Whether what `record` is about runs here.
+    pub(super) fn is_for_this_platform(&self, record: &Record) -> bool {
+        record.platform == self.platform.to_string()
+    }
+
+    /// Has whoever looks `request` up next read all of it, whatever its file looks like.
+    pub(super) fn doubt(&self, request: &ToolRequest) {
+        let path = self.version(request).join(RECORD);
+        let Some(record) = record::read::<Record>(&path) else { return };
+        let identity = record.identity.unlike_any();
+        if let Err(error) = record::write(&path, &Record { identity, ..record }) {
+            tracing::debug!(path = %path.display(), %error, "cannot update the record");
+        }
     }
 
     /// Whether `request` is installed; whether it is sound shows on use.

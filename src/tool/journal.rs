@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use schemars::JsonSchema;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,7 +30,7 @@ const ATTEMPTS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What was done.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
     /// A version was installed.
@@ -49,7 +50,7 @@ impl Act {
 }
 
 /// How it ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// As it should.
@@ -59,7 +60,7 @@ pub enum Outcome {
 }
 
 /// One act.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Of which version.
@@ -69,8 +70,10 @@ pub struct Entry {
     /// How it ended.
     pub state: Outcome,
     /// When it began, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
     /// When it ended, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub completed_at: String,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! What is being done with the versions of a product at this moment, and who waits for it.
 
+use schemars::JsonSchema;
 use semver::Version;
 use serde::Serialize;
 
@@ -12,7 +13,7 @@ use super::note::{self, Content, Doing};
 use crate::spec::{Product, ToolRequest};
 
 /// What processes do with the versions of a product, and how many wait.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Queue {
     /// How many processes wait for what another one does.
@@ -22,7 +23,7 @@ pub struct Queue {
 }
 
 /// A version that a living process installs or removes.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InProgress {
     /// The version.
@@ -34,10 +35,12 @@ pub struct InProgress {
     /// Whose process that is, such as `run 7`.
     pub owner: String,
     /// Since when, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub since: String,
     /// Until when, by RFC 3339, a version that is pending deletion is left to those who may just
     /// be starting with it; none when it is being installed, or being removed for good.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
     pub drains_until: Option<String>,
 }
 

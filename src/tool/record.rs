@@ -31,6 +31,13 @@ pub(super) struct Identity {
     mode: u32,
 }
 
+impl Identity {
+    /// The same, but as no file can look like.
+    pub(super) fn unlike_any(&self) -> Self {
+        Self { inode: 0, changed: (0, 0), ..self.clone() }
+    }
+}
+
 impl From<&Metadata> for Identity {
     fn from(metadata: &Metadata) -> Self {
         Self {

@@ -12,6 +12,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -34,7 +35,7 @@ const INTERVAL: Duration = Duration::from_millis(20);
 const PATIENT: usize = 50;
 
 /// A process that uses a version.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct User {
     /// Its process id.
@@ -42,6 +43,7 @@ pub struct User {
     /// What it does, such as `run 7`.
     pub owner: String,
     /// Since when, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub since: String,
 }
 

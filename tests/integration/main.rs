@@ -5,6 +5,7 @@
 mod backend;
 mod backends;
 mod binary;
+mod doctor;
 mod execute;
 mod faults;
 mod hostile;
@@ -30,6 +31,7 @@ mod support;
 mod tool;
 mod tool_commands;
 mod tool_lifecycle;
+mod tool_status;
 mod tool_versions;
 mod unprivileged;
 mod variables;

@@ -4,11 +4,17 @@
 //! command is a file; it gets a [`Toolbox`] and returns an [`Answer`], which is printed here, as
 //! text or as JSON.
 
+mod columns;
 mod install;
+mod list;
 mod prune;
+mod status;
 mod uninstall;
 mod use_version;
+mod verify;
 mod which;
+
+pub(super) use columns::columns;
 
 use std::io::Write;
 use std::path::Path;
@@ -49,6 +55,9 @@ pub(super) struct Tool {
 #[derive(Subcommand)]
 enum ToolCommand {
     Install(install::Install),
+    List(list::List),
+    Status(status::Show),
+    Verify(verify::Verify),
     Uninstall(uninstall::Uninstall),
     Prune(prune::Prune),
     Use(use_version::Use),
@@ -111,12 +120,22 @@ impl Toolbox {
 struct Answer {
     json: serde_json::Value,
     text: String,
+    /// What is wrong with what was found, although the question was answered.
+    failure: Option<Failure>,
 }
 
 impl Answer {
     fn new(value: &impl Serialize, text: String) -> Result<Self, Failure> {
         let json = serde_json::to_value(value).map_err(|error| Failure::usage(&error))?;
-        Ok(Self { json, text })
+        Ok(Self { json, text, failure: None })
+    }
+
+    /// The answer, which is not what one would like to hear.
+    fn failed(self, message: String, advice: String) -> Self {
+        Self {
+            failure: Some(Failure { exit: Exit::Failed, message, advice: Some(advice) }),
+            ..self
+        }
     }
 }
 
@@ -131,6 +150,12 @@ impl Failure {
     /// What was asked for cannot be.
     fn usage(error: &(dyn std::error::Error + 'static)) -> Self {
         Self { exit: Exit::Usage, message: chain(error), advice: None }
+    }
+
+    /// Says it; returns the exit code.
+    fn report(self) -> u8 {
+        complain(&self.message, self.advice.as_deref());
+        self.exit.code()
     }
 
     /// What was typed in cannot be, and its error knows what can.
@@ -174,6 +199,9 @@ impl Tool {
         let answer = block_on(async {
             match self.command {
                 ToolCommand::Install(install) => install.run(&tools).await,
+                ToolCommand::List(list) => list.run(&tools).await,
+                ToolCommand::Status(status) => status.run(&tools).await,
+                ToolCommand::Verify(verify) => verify.run(&tools).await,
                 ToolCommand::Uninstall(uninstall) => uninstall.run(&tools).await,
                 ToolCommand::Prune(prune) => prune.run(&tools).await,
                 ToolCommand::Use(used) => used.run(&tools).await,
@@ -181,11 +209,11 @@ impl Tool {
             }
         });
         match answer {
-            Some(Ok(answer)) => print(&answer, self.json),
-            Some(Err(Failure { exit, message, advice })) => {
-                complain(&message, advice.as_deref());
-                exit.code()
+            Some(Ok(answer)) => {
+                let printed = print(&answer, self.json);
+                answer.failure.map_or(printed, Failure::report)
             }
+            Some(Err(failure)) => failure.report(),
             None => Exit::Failed.code(),
         }
     }
