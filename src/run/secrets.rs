@@ -40,6 +40,9 @@ pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
     if let Some(backend) = &spec.backend {
         add_backend(&mut collected, backend);
     }
+    for (setting, secret) in &spec.setup.secrets {
+        collected.add(Known::ForSure, setting, secret.expose_secret());
+    }
     collected.register(redactor);
 }
 

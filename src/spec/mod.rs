@@ -6,6 +6,7 @@
 
 mod operation;
 mod run_id;
+mod terraform_settings;
 mod tool;
 
 use std::path::PathBuf;
@@ -14,6 +15,10 @@ use secrecy::SecretString;
 
 pub use operation::{Operation, UnknownOperation};
 pub use run_id::{InvalidRunId, RunId};
+pub use terraform_settings::{
+    BackendSettings, BackendValue, CliConfig, InstallationMethod, LoggingSettings, ProviderSource,
+    RegistryHost, TerraformSettings, TerraformSetup,
+};
 pub use tool::{ParseRequestError, Product, ToolRequest};
 
 /// A run, as the phases need it.
@@ -33,6 +38,8 @@ pub struct RunSpec {
     pub environment: Vec<(String, EnvironmentVariable)>,
     /// Where the state is kept, if the run says so; otherwise the module decides.
     pub backend: Option<Backend>,
+    /// What else of the settings for Terraform counts.
+    pub setup: TerraformSetup,
 }
 
 /// Where a module's files come from.
