@@ -71,7 +71,12 @@ impl RegistryHost {
             Some((name, port)) => (name, Some(port.parse::<u16>().ok()?)),
             None => (text, None),
         };
-        let url::Host::Domain(name) = url::Host::parse(name).ok()? else { return None };
+        let name = match url::Host::parse(name).ok()? {
+            url::Host::Domain(name) => name,
+            url::Host::Ipv4(address) => address.to_string(),
+            // Terraform has no way to write one.
+            url::Host::Ipv6(_) => return None,
+        };
         Some(Self(match port.filter(|port| *port != 443) {
             Some(port) => format!("{name}:{port}"),
             None => name,
@@ -148,6 +153,8 @@ mod tests {
             ("a b", None),
             ("", None),
             ("host:port", None),
+            ("127.0.0.1:8443", Some("127.0.0.1:8443")),
+            ("[::1]", None),
         ] {
             let host = RegistryHost::parse(text);
             assert_eq!(host.as_ref().map(RegistryHost::as_str), expected, "{text}");

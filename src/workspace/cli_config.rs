@@ -77,20 +77,28 @@ fn append_method(method: &InstallationMethod, text: &mut String) {
     text.push_str("  }\n");
 }
 
+/// A token as it stands in the file, which a module can read and print.
+#[must_use]
+pub fn written_token(token: &SecretString) -> SecretString {
+    let token = token.expose_secret();
+    let mut text = Zeroizing::new(String::with_capacity(6 * token.len() + 2));
+    append_string(token, &mut text);
+    SecretString::from(&text[1..text.len() - 1])
+}
+
 /// Appends `value` as a quoted string that means exactly itself in both versions of HCL.
 fn append_string(value: &str, text: &mut String) {
     text.push('"');
-    for character in value.chars() {
+    let mut characters = value.chars().peekable();
+    while let Some(character) = characters.next() {
+        let begins_template = matches!(character, '$' | '%') && characters.peek() == Some(&'{');
         match character {
             '"' => text.push_str("\\\""),
             '\\' => text.push_str("\\\\"),
-            '$' | '%' => {
+            _ if begins_template || character.is_control() => {
                 let _ = write!(text, "\\u{:04x}", u32::from(character));
             }
-            character if character.is_control() => {
-                let _ = write!(text, "\\u{:04x}", u32::from(character));
-            }
-            character => text.push(character),
+            _ => text.push(character),
         }
     }
     text.push('"');

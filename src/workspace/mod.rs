@@ -15,7 +15,7 @@ mod terraform_settings;
 mod variables;
 
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
-pub use cli_config::write_cli_config;
+pub use cli_config::{write_cli_config, written_token};
 pub use hcl::{HclError, JsonError, collection_texts};
 pub use module::{BackendBlock, BlockSetting, Module, ModuleError, TypeKind, VariableDeclaration};
 pub use references::{ReferenceError, SecretSources, SensitiveValues};

@@ -264,7 +264,10 @@ impl Decoder {
             if !is_identifier(&setting) {
                 self.note(line, format!("`{}` is no setting of a backend", member.shown));
             } else if settings.iter().any(|(known, _)| *known == setting) {
-                self.note(line, format!("`{}` is given twice, as `{setting}` too", member.shown));
+                self.note(
+                    line,
+                    format!("`{}` is Terraform's `{setting}`, which is given twice", member.shown),
+                );
             } else if is_reference(&node.value) {
                 let reference = self.reference(node, &member);
                 settings.extend(reference.map(|it| (setting, BackendValue::Reference(it))));

@@ -90,7 +90,7 @@ impl Json {
 
     fn node(&self, json: &str) -> Result<Node, Problem> {
         let line = self.line(json);
-        let broken = |_| Problem::new(line, "is no JSON");
+        let broken = |_| Problem::new(line, "no JSON");
         let value = match json.as_bytes().first() {
             Some(b'n') => Value::Null,
             Some(b't') => Value::Bool(true),
@@ -174,7 +174,7 @@ fn read_yaml(text: &str) -> Result<Node, Problem> {
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {
             let column = error.marker().col() + 1;
-            let text = format!("is no YAML (column {column}: {})", error.info());
+            let text = format!("no YAML (column {column}: {})", error.info());
             Problem::new(error.marker().line().max(1), text)
         })?;
         let line = span.start.line();
@@ -339,7 +339,7 @@ mod tests {
             assert_eq!(problem(text), expected, "{text}");
         }
         for text in ["a: [1", "a: 'x", "a: {b", "{\"a\": 1,,}"] {
-            assert!(problem(text).contains("is no YAML"), "{text}: {}", problem(text));
+            assert!(problem(text).contains("no YAML"), "{text}: {}", problem(text));
         }
         for deep in ["[".repeat(100_000), "{\"a\":".repeat(100), "- ".repeat(70) + "x"] {
             let problem = problem(&deep);

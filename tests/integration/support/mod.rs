@@ -13,6 +13,7 @@ pub(crate) mod release_site;
 pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
 pub(crate) mod terraform;
+pub(crate) mod terraform_registry;
 pub(crate) mod world;
 
 use std::path::PathBuf;
