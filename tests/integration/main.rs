@@ -27,5 +27,6 @@ mod stop;
 mod support;
 mod tool;
 mod tool_commands;
+mod trust;
 mod unprivileged;
 mod variables;

@@ -5,6 +5,7 @@ pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
 pub(crate) mod git_server;
+pub(crate) mod gpg;
 pub(crate) mod http_backend;
 pub(crate) mod machine;
 pub(crate) mod postgres;
@@ -13,6 +14,7 @@ pub(crate) mod release_site;
 pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
 pub(crate) mod terraform;
+pub(crate) mod vendors;
 pub(crate) mod world;
 
 use std::path::PathBuf;
