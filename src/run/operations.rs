@@ -42,6 +42,9 @@ pub(super) async fn operate(
         .init(files.backend.as_deref().filter(|_| !without_backend), without_backend)
         .await
         .map_err(|error| engine_failure(Phase::Init, &error))?;
+    if let Some(downloads) = engine.downloads() {
+        recovery::forget_brought_states(downloads);
+    }
     match operation {
         Operation::Plan => {
             let plan = plan(engine, PlanMode::Normal, files, findings).await?;
@@ -147,6 +150,9 @@ async fn apply_plan(
     let Err(mut unfinished) = engine.apply(plan, &files.variables.apply).await else {
         return Ok(());
     };
+    if let Some(downloads) = engine.downloads() {
+        recovery::bring_state_home(downloads, engine.directory);
+    }
     let said = if files.in_place {
         engine.release(&mut unfinished).await;
         recovery::point_to_state(engine, &unfinished, begun)

@@ -25,6 +25,7 @@ mod signals;
 mod source;
 mod stop;
 mod support;
+mod terragrunt;
 mod tool;
 mod tool_commands;
 mod trust;
