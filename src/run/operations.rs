@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::outcome::Failure;
 use super::phases::Findings;
 use super::plan_report::{PlanOptions, PlanReport};
-use super::recovery;
+use super::{recovery, state_place};
 use crate::cancel::{Step, StopReason};
 use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
 use crate::error::{Advice, chain};
@@ -28,6 +28,8 @@ pub(super) struct Files {
     /// Whether the module's directory is the user's own.
     pub(super) in_place: bool,
     pub(super) plan: PlanOptions,
+    /// Whether a state may be lost at the end.
+    pub(super) allow_ephemeral_state: bool,
 }
 
 /// Runs `init` and the operation.
@@ -44,6 +46,7 @@ pub(super) async fn operate(
         .map_err(|error| engine_failure(Phase::Init, &error))?;
     if let Some(downloads) = engine.downloads() {
         recovery::forget_brought_states(downloads);
+        state_place::check_initialised(engine, operation, files.allow_ephemeral_state)?;
     }
     match operation {
         Operation::Plan => {

@@ -70,7 +70,10 @@ pub(super) async fn perform(
     let (place, Tools { tool, terragrunt }) = prepare(context, spec, findings).await?;
     check_operation(spec.operation, &tool.request)?;
     let module = read_module(&place.directory, terragrunt.is_some())?;
-    state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
+    // What Terragrunt makes of the module is seen after `init`.
+    if terragrunt.is_none() || spec.backend.is_some() || module.backend.is_some() {
+        state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
+    }
     let ambient = &context.settings.environment;
     let redactor = context.log.redactor();
     register_declared(redactor, &inputs, &module, ambient);
@@ -114,7 +117,9 @@ pub(super) async fn perform(
         lock_timeout: context.settings.lock_timeout,
         killed_lock,
     };
-    operate(&engine, spec.operation, &Files { variables, backend, in_place, plan }, findings).await
+    let allow_ephemeral_state = context.settings.allow_ephemeral_state;
+    let files = Files { variables, backend, in_place, plan, allow_ephemeral_state };
+    operate(&engine, spec.operation, &files, findings).await
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.

@@ -115,25 +115,26 @@ pub(super) fn bring_state_home(downloads: &Path, module: &Path) {
 
 /// All states below Terragrunt's directory that could not be stored.
 pub(super) fn states_below(downloads: &Path) -> Vec<PathBuf> {
-    let (mut states, mut directories) = (Vec::new(), vec![(downloads.to_owned(), 0)]);
-    while let Some((directory, depth)) = directories.pop() {
+    let states = directories_below(downloads).into_iter().map(|it| it.join(ERRORED_STATE));
+    // A link may lead anywhere.
+    states.filter(|it| it.symlink_metadata().is_ok_and(|metadata| metadata.is_file())).collect()
+}
+
+/// Terragrunt's directory and all below it in which Terraform may run.
+pub(super) fn directories_below(downloads: &Path) -> Vec<PathBuf> {
+    let (mut found, mut pending) = (Vec::new(), vec![(downloads.to_owned(), 0)]);
+    while let Some((directory, depth)) = pending.pop() {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let (name, path) = (entry.file_name(), entry.path());
-            match entry.file_type() {
-                Ok(kind) if kind.is_file() && name == ERRORED_STATE => states.push(path),
-                // What is hidden is git's, Terraform's or Terragrunt's own.
-                Ok(kind)
-                    if kind.is_dir()
-                        && depth < DEEPEST
-                        && !name.as_encoded_bytes().starts_with(b".") =>
-                {
-                    directories.push((path, depth + 1));
-                }
-                _ => {}
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            // What is hidden is git's, Terraform's or Terragrunt's own.
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if is_directory && !is_hidden && depth < DEEPEST {
+                pending.push((entry.path(), depth + 1));
             }
         }
+        found.push(directory);
     }
-    states
+    found
 }
 
 /// Pushes the state; a lock that this leaves is said in `unfinished`.
@@ -170,7 +171,7 @@ pub(super) fn point_to_state(
     if engine.wrapper.is_some() {
         states.extend(states_below(&engine.directory.join(TERRAGRUNT_CACHE)));
     }
-    let modified = |path: &PathBuf| Some(path.metadata().ok()?.modified().ok()?);
+    let modified = |path: &PathBuf| path.metadata().ok()?.modified().ok();
     let errored = states.into_iter().max_by_key(modified)?;
     let modified = modified(&errored)?;
     let product = engine.said_program();

@@ -1,7 +1,7 @@
 //! Whole runs through Terragrunt: installed from a signed site, around the real Terraform.
 //!
 //! Terragrunt itself is a stand-in, a script that does what its documentation and its source say: it
-//! copies the unit, with its `source` where it has one, below `TG_DOWNLOAD_DIR`, starts `TG_TF_PATH`
+//! copies the unit, once with its `source` where it has one, below `TG_DOWNLOAD_DIR`, starts `TG_TF_PATH`
 //! there as a child with the arguments behind `run --`, sets `inputs`, logs to standard error, and
 //! keeps SIGTERM to itself for a while. What only the real one does is not shown here.
 
@@ -37,7 +37,8 @@ echo "12:00:00.000 INFO   Downloading Terraform configurations" >&2
 copy=$downloads/aa/bb
 mkdir -p "$copy"
 source=$(sed -n 's/^  source = "\(.*\)"$/\1/p' terragrunt.hcl)
-[ -z "$source" ] || cp -R "$source"/. "$copy"
+[ -z "$source" ] || [ -e "$copy/.version" ] || cp -R "$source"/. "$copy"
+: > "$copy/.version"
 cp -R ./* "$copy"
 name=$(sed -n 's/^  name = "\(.*\)"$/\1/p' terragrunt.hcl)
 [ -z "$name" ] || export TF_VAR_name="$name"
@@ -215,7 +216,11 @@ async fn a_state_that_terraform_could_not_store_in_the_copy_is_kept_and_named() 
     config["stateBackend"] = json!({"type": "http", "config": server.config()});
     let end = bench.world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert!(server.stored().iter().any(|operation| operation == "state-push"));
+    assert!(
+        server.stored().iter().any(|operation| operation == "state-push"),
+        "{}",
+        bench.world.received().log_text()
+    );
     let kept: Vec<_> = std::fs::read_dir(&recovery).unwrap().map(|it| it.unwrap().path()).collect();
     let [kept] = kept.as_slice() else { panic!("{kept:?}: {}", end.stderr) };
     assert_eq!(std::fs::metadata(kept).unwrap().permissions().mode() & 0o777, 0o600);
@@ -240,6 +245,39 @@ async fn a_state_that_terraform_could_not_store_at_first_is_pushed_through_terra
     let message = bench.world.last_status()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("was then pushed by the runner"), "{message}");
     assert!(!bench.world.path("cache/recovery").exists(), "nothing is kept that is stored");
+}
+
+#[tokio::test]
+async fn a_state_in_terragrunts_copy_is_refused_unless_it_may_be_lost() {
+    let generated = "terraform {\n  backend \"local\" {\n    path = \"PATH\"\n  }\n}\n";
+    let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
+    for (path, message) in [
+        (None, "the state, in Terragrunt's copy of the module, is lost at the end"),
+        (Some("own.tfstate"), "the state, in Terragrunt's copy of the module, is lost at the end"),
+        (Some("/"), ""),
+    ] {
+        let mut bench = Bench::new(&files, "1.0.0").await;
+        let outside = bench.world.path("outside.tfstate");
+        if let Some(path) = path {
+            let path = if path == "/" { outside.to_str().unwrap() } else { path };
+            bench.world.commit(&[("module/backend.tf", &generated.replace("PATH", path))]);
+        }
+        let mut config = bench.config("apply");
+        config["stateBackend"] = Value::Null;
+        let end = bench.world.run(config.clone()).await;
+        if message.is_empty() {
+            assert_well(&end);
+            assert!(outside.exists());
+            continue;
+        }
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let error = bench.world.last_status()["error"].clone();
+        assert_eq!(error["message"], message);
+        assert!(error["advice"].as_str().unwrap().contains("remote_state"), "{error}");
+        assert!(!bench.record("arguments").contains("plan"), "{}", bench.record("arguments"));
+        bench.world.set("BUTLER_ALLOW_EPHEMERAL_STATE", "true");
+        assert_well(&bench.world.run(config).await);
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::tool::{Origin, ready};
 /// Download and verify a version, unless it is in the cache, and print its path
 #[derive(Args)]
 pub(super) struct Install {
-    /// The exact version: 1.9.0 or opentofu-1.8.3
+    /// The exact version: 1.9.0, opentofu-1.8.3 or terragrunt-1.0.0
     version: String,
 }
 

@@ -49,7 +49,7 @@ impl Vendors {
         Self { address, authority, server: Some((stop, thread)) }
     }
 
-    /// What HTTPS_PROXY is to name.
+    /// What `HTTPS_PROXY` is to name.
     pub(crate) fn proxy(&self) -> String {
         format!("http://{}", self.address)
     }
