@@ -134,11 +134,9 @@ impl Source {
 }
 
 impl Signer {
-    /// Who is behind a `fingerprint` in the record of a version of `product`; an empty one is none.
-    pub(super) fn of(product: Product, fingerprint: &str) -> Option<Self> {
-        if fingerprint.is_empty() {
-            return None;
-        }
+    /// Who is behind a `fingerprint` in the record of a version of `product`.
+    pub(super) fn of(product: Product, fingerprint: Option<&str>) -> Option<Self> {
+        let fingerprint = fingerprint?;
         let vendor = match product {
             Product::Terraform => "HashiCorp",
             Product::OpenTofu => "OpenTofu",
@@ -186,9 +184,9 @@ mod tests {
     fn a_signer_is_the_vendor_only_with_the_key_that_is_built_in() {
         let hashicorp = Product::Terraform.signer().fingerprint;
         let name = |product, fingerprint| Signer::of(product, fingerprint).map(|it| it.name);
-        assert_eq!(name(Product::Terraform, hashicorp), Some(Some("HashiCorp".to_owned())));
-        assert_eq!(name(Product::OpenTofu, hashicorp), Some(None));
-        assert_eq!(name(Product::Terragrunt, ""), None);
+        assert_eq!(name(Product::Terraform, Some(hashicorp)), Some(Some("HashiCorp".to_owned())));
+        assert_eq!(name(Product::OpenTofu, Some(hashicorp)), Some(None));
+        assert_eq!(name(Product::Terragrunt, None), None);
     }
 
     #[test]
