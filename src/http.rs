@@ -1,7 +1,13 @@
 //! The one place that builds HTTP clients, so that TLS, timeouts and identity are the same for all.
+//!
+//! Reading the system's certificates takes longer than most of what the commands do: it is done when
+//! a client is first needed, and once for all clients of the process.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+
+use native_tls::TlsConnector;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,9 +34,27 @@ pub enum HttpError {
         /// The file that `--ca-bundle` names.
         path: PathBuf,
     },
+    /// The CA bundle holds what is no certificate.
+    #[error("cannot read the certificates in the CA bundle `{}`", path.display())]
+    BadBundle {
+        /// The file that `--ca-bundle` names.
+        path: PathBuf,
+        /// What the TLS library said.
+        #[source]
+        source: native_tls::Error,
+    },
     /// The TLS library refused its configuration.
+    #[error("cannot set up TLS")]
+    Tls(#[source] native_tls::Error),
+    /// The HTTP library refused its configuration.
     #[error("cannot set up the HTTP client")]
     Build(#[source] reqwest::Error),
+}
+
+impl crate::error::Advice for HttpError {
+    fn advice(&self) -> Option<String> {
+        Some("check --ca-bundle (BUTLER_CA_BUNDLE)".to_owned())
+    }
 }
 
 /// What a client does when the answer is to ask elsewhere.
@@ -74,6 +98,41 @@ pub fn client(
     builder(ca_bundle, redirects)?.build().map_err(HttpError::Build)
 }
 
+/// A client that is made when it is first asked for. It follows no redirects.
+#[derive(Clone, Debug, Default)]
+pub struct OnDemand {
+    ca_bundle: Option<PathBuf>,
+    made: Arc<OnceLock<reqwest::Client>>,
+}
+
+impl OnDemand {
+    /// One that will trust the system's certificates and those in `ca_bundle` (PEM).
+    #[must_use]
+    pub fn new(ca_bundle: Option<PathBuf>) -> Self {
+        Self { ca_bundle, made: Arc::default() }
+    }
+
+    /// The client.
+    ///
+    /// # Errors
+    /// As [`client`] has them.
+    pub fn client(&self) -> Result<&reqwest::Client, HttpError> {
+        if let Some(client) = self.made.get() {
+            return Ok(client);
+        }
+        let client = client(self.ca_bundle.as_deref(), Redirects::Refuse)?;
+        Ok(self.made.get_or_init(|| client))
+    }
+}
+
+/// Looks whether `path` can be a CA bundle, without reading the system's certificates.
+///
+/// # Errors
+/// When it cannot be read or holds no certificate.
+pub fn check_bundle(path: &Path) -> Result<(), HttpError> {
+    certificates(path, &read_bundle(path)?).map(drop)
+}
+
 fn builder(
     ca_bundle: Option<&Path>,
     redirects: Redirects,
@@ -82,18 +141,61 @@ fn builder(
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("butler-runner/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(IDLE_TIMEOUT);
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .tls_backend_preconfigured(connector(ca_bundle)?);
     if redirects == Redirects::Refuse {
         builder = builder.redirect(reqwest::redirect::Policy::none());
     }
-    if let Some(path) = ca_bundle {
-        let pem = std::fs::read(path)
-            .map_err(|source| HttpError::ReadBundle { path: path.to_owned(), source })?;
-        let certificates = reqwest::Certificate::from_pem_bundle(&pem).map_err(HttpError::Build)?;
-        if certificates.is_empty() {
-            return Err(HttpError::EmptyBundle { path: path.to_owned() });
-        }
-        builder = builder.tls_certs_merge(certificates);
-    }
     Ok(builder)
+}
+
+/// What was set up last, and for which CA bundle: its content, because a file can be renewed.
+static LAST: Mutex<Option<(Option<Vec<u8>>, TlsConnector)>> = Mutex::new(None);
+
+/// TLS that trusts the system's certificates and those in the bundle.
+fn connector(ca_bundle: Option<&Path>) -> Result<TlsConnector, HttpError> {
+    let bundle = ca_bundle.map(read_bundle).transpose()?;
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, connector)) = &*last
+        && *known == bundle
+    {
+        return Ok(connector.clone());
+    }
+    let mut builder = TlsConnector::builder();
+    builder.request_alpns(&["h2", "http/1.1"]);
+    if let (Some(path), Some(pem)) = (ca_bundle, &bundle) {
+        for certificate in certificates(path, pem)? {
+            builder.add_root_certificate(certificate);
+        }
+    }
+    let connector = builder.build().map_err(HttpError::Tls)?;
+    *last = Some((bundle, connector.clone()));
+    Ok(connector)
+}
+
+fn read_bundle(path: &Path) -> Result<Vec<u8>, HttpError> {
+    std::fs::read(path).map_err(|source| HttpError::ReadBundle { path: path.to_owned(), source })
+}
+
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<native_tls::Certificate>, HttpError> {
+    let certificates = native_tls::Certificate::stack_from_pem(pem)
+        .map_err(|source| HttpError::BadBundle { path: path.to_owned(), source })?;
+    if certificates.is_empty() {
+        return Err(HttpError::EmptyBundle { path: path.to_owned() });
+    }
+    Ok(certificates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn client_on_demand_is_made_once_and_says_what_is_wrong_with_its_bundle() {
+        let on_demand = OnDemand::new(None);
+        let (one, two) = (on_demand.client().unwrap(), on_demand.client().unwrap());
+        assert!(std::ptr::eq(one, two));
+        let missing = OnDemand::new(Some("/proc/nonexistent/ca.pem".into()));
+        assert!(missing.client().unwrap_err().to_string().contains("/proc/nonexistent/ca.pem"));
+    }
 }

@@ -39,7 +39,6 @@ pub(super) struct Findings {
 /// What the phases work with.
 pub(super) struct Context<'run> {
     pub(super) settings: &'run Settings,
-    pub(super) http: &'run reqwest::Client,
     pub(super) directory: &'run RunDirectory,
     pub(super) log: &'run RunLog,
     pub(super) stop: &'run Stop,
@@ -182,7 +181,7 @@ async fn prepare(
 ) -> Result<(Place, InstalledTool), Failure> {
     let options = ToolOptions {
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
-        ..tool_options(&context.settings.tool, context.http.clone(), context.settings.owner())
+        ..tool_options(&context.settings.tool, context.settings.owner())
     };
     let (place, tool) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.

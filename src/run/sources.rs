@@ -22,7 +22,6 @@ use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 /// Gets the run and carries it out.
 pub(super) async fn start(
     settings: &Settings,
-    http: reqwest::Client,
     stop: &Stop,
     reports: Reports,
     terminal: Terminal,
@@ -50,7 +49,7 @@ pub(super) async fn start(
                 }
             };
             let client = Arc::new(Client::new(own, address, token.clone(), limits));
-            from_registry(settings, http, stop, client, reports, terminal).await
+            from_registry(settings, stop, client, reports, terminal).await
         }
         RunSource::File { config } => {
             let spec = match read_config(config) {
@@ -60,11 +59,11 @@ pub(super) async fn start(
                     return Exit::Usage;
                 }
             };
-            run(settings, http, stop, reports, terminal, spec).carry_out().await
+            run(settings, stop, reports, terminal, spec).carry_out().await
         }
         RunSource::Local { module_dir, operation, tool, var_files } => {
             let spec = local(module_dir, *operation, tool.clone());
-            let mut run = run(settings, http, stop, reports, terminal, Ok(spec));
+            let mut run = run(settings, stop, reports, terminal, Ok(spec));
             run.var_files.clone_from(var_files);
             run.carry_out().await
         }
@@ -73,7 +72,6 @@ pub(super) async fn start(
 
 async fn from_registry(
     settings: &Settings,
-    http: reqwest::Client,
     stop: &Stop,
     client: Arc<Client>,
     mut reports: Reports,
@@ -121,7 +119,7 @@ async fn from_registry(
         }
         Err(failure) => (Err(failure), Vec::new()),
     };
-    let mut run = run(settings, http, stop, reports, terminal, spec);
+    let mut run = run(settings, stop, reports, terminal, spec);
     run.warnings = warnings;
     run.watch = Some(watch);
     run.carry_out().await
@@ -130,7 +128,6 @@ async fn from_registry(
 /// A run without anything that only some origins have.
 fn run<'settings>(
     settings: &'settings Settings,
-    http: reqwest::Client,
     stop: &Stop,
     reports: Reports,
     terminal: Terminal,
@@ -138,7 +135,6 @@ fn run<'settings>(
 ) -> Run<'settings> {
     Run {
         settings,
-        http,
         stop: stop.clone(),
         reports,
         terminal,

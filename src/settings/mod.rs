@@ -8,6 +8,7 @@ mod arguments;
 mod directories;
 mod environment;
 mod error;
+mod mirrors;
 mod parse;
 mod reader;
 mod resolve;
@@ -28,6 +29,7 @@ use url::Url;
 pub use arguments::Arguments;
 pub use environment::Environment;
 pub use error::SettingsError;
+pub use mirrors::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
 pub use variable::VARIABLES;
@@ -186,6 +188,8 @@ pub struct ToolSettings {
     pub timeout: Duration,
     /// How long a version that is to be removed is left to the runs that are just starting.
     pub drain_period: Duration,
+    /// What is possible but looks like a mistake; to be logged once logging works.
+    pub warnings: Vec<String>,
 }
 
 /// What is needed to tidy up after runs.

@@ -217,7 +217,7 @@ impl Cache {
             executable_sha256: sum,
             archive_sha256: archive.sha256,
             archive_url: archive.url,
-            signer: archive.signer,
+            signer: archive.trusted,
             installed_at: humantime::format_rfc3339_seconds(std::time::SystemTime::now())
                 .to_string(),
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
@@ -407,7 +407,7 @@ mod tests {
             executable_sha256: sum,
             archive_sha256: sum,
             archive_url: String::new(),
-            signer: String::new(),
+            signer: record::Trusted::Checksum,
             installed_at: String::new(),
             identity: Identity::from(&path.metadata().unwrap()),
         };

@@ -102,12 +102,14 @@ pub enum ToolError {
     /// The checksum file is signed, but has no right shape.
     #[error(transparent)]
     Checksums(#[from] ChecksumsError),
-    /// The archive is not the one that was signed.
-    #[error("`{url}` is not the archive that was signed: its SHA-256 is {actual}, not {expected}")]
+    /// The archive is not the one that was meant.
+    #[error("`{url}` is not the archive {}: its SHA-256 is {actual}, not {expected}", meant.what())]
     Checksum {
         /// The archive.
         url: String,
-        /// What the signed checksum file says.
+        /// Who says which one is meant.
+        meant: Meant,
+        /// The sum of the one that is meant.
         expected: Sha256Sum,
         /// What was downloaded.
         actual: Sha256Sum,
@@ -118,6 +120,24 @@ pub enum ToolError {
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
+}
+
+/// Who says which archive is meant.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Meant {
+    /// The checksum file that its vendor signed.
+    Signed,
+    /// The user, with `--checksum`.
+    Given,
+}
+
+impl Meant {
+    const fn what(self) -> &'static str {
+        match self {
+            Self::Signed => "that was signed",
+            Self::Given => "that was asked for with --checksum",
+        }
+    }
 }
 
 impl Advice for ToolError {
@@ -135,7 +155,9 @@ impl Advice for ToolError {
                 "check that --mirror hands the list on, or name an exact version in the run"
             }
             Self::Platform(_) => "put the wanted version on PATH",
-            Self::UnknownVersion { request, .. } => return Some(unknown_version(&request.version)),
+            Self::UnknownVersion { request, source, .. } => {
+                return Some(unknown_version(&request.version, source));
+            }
             Self::Unsigned { .. } => {
                 "choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures"
             }
@@ -144,6 +166,9 @@ impl Advice for ToolError {
             }
             Self::Download(error) => return error.advice(),
             Self::Key(error) | Self::Signature { source: error, .. } => return error.advice(),
+            Self::Checksum { meant: Meant::Given, .. } => {
+                "do not use this download; check the URL and the sum, which is that of the archive and not of the executable in it"
+            }
             Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {
                 "do not use this download; check that --mirror and proxies hand files on unchanged"
             }
@@ -153,6 +178,14 @@ impl Advice for ToolError {
     }
 }
 
-fn unknown_version(version: &Version) -> String {
-    format!("check that version {version} exists, and that --mirror has it")
+fn unknown_version(version: &Version, source: &DownloadError) -> String {
+    let advice = format!("check that version {version} exists, and that --mirror has it");
+    match source {
+        // Object stores forbid what is not there; others mean it.
+        DownloadError::Refused { .. } => match source.advice() {
+            Some(more) => format!("{advice}; or {more}"),
+            None => advice,
+        },
+        _ => advice,
+    }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::ToolOptions;
-use super::download;
+use super::download::{self, Fetcher};
 use super::error::ToolError;
 use crate::spec::Product;
 
@@ -23,7 +23,7 @@ pub(super) async fn released(
     options: &ToolOptions,
 ) -> Result<Vec<Version>, ToolError> {
     let url = product.index(options.sites.mirror(product));
-    let list = download::small(&options.http, &url, LARGEST).await?;
+    let list = Fetcher::new(product, options).small(&url, LARGEST).await?;
     parse(&list).map_err(|source| ToolError::Index { url: download::shown(&url), source })
 }
 

@@ -20,6 +20,8 @@ mod index;
 mod inventory;
 mod journal;
 mod lock;
+mod login;
+mod netrc;
 mod path;
 mod platform;
 mod product;
@@ -27,6 +29,7 @@ mod ready;
 mod record;
 mod release;
 mod sites;
+mod transfer;
 mod usage;
 mod verify;
 
@@ -35,6 +38,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::http::OnDemand;
 use crate::spec::ToolRequest;
 
 pub use archive::ArchiveError;
@@ -43,13 +47,17 @@ pub use checksums::ChecksumsError;
 pub use choice::choose;
 pub use constraint::ConstraintError;
 pub use digest::{NoSha256Sum, Sha256Sum};
-pub use download::DownloadError;
-pub use error::ToolError;
+pub use download::{Asked, DownloadError};
+pub use error::{Meant, ToolError};
 pub use inventory::{history, users};
 pub use journal::{Act, Entry, Outcome};
+pub use login::{GivenLogin, Login};
+pub use netrc::Netrc;
 pub use platform::UnknownPlatform;
 pub use ready::ready;
-pub use sites::Sites;
+pub use record::Trusted;
+pub use sites::{Mirror, Sites, Template};
+pub use transfer::{Meter, Transfer};
 pub use usage::{InUse, User};
 pub use verify::VerifyError;
 
@@ -65,7 +73,9 @@ pub struct ToolOptions {
     /// The runner's PATH, for a tool that is installed already.
     pub search_path: Option<OsString>,
     /// The HTTP client to download with.
-    pub http: reqwest::Client,
+    pub http: OnDemand,
+    /// Who sees each piece of an archive come in; without one, slow downloads say a line now and then.
+    pub meter: Option<Meter>,
     /// How long it may take to make one version ready, other processes' installs included.
     pub timeout: Duration,
     /// Who asks, for people who want to remove a version: `run 7`.
@@ -81,6 +91,21 @@ impl std::fmt::Debug for ToolOptions {
             .field("signing_keys", &self.signing_keys)
             .field("search_path", &self.search_path)
             .finish_non_exhaustive()
+    }
+}
+
+/// Where the checksum file of a release of `product` comes from; its directory where it is not
+/// called after its release. For tests of what settings mean.
+#[cfg(test)]
+pub(crate) fn place(sites: &Sites, product: crate::spec::Product) -> String {
+    let version = semver::Version::new(1, 0, 0);
+    let request = ToolRequest { product, version };
+    let platform = platform::Platform { system: "linux", architecture: "amd64" };
+    let release = product::Release::of(&request, platform, sites.mirror(product));
+    let place = release.checksums.to_string();
+    match product {
+        crate::spec::Product::Terragrunt => place[..=place.rfind('/').unwrap()].to_owned(),
+        _ => place,
     }
 }
 

@@ -30,8 +30,8 @@ impl Home {
             sites: Sites::mirrored(Some(site.url())),
             signing_keys: vec![site.key_file()],
             search_path: None,
-            http: butler_runner::http::client(None, butler_runner::http::Redirects::Follow)
-                .unwrap(),
+            http: butler_runner::http::OnDemand::default(),
+            meter: None,
             timeout: Duration::from_mins(10),
             owner: "a test".to_owned(),
         };

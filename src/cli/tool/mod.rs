@@ -16,7 +16,6 @@ use serde::Serialize;
 use super::flags::{Flags, Selection};
 use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
-use crate::http::{self, HttpError, Redirects};
 use crate::run::{Exit, tool_options};
 use crate::settings::setting::DEFAULT_TOOL_VERSION;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
@@ -126,32 +125,26 @@ impl Tool {
         };
         let _log = logging::start(&logging, environment, &Arc::default());
         let product = self.product.or(implied).unwrap_or(Product::Terraform);
-        let answer = toolbox(product, &settings).map(|tools| {
-            block_on(async {
-                match self.command {
-                    ToolCommand::Install(install) => install.run(&tools).await,
-                }
-            })
+        let tools = toolbox(product, &settings);
+        let answer = block_on(async {
+            match self.command {
+                ToolCommand::Install(install) => install.run(&tools).await,
+            }
         });
         match answer {
-            Ok(Some(Ok(answer))) => print(&answer, self.json),
-            Ok(Some(Err(Failure { exit, message, advice }))) => {
+            Some(Ok(answer)) => print(&answer, self.json),
+            Some(Err(Failure { exit, message, advice })) => {
                 complain(&message, advice.as_deref());
                 exit.code()
             }
-            Ok(None) => Exit::Failed.code(),
-            Err(error) => {
-                complain(&chain(&error), None);
-                Exit::Failed.code()
-            }
+            None => Exit::Failed.code(),
         }
     }
 }
 
-fn toolbox(product: Product, settings: &ToolSettings) -> Result<Toolbox, HttpError> {
-    let http = http::client(settings.ca_bundle.as_deref(), Redirects::Follow)?;
-    let options = tool_options(settings, http, "butler-runner tool".to_owned());
-    Ok(Toolbox { product, options, drain_period: settings.drain_period })
+fn toolbox(product: Product, settings: &ToolSettings) -> Toolbox {
+    let options = tool_options(settings, "butler-runner tool".to_owned());
+    Toolbox { product, options, drain_period: settings.drain_period }
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {

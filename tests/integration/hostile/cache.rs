@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use butler_runner::http::{Redirects, client};
+use butler_runner::http::OnDemand;
 use butler_runner::tool::{
     CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, ready,
 };
@@ -17,7 +17,8 @@ fn options(site: &ReleaseSite, cache: &Path) -> ToolOptions {
         sites: Sites::mirrored(Some(site.url())),
         signing_keys: vec![site.key_file()],
         search_path: None,
-        http: client(None, Redirects::Follow).unwrap(),
+        http: OnDemand::default(),
+        meter: None,
         timeout: Duration::from_mins(10),
         owner: "a test".to_owned(),
     }
