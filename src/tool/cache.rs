@@ -23,7 +23,7 @@ use crate::spec::Product;
 use crate::spec::ToolRequest;
 
 /// The record's name, in the directory of its version.
-const RECORD: &str = "install.json";
+pub(super) const RECORD: &str = "install.json";
 
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,7 @@
 use semver::Version;
 
 use super::archive::ArchiveError;
+use super::bundle::BundleError;
 use super::cache::CacheError;
 use super::checksums::ChecksumsError;
 use super::constraint::ConstraintError;
@@ -63,6 +64,15 @@ pub enum ToolError {
         #[source]
         source: DownloadError,
     },
+    /// An archive was given by its URL alone, and nothing beside it says what it has to be.
+    #[error("there is no checksum file beside the archive of {request}")]
+    Unlisted {
+        /// What was wanted.
+        request: ToolRequest,
+        /// What the site answered.
+        #[source]
+        source: DownloadError,
+    },
     /// The release has no signature that can be checked.
     #[error("{request} has no OpenPGP signature at `{url}`")]
     Unsigned {
@@ -117,9 +127,22 @@ pub enum ToolError {
     /// The archive cannot be unpacked.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// The version is installed, but not from the archive that was meant.
+    #[error("{request} is installed from another archive: its SHA-256 is {installed}, not {given}")]
+    OtherArchive {
+        /// What was wanted.
+        request: ToolRequest,
+        /// The sum of the archive that it was installed from.
+        installed: Sha256Sum,
+        /// The sum that was given.
+        given: Sha256Sum,
+    },
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// A bundle cannot be written.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
 }
 
 /// Who says which archive is meant.
@@ -158,6 +181,9 @@ impl Advice for ToolError {
             Self::UnknownVersion { request, source, .. } => {
                 return Some(unknown_version(&request.version, source));
             }
+            Self::Unlisted { .. } => {
+                "give the archive's sum with --checksum sha256:HEX, or put the vendor's checksum file and its signature beside it"
+            }
             Self::Unsigned { .. } => {
                 "choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures"
             }
@@ -172,7 +198,11 @@ impl Advice for ToolError {
             Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {
                 "do not use this download; check that --mirror and proxies hand files on unchanged"
             }
+            Self::OtherArchive { .. } => {
+                "check the sum; to install from the other archive, uninstall this version first"
+            }
             Self::Cache(error) => return error.advice(),
+            Self::Bundle(error) => return error.advice(),
         };
         Some(advice.to_owned())
     }

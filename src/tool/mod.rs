@@ -7,6 +7,7 @@
 
 mod archive;
 mod blocking;
+mod bundle;
 mod cache;
 mod checksums;
 mod choice;
@@ -16,6 +17,7 @@ mod download;
 mod error;
 #[cfg(test)]
 mod fuzz_tests;
+mod given;
 mod index;
 mod inventory;
 mod journal;
@@ -42,6 +44,7 @@ use crate::http::OnDemand;
 use crate::spec::ToolRequest;
 
 pub use archive::ArchiveError;
+pub use bundle::{BundleError, bundle};
 pub use cache::CacheError;
 pub use checksums::ChecksumsError;
 pub use choice::choose;
@@ -49,11 +52,12 @@ pub use constraint::ConstraintError;
 pub use digest::{NoSha256Sum, Sha256Sum};
 pub use download::{Asked, DownloadError};
 pub use error::{Meant, ToolError};
+pub use given::check_given;
 pub use inventory::{history, users};
 pub use journal::{Act, Entry, Outcome};
 pub use login::{GivenLogin, Login};
 pub use netrc::Netrc;
-pub use platform::UnknownPlatform;
+pub use platform::{Platform, UnknownPlatform};
 pub use ready::ready;
 pub use record::Trusted;
 pub use sites::{Mirror, Sites, Template};

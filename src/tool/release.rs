@@ -76,7 +76,12 @@ pub(super) async fn fetch(
         let wanted = Wanted { sum, meant: Meant::Given, trusted: Trusted::Checksum };
         return archive(&fetcher, &release, wanted, options, directory, progress).await;
     }
-    let listing = listing(request, &release, &fetcher, options).await?;
+    let listing = match listing(request, &release, &fetcher, options).await {
+        Err(ToolError::UnknownVersion { request, source, .. }) if sites.archive().is_some() => {
+            return Err(ToolError::Unlisted { request, source });
+        }
+        other => other?,
+    };
     let sum = sum_of(request, &release, &listing)?;
     if let Some(given) = given.filter(|given| *given != sum) {
         // Known before the archive is fetched: what was signed is not what was asked for.

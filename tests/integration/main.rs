@@ -27,5 +27,6 @@ mod stop;
 mod support;
 mod tool;
 mod tool_commands;
+mod tool_downloads;
 mod unprivileged;
 mod variables;

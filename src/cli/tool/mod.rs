@@ -4,7 +4,10 @@
 //! command is a file; it gets a [`Toolbox`] and returns an [`Answer`], which is printed here, as
 //! text or as JSON.
 
+mod bar;
+mod bundle;
 mod install;
+mod source;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,6 +20,7 @@ use super::flags::{Flags, Selection};
 use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
 use crate::run::{Exit, tool_options};
+use crate::secret::Redactor;
 use crate::settings::setting::DEFAULT_TOOL_VERSION;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::{Product, ToolRequest};
@@ -41,6 +45,7 @@ pub(super) struct Tool {
 #[derive(Subcommand)]
 enum ToolCommand {
     Install(install::Install),
+    Bundle(bundle::Bundle),
 }
 
 /// Where tools come from and what becomes of them, but not which one is wanted.
@@ -123,14 +128,23 @@ impl Tool {
             Ok(resolved) => resolved,
             Err(error) => return refuse(&error),
         };
-        let _log = logging::start(&logging, environment, &Arc::default());
+        let redactor = Arc::new(Redactor::new());
+        redactor.register(&settings.sites.secrets().collect::<Vec<_>>());
+        let _log = logging::start(&logging, environment, &redactor);
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
         let product = self.product.or(implied).unwrap_or(Product::Terraform);
-        let tools = toolbox(product, &settings);
+        let mut tools = toolbox(product, &settings);
+        let meter = bar::meter(environment);
+        tools.options.meter.clone_from(&meter);
         let answer = block_on(async {
             match self.command {
-                ToolCommand::Install(install) => install.run(&tools).await,
+                ToolCommand::Install(install) => install.run(tools).await,
+                ToolCommand::Bundle(bundle) => bundle.run(&tools).await,
             }
         });
+        bar::clear(meter.as_ref());
         match answer {
             Some(Ok(answer)) => print(&answer, self.json),
             Some(Err(Failure { exit, message, advice })) => {

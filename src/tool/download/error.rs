@@ -233,7 +233,10 @@ impl Advice for DownloadError {
             Self::Refused { asked: Asked::Elsewhere, .. } => {
                 "let the mirror hand files out itself, or redirect to URLs that carry their access with them"
             }
-            Self::Redirects { .. } | Self::Redirected { .. } => {
+            Self::Redirects { .. } => {
+                "the site leads in a circle: check its configuration, and that --mirror is its address"
+            }
+            Self::Redirected { .. } => {
                 "check where --mirror leads: from https only https is followed, from http both are"
             }
             Self::Local { .. } => "check the path in --mirror or --url, and that it can be read",

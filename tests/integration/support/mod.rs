@@ -4,6 +4,7 @@ pub(crate) mod authority;
 pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
+pub(crate) mod forward_proxy;
 pub(crate) mod git_server;
 pub(crate) mod http_backend;
 pub(crate) mod machine;
