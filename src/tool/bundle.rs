@@ -164,7 +164,7 @@ fn keep(mut archive: VerifiedArchive, path: &Path) -> io::Result<()> {
 }
 
 /// Writes a file beside, and puts it in place when it is whole. Everybody may read it.
-fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+fn write(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let directory = path.parent().unwrap_or(path);
     std::fs::create_dir_all(directory)?;
@@ -172,7 +172,7 @@ fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Res
         .prefix(".bundle-")
         .permissions(std::fs::Permissions::from_mode(0o644))
         .tempfile_in(directory)?;
-    fill(file.as_file_mut())?;
+    content(file.as_file_mut())?;
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())

@@ -190,7 +190,7 @@ impl Sites {
         let given = in_url.or_else(|| given.cloned()).or_else(by_host)?;
         match url.origin() {
             Origin::Opaque(_) => None,
-            origin => Some(Credentials { given, origin }),
+            origin @ Origin::Tuple(..) => Some(Credentials { given, origin }),
         }
     }
 
@@ -215,7 +215,9 @@ fn is_bundle(url: &Url) -> bool {
     if url.scheme() != "file" {
         return url.path().ends_with('/');
     }
-    url.path().ends_with(".tar") || url.to_file_path().is_ok_and(|path| path.is_dir())
+    url.to_file_path().is_ok_and(|path| {
+        path.is_dir() || path.extension().is_some_and(|extension| extension == "tar")
+    })
 }
 
 /// Without what the URLs may hold of credentials.
@@ -235,8 +237,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn given(token: &str, by: &str) -> Option<GivenLogin> {
-        Some(GivenLogin { login: Login::Bearer(token.into()), by: by.to_owned() })
+    fn given(token: &str, by: &str) -> GivenLogin {
+        GivenLogin { login: Login::Bearer(token.into()), by: by.to_owned() }
     }
 
     #[test]
@@ -266,10 +268,12 @@ mod tests {
             sites.credentials(product).map(|found| (found.given.by, found.origin))
         };
         let terraform = Product::Terraform;
-        assert!(Sites::default().with_login(given("a", "A")).credentials(terraform).is_none());
+        assert!(
+            Sites::default().with_login(Some(given("a", "A"))).credentials(terraform).is_none()
+        );
 
-        let sites =
-            Sites::mirrored(Some(url("https://mirror.example/x"))).with_login(given("a", "A"));
+        let sites = Sites::mirrored(Some(url("https://mirror.example/x")))
+            .with_login(Some(given("a", "A")));
         let origin = url("https://mirror.example").origin();
         assert_eq!(of(&sites, terraform), Some(("A".to_owned(), origin.clone())));
         let archive = |text: &str| sites.clone().with_given(Some(url(text)), None);
@@ -293,7 +297,7 @@ mod tests {
     #[test]
     fn nothing_of_a_login_is_shown() {
         let mirror = Some(url("https://user:hunter2@mirror.example/"));
-        let sites = Sites::mirrored(mirror).with_login(given("hunter3", "A"));
+        let sites = Sites::mirrored(mirror).with_login(Some(given("hunter3", "A")));
         let shown = format!("{sites:?}");
         assert!(shown.contains("mirror.example") && !shown.contains("hunter"), "{shown}");
     }

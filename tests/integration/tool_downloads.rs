@@ -311,11 +311,11 @@ fn site_that_breaks_off_every_time_is_given_up() {
     let said = machine.run(&INSTALL);
     refused(
         &said,
-        &expect![[r#"
+        &expect![[r"
             exit 1
             error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` broke off after 49 of 98 bytes: error decoding response body: error reading a body from connection: end of file before message length reached
             hint: check the network, HTTPS_PROXY and --ca-bundle, or name a site that can be reached with --mirror
-        "#]],
+        "]],
         &machine,
     );
 }

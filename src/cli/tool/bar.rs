@@ -3,6 +3,7 @@
 //! After each drawing the cursor is back at the beginning of the line, so that a line of the log
 //! goes over the bar and not behind it. It has no colours.
 
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -81,9 +82,9 @@ impl Bar {
         line.push_str(&transfer.to_string());
         if let Some(rate) = rate.filter(|rate| *rate > 0) {
             let tenths = rate / 100_000;
-            line.push_str(&format!(", {}.{} MB/s", tenths / 10, tenths % 10));
+            let _ = write!(line, ", {}.{} MB/s", tenths / 10, tenths % 10);
             if let Some(total) = total {
-                line.push_str(&format!(", {} s left", total.saturating_sub(done).div_ceil(rate)));
+                let _ = write!(line, ", {} s left", total.saturating_sub(done).div_ceil(rate));
             }
         }
         line.push('\r');

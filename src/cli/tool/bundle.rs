@@ -9,9 +9,9 @@ use super::{Answer, Failure, Toolbox};
 use crate::tool::{Platform, bundle};
 
 /// Download and verify versions into a bundle that `tool install` takes without network
-///
-/// There: tool install VERSION --url file:///PATH, or BUTLER_MIRROR=file:///PATH for runs too.
 #[derive(Args)]
+#[command(after_help = "There: tool install VERSION --url file:///PATH, or \
+BUTLER_MIRROR=file:///PATH for runs too.")]
 pub(super) struct Bundle {
     /// The exact versions: 1.9.0 or opentofu-1.8.3
     #[arg(required = true, value_name = "VERSION")]
@@ -19,8 +19,8 @@ pub(super) struct Bundle {
     /// Where to: a directory, which may hold a bundle already, or a file that ends in .tar
     #[arg(long, value_name = "DIR|FILE.tar", default_value = "bundle.tar")]
     output: PathBuf,
-    /// For which platform, such as linux_arm64; can be repeated; by default for this one
-    #[arg(long = "platform", value_name = "PLATFORM", value_parser = platform)]
+    /// For which platform; can be repeated; by default for this one
+    #[arg(long = "platform", value_name = "OS_ARCH", value_parser = platform)]
     platforms: Vec<Platform>,
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong on the way from a site, and what to do about it.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub enum DownloadError {
         /// The answer: 401 or 403.
         status: StatusCode,
         /// Who asked.
-        asked: Asked,
+        asked: Box<Asked>,
     },
     /// The proxy wants to know who asks.
     #[error("the proxy refused to hand `{url}` on: {status}")]
@@ -64,7 +65,7 @@ pub enum DownloadError {
         /// How much of it had come.
         received: u64,
         /// How large the site said it was.
-        expected: Option<u64>,
+        expected: Option<NonZeroU64>,
         /// What went wrong.
         #[source]
         source: reqwest::Error,
@@ -81,7 +82,7 @@ pub enum DownloadError {
         /// The file.
         url: String,
         /// Where it leads.
-        to: String,
+        to: Box<str>,
     },
     /// The site went silent, or took too long.
     #[error("gave up on `{url}` after {}", humantime::format_duration(*after))]
@@ -119,7 +120,7 @@ pub enum DownloadError {
     },
     /// There is no client to fetch it with.
     #[error(transparent)]
-    Client(#[from] HttpError),
+    Client(Box<HttpError>),
 }
 
 /// Who asked for a file that was refused.
@@ -146,7 +147,7 @@ impl fmt::Display for Asked {
 }
 
 /// So many bytes, of so many where that is known.
-struct Amount(u64, Option<u64>);
+struct Amount(u64, Option<NonZeroU64>);
 
 impl fmt::Display for Amount {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -154,6 +155,12 @@ impl fmt::Display for Amount {
             Self(received, Some(expected)) => write!(formatter, "{received} of {expected}"),
             Self(received, None) => write!(formatter, "{received}"),
         }
+    }
+}
+
+impl From<HttpError> for DownloadError {
+    fn from(error: HttpError) -> Self {
+        Self::Client(Box::new(error))
     }
 }
 
@@ -224,15 +231,19 @@ impl Advice for DownloadError {
             Self::TimedOut { .. } => {
                 "check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror"
             }
-            Self::Refused { asked: Asked::Anonymously, .. } => {
-                return Some(format!("say who asks with {LOGINS}; vendors' sites are never told"));
-            }
-            Self::Refused { asked: Asked::With(_), .. } => {
-                "check that this login may read there, and that it has not expired"
-            }
-            Self::Refused { asked: Asked::Elsewhere, .. } => {
-                "let the mirror hand files out itself, or redirect to URLs that carry their access with them"
-            }
+            Self::Refused { asked, .. } => match **asked {
+                Asked::Anonymously => {
+                    return Some(format!(
+                        "say who asks with {LOGINS}; vendors' sites are never told"
+                    ));
+                }
+                Asked::With(_) => {
+                    "check that this login may read there, and that it has not expired"
+                }
+                Asked::Elsewhere => {
+                    "let the mirror hand files out itself, or redirect to URLs that carry their access with them"
+                }
+            },
             Self::Redirects { .. } => {
                 "the site leads in a circle: check its configuration, and that --mirror is its address"
             }

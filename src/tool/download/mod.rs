@@ -11,6 +11,7 @@ mod remote;
 
 use std::fs::File;
 use std::io::{Read, Take, Write};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ impl<'a> Fetcher<'a> {
 
     async fn small_once(&self, url: &Url, limit: u64) -> Result<Vec<u8>, DownloadError> {
         let mut response = remote::ask(self, url, None).await?;
-        let expected = response.content_length();
+        let expected = response.content_length().and_then(NonZeroU64::new);
         let mut content = Vec::new();
         loop {
             let piece = remote::chunk(self, url, &mut response).await?;
@@ -236,10 +237,10 @@ mod tests {
     async fn silent_site_is_given_up() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/file", listener.local_addr().unwrap()).parse().unwrap();
-        let mut held = Vec::new();
+        let mut connections = Vec::new();
         let hold = async {
             loop {
-                held.push(listener.accept().await.unwrap());
+                connections.push(listener.accept().await.unwrap());
             }
         };
         let http = OnDemand::default();

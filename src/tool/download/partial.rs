@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use reqwest::header::{ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
@@ -62,7 +63,7 @@ impl Partial {
                 Ok(Some(piece)) => piece,
                 Ok(None) => return self.file.flush().await.map_err(|source| self.store(source)),
                 Err(source) => {
-                    let (received, expected) = (self.done, self.total);
+                    let (received, expected) = (self.done, self.total.and_then(NonZeroU64::new));
                     return Err(DownloadError::Broken {
                         url: shown(url),
                         received,

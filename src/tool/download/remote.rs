@@ -70,7 +70,7 @@ pub(super) async fn ask(
                     (None, Some(_)) => Asked::Elsewhere,
                     (None, None) => Asked::Anonymously,
                 };
-                Err(DownloadError::Refused { url, status, asked })
+                Err(DownloadError::Refused { url, status, asked: Box::new(asked) })
             }
             status => Err(DownloadError::Status { url, status }),
         };
@@ -85,7 +85,7 @@ fn location(response: &Response) -> Option<String> {
 }
 
 fn follow(from: &Url, to: &str) -> Result<Url, DownloadError> {
-    let refused = |to: String| DownloadError::Redirected { url: shown(from), to };
+    let refused = |to: String| DownloadError::Redirected { url: shown(from), to: to.into() };
     let Ok(next) = from.join(to) else { return Err(refused("no URL".to_owned())) };
     match (from.scheme(), next.scheme()) {
         (_, "https") | ("http", "http") => Ok(without_login(&next)),

@@ -76,7 +76,8 @@ fn serve(client: TcpStream, demanded: Option<&str>, asked: &Mutex<Vec<String>>) 
         let mut head = format!("{method} {} HTTP/1.1\r\nconnection: close\r\n", url.path());
         for line in &lines[1..] {
             if !line.to_lowercase().starts_with("proxy-") {
-                head.push_str(&format!("{line}\r\n"));
+                head.push_str(line);
+                head.push_str("\r\n");
             }
         }
         site.write_all(format!("{head}\r\n").as_bytes()).unwrap();
