@@ -44,8 +44,9 @@ fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, 
 	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" FUZZ_SEED="$${FUZZ_SEED:-$$(date +%s)}" \
 		cargo test --locked --lib fuzz_ -- --nocapture
 
-bench: build ## Build, then time a plan beside the script that a user would write instead
+bench: build ## Build, then time a plan and an install beside the scripts that users would write instead
 	@benches/against-shell.sh '$(BINARY)'
+	@benches/install.py '$(BINARY)'
 
 check: ## Everything that CI does
 	@.ci/run

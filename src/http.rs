@@ -98,25 +98,26 @@ pub fn client(
     builder(ca_bundle, redirects)?.build().map_err(HttpError::Build)
 }
 
-/// A client that is made when it is first asked for. It follows no redirects.
-#[derive(Clone, Debug, Default)]
-pub struct OnDemand {
-    ca_bundle: Option<PathBuf>,
+/// A client that is made when the first request needs it: reading the system's certificates takes
+/// longer than most of what needs no network. It follows no redirects.
+#[derive(Clone, Debug)]
+pub struct LazyClient {
     made: Arc<OnceLock<reqwest::Client>>,
+    ca_bundle: Option<PathBuf>,
 }
 
-impl OnDemand {
-    /// One that will trust the system's certificates and those in `ca_bundle` (PEM).
+impl LazyClient {
+    /// What [`client`] would make now of `ca_bundle`.
     #[must_use]
     pub fn new(ca_bundle: Option<PathBuf>) -> Self {
-        Self { ca_bundle, made: Arc::default() }
+        Self { made: Arc::default(), ca_bundle }
     }
 
-    /// The client.
+    /// The client; all clones of this have the same.
     ///
     /// # Errors
-    /// As [`client`] has them.
-    pub fn client(&self) -> Result<&reqwest::Client, HttpError> {
+    /// As [`client`] has them, each time until it succeeds.
+    pub fn get(&self) -> Result<&reqwest::Client, HttpError> {
         if let Some(client) = self.made.get() {
             return Ok(client);
         }
@@ -131,6 +132,13 @@ impl OnDemand {
 /// When it cannot be read or holds no certificate.
 pub fn check_bundle(path: &Path) -> Result<(), HttpError> {
     certificates(path, &read_bundle(path)?).map(drop)
+}
+
+/// Whether the system has certificates that TLS can trust.
+#[must_use]
+pub fn has_system_certificates() -> bool {
+    let found = openssl_probe::probe();
+    found.cert_file.is_some() || !found.cert_dir.is_empty()
 }
 
 fn builder(
@@ -191,11 +199,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_on_demand_is_made_once_and_says_what_is_wrong_with_its_bundle() {
-        let on_demand = OnDemand::new(None);
-        let (one, two) = (on_demand.client().unwrap(), on_demand.client().unwrap());
-        assert!(std::ptr::eq(one, two));
-        let missing = OnDemand::new(Some("/proc/nonexistent/ca.pem".into()));
-        assert!(missing.client().unwrap_err().to_string().contains("/proc/nonexistent/ca.pem"));
+    fn lazy_client_is_made_once_and_reads_nothing_before_it_is_needed() {
+        let lazy = LazyClient::new(Some("/does/not/exist.pem".into()));
+        let error = lazy.get().unwrap_err();
+        assert!(error.to_string().contains("/does/not/exist.pem"), "{error}");
+        let lazy = LazyClient::new(None);
+        assert!(std::ptr::eq(lazy.get().unwrap(), lazy.clone().get().unwrap()));
     }
 }

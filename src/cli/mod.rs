@@ -5,6 +5,7 @@
 
 mod clean;
 mod demo;
+mod doctor;
 mod execute;
 mod flags;
 mod internal;
@@ -55,6 +56,7 @@ enum Command {
     Execute(execute::Execute),
     Demo(demo::Demo),
     Clean(clean::Clean),
+    Doctor(doctor::Doctor),
     Tool(tool::Tool),
     /// Manage versions of Terraform: the commands of `tool` with this product
     Terraform(tool::Tool),
@@ -90,6 +92,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Execute(execute) => execute.run(log, environment),
         Command::Demo(demo) => demo.run(log, environment),
         Command::Clean(clean) => clean.run(log, environment),
+        Command::Doctor(doctor) => doctor.run(log, environment),
         Command::Tool(tool) => tool.run(None, log, environment),
         Command::Terraform(tool) => tool.run(Some(Product::Terraform), log, environment),
         Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),

@@ -12,12 +12,14 @@ mod descendants;
 mod fuzz_tests;
 mod memory;
 mod pump;
+mod running;
 mod supervise;
 mod table;
 
 pub use command::{Command, Environment, Input, Output};
 pub use descendants::{adopt_orphans, end_left_behind, reap_orphans};
 pub use memory::OutOfMemory;
+pub use running::{Running, running};
 pub use supervise::{Exit, Grace, ProcessError, supervise};
 
 use crate::event::Stream;

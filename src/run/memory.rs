@@ -9,6 +9,13 @@ const SHARED_MEMORY: &str = "/dev/shm";
 #[cfg(target_os = "linux")]
 const ROOM: u64 = 16 * 1024 * 1024;
 
+/// Where a run's secret files go: `chosen` by the user, else where the system has memory with room.
+/// None where they go to the work directory.
+#[must_use]
+pub fn secret_place(chosen: Option<&Path>) -> Option<PathBuf> {
+    place(chosen).filter(|found| is_usable(found, chosen))
+}
+
 /// Where secret files of earlier runs may be: `chosen` by the user, else where the system has memory.
 pub(super) fn place(chosen: Option<&Path>) -> Option<PathBuf> {
     let shared = || Some(PathBuf::from(SHARED_MEMORY)).filter(|path| is_in_memory(path));

@@ -13,6 +13,7 @@ mod demo;
 mod descriptors;
 #[cfg(test)]
 mod fuzz_tests;
+mod init;
 mod leftovers;
 mod logs;
 mod memory;
@@ -44,9 +45,12 @@ use futures_util::FutureExt;
 
 pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
+pub use memory::secret_place;
 pub use outcome::Exit;
 pub use secret_names::SECRET_VARIABLES;
-pub use tools::tool_options;
+pub use secrets::register_settings;
+pub use tools::{tool_options, version_wish};
+pub use watch::{Watch, signals};
 
 use crate::cancel::{Stop, Times};
 use crate::ci;

@@ -15,7 +15,7 @@ use crate::workspace::{Inputs, Module};
 
 /// Registers what the runner was started with: tokens for git, the mirror's login, and the
 /// credentials in the environment that children inherit.
-pub(super) fn register_settings(redactor: &Redactor, settings: &Settings) {
+pub fn register_settings(redactor: &Redactor, settings: &Settings) {
     let mut collected = Collected::default();
     if let RunSource::Registry { token, .. } = &settings.source {
         collected.add_nameless(token.expose_secret());

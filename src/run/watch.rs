@@ -21,7 +21,7 @@ const ECHO: Duration = Duration::from_secs(1);
 
 /// A watching task that ends when it is dropped.
 #[derive(Debug)]
-pub(super) struct Watch(JoinHandle<()>);
+pub struct Watch(JoinHandle<()>);
 
 impl Drop for Watch {
     fn drop(&mut self) {
@@ -31,7 +31,10 @@ impl Drop for Watch {
 
 /// Asks the run to stop at SIGINT, SIGTERM or SIGHUP, and to hurry at the second of them. A SIGHUP
 /// that was ignored at the start stays so: whoever starts the runner with `nohup` means it.
-pub(super) fn signals(stop: &Stop) -> std::io::Result<Watch> {
+///
+/// # Errors
+/// When the operating system does not let it watch.
+pub fn signals(stop: &Stop) -> std::io::Result<Watch> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup =

@@ -11,6 +11,7 @@ use super::memory;
 use super::ownership::OwnedDirectory;
 use super::recovery::{ERRORED_STATE, keep_state};
 use crate::process::Input;
+use crate::providers::VIEW;
 use crate::secret::{Layout, PrivateDirectory, WipeError};
 use crate::settings::Settings;
 
@@ -23,7 +24,7 @@ const MODULE: &str = "module";
 /// What of a run's directory is no secret and may be huge: what `init` downloads, and the clone
 /// but for what the run itself writes into it.
 pub(super) const LAYOUT: Layout =
-    Layout { public: &[SOURCE, "providers", "modules"], changed: Some((SOURCE, MODULE)) };
+    Layout { public: &[SOURCE, "providers", VIEW, "modules"], changed: Some((SOURCE, MODULE)) };
 
 /// One run's directory; it is wiped when it is dropped.
 #[derive(Debug)]
@@ -75,8 +76,7 @@ impl RunDirectory {
         private: &OwnedDirectory,
     ) -> Result<(Arc<File>, Option<OwnedDirectory>), WipeError> {
         let tool_input = private.tool_input()?;
-        let secrets = memory::place(place.tmpfs_dir)
-            .filter(|memory| memory::is_usable(memory, place.tmpfs_dir))
+        let secrets = memory::secret_place(place.tmpfs_dir)
             .map(|memory| secrets_in(&memory, &place.owner, private.directory.path()))
             .transpose();
         match secrets {

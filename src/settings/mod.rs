@@ -6,6 +6,7 @@
 
 mod arguments;
 mod directories;
+mod doctor;
 mod environment;
 mod error;
 mod mirrors;
@@ -27,9 +28,11 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use arguments::Arguments;
+pub use doctor::{Access, DoctorSettings};
 pub use environment::Environment;
 pub use error::SettingsError;
 pub use mirrors::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
+pub use parse::{bytes, interval};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
 pub use variable::VARIABLES;

@@ -40,7 +40,10 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A duration between two acts: not zero.
-pub(super) fn interval(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// When it is no duration, zero, or longer than anybody means; the message shows it.
+pub fn interval(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("the interval is zero".to_owned()),
         interval => Ok(interval),
@@ -107,11 +110,25 @@ pub(super) fn plan_json(text: &str) -> Result<PlanJson, String> {
     }
 }
 
-/// `50MiB`, `50MB`, or a number of bytes.
+/// The largest body of a request: see [`bytes`].
 pub(super) fn size(text: &str) -> Result<usize, String> {
+    match usize::try_from(bytes(text)?) {
+        Ok(size) if size < SMALLEST_BODY => {
+            Err(format!("{} is less than {SMALLEST_BODY} bytes", shown(text)))
+        }
+        Ok(size) => Ok(size),
+        Err(_) => Err(format!("{} is no size", shown(text))),
+    }
+}
+
+/// `50MiB`, `50MB`, or a number of bytes.
+///
+/// # Errors
+/// When it is nothing like that; the message shows it.
+pub fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let unit: usize = match unit.trim() {
+    let unit: u64 = match unit.trim() {
         "" | "B" => 1,
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
@@ -121,14 +138,8 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
         "GB" => 1_000_000_000,
         _ => return Err(format!("{} is no size", shown(text))),
     };
-    let size = number.parse::<usize>().ok().and_then(|number| number.checked_mul(unit));
-    match size {
-        None => Err(format!("{} is no size", shown(text))),
-        Some(size) if size < SMALLEST_BODY => {
-            Err(format!("{} is less than {SMALLEST_BODY} bytes", shown(text)))
-        }
-        Some(size) => Ok(size),
-    }
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    bytes.ok_or_else(|| format!("{} is no size", shown(text)))
 }
 
 pub(super) fn sensitive_values(text: &str) -> Result<SensitiveValues, String> {

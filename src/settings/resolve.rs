@@ -78,11 +78,21 @@ impl Settings {
         let reader = Reader { arguments, environment };
         let mut warnings = Vec::new();
         let source = source::source(&reader, &mut warnings)?;
+        Self::around(source, warnings, &reader)
+    }
+
+    /// Decides all settings but where the run comes from.
+    pub(super) fn around(
+        source: RunSource,
+        mut warnings: Vec<String>,
+        reader: &Reader<'_>,
+    ) -> Result<Self, SettingsError> {
+        let Reader { arguments, environment } = *reader;
         let tool = ToolSettings::resolve(arguments, environment)?;
         warnings.extend(tool.warnings.iter().cloned());
         let platform = platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
-            CleanSettings::read(&reader, Missing::Make)?;
+            CleanSettings::read(reader, Missing::Make)?;
         Ok(Self {
             work_dir,
             tmpfs_dir,
@@ -113,7 +123,7 @@ impl Settings {
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
             settings_file: reader.existing(&SETTINGS_FILE, Path::is_file)?,
-            provider_cache: provider_cache(&reader, &tool.cache_dir)?,
+            provider_cache: provider_cache(reader, &tool.cache_dir)?,
             tool,
             source,
             warnings,

@@ -413,7 +413,7 @@ pub const DEFAULT_TOOL_VERSION: Setting = Setting {
     flags: &["--default-tool-version"],
     variables: &["BUTLER_DEFAULT_TOOL_VERSION"],
     kind: Kind::Value("VERSION"),
-    default: "the one on PATH",
+    default: "the one that `tool use` set, else the one on PATH",
     help: "The version to use when neither the run nor the module decides",
     example: "1.11.4",
     section: Section::Tool,

@@ -7,6 +7,7 @@
 mod operation;
 mod run_id;
 mod tool;
+mod version_file;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use secrecy::SecretString;
 pub use operation::{Operation, UnknownOperation};
 pub use run_id::{InvalidRunId, RunId};
 pub use tool::{ParseRequestError, Product, ToolRequest};
+pub use version_file::{VersionFile, VersionFileKind};
 
 /// A run, as the phases need it.
 #[derive(Debug)]

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::ToolOptions;
-use super::blocking::blocking;
 use super::digest::Sha256Sum;
 use super::download::Fetcher;
 use super::error::{Meant, ToolError};
 use super::platform::Platform;
 use super::product::Release;
 use super::release::{self, VerifiedArchive, Wanted};
+use crate::blocking::blocking;
 use crate::spec::{Product, ToolRequest};
 
 /// A bundle cannot be written.

@@ -5,10 +5,12 @@
 //! have put there is refused. The cache's own directory may be writable for others, as the empty
 //! volumes of Kubernetes are; it is warned about, and everything below it has to be the user's.
 
-use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use semver::Version;
 use tokio_util::sync::CancellationToken;
@@ -16,11 +18,19 @@ use tokio_util::sync::CancellationToken;
 use super::archive;
 use super::digest::Sha256Sum;
 use super::error::ToolError;
+use super::note;
 use super::platform::Platform;
 use super::record::{self, Identity, Record};
 use super::release::VerifiedArchive;
+use super::usage::Unused;
 use crate::spec::Product;
 use crate::spec::ToolRequest;
+use crate::trust::{self, Distrust};
+
+pub(super) use crate::trust::make_private;
+
+/// How the names of half-made directories begin.
+const PARTIAL: &str = ".partial-";
 
 /// The record's name, in the directory of its version.
 pub(super) const RECORD: &str = "install.json";
@@ -46,11 +56,16 @@ pub enum CacheError {
         #[source]
         source: io::Error,
     },
-    /// Another run holds the lock of a version for too long.
-    #[error("another run has been installing this version for too long: `{}` is locked", path.display())]
-    Locked {
-        /// The lock file.
-        path: PathBuf,
+    /// Another process installs or removes the version, and is not waited for any longer.
+    #[error("{}{holder}", match waited {
+        Some(waited) => format!("gave up after {} of waiting for ", humantime::format_duration(*waited)),
+        None => "not waiting for ".to_owned(),
+    })]
+    Busy {
+        /// Who, what and since when.
+        holder: String,
+        /// How long it was waited for.
+        waited: Option<Duration>,
     },
     /// Somebody else could have put it there.
     #[error("not using `{}`: {fault}", path.display())]
@@ -62,15 +77,26 @@ pub enum CacheError {
     },
 }
 
+impl CacheError {
+    fn of(path: &Path, distrust: Distrust) -> Self {
+        let path = path.to_owned();
+        match distrust {
+            Distrust::Read(source) => Self::Read { path, source },
+            Distrust::Unsafe(fault) => Self::Unsafe { path, fault },
+        }
+    }
+}
+
 impl crate::error::Advice for CacheError {
     fn advice(&self) -> Option<String> {
         Some(match self {
             Self::Read { .. } | Self::Write { .. } => {
                 "name a directory that is writable and has room with --cache-dir".to_owned()
             }
-            Self::Locked { .. } => {
-                "end the run that holds the lock, or use another --cache-dir".to_owned()
+            Self::Busy { waited: Some(_), .. } => {
+                "end that process, or allow more time with --tool-timeout".to_owned()
             }
+            Self::Busy { waited: None, .. } => "try again when that is done".to_owned(),
             Self::Unsafe { path, .. } => format!(
                 "remove `{}`, or use a --cache-dir of your own: it has to belong to you or to root, and others must not be able to write to it",
                 path.display()
@@ -110,8 +136,14 @@ impl Cache {
         self.root.join(product.name())
     }
 
-    fn version(&self, request: &ToolRequest) -> PathBuf {
+    /// The directory of `request`, installed or not.
+    pub(super) fn version(&self, request: &ToolRequest) -> PathBuf {
         self.product(request.product).join(request.version.to_string())
+    }
+
+    /// The executable of `request`, whether or not it is there.
+    pub(super) fn executable(&self, request: &ToolRequest) -> PathBuf {
+        self.version(request).join(request.product.executable())
     }
 
     /// The file whose lock is the right to install `request`.
@@ -138,11 +170,44 @@ impl Cache {
     pub(super) fn versions(&self, product: Product) -> Vec<Version> {
         let entries = std::fs::read_dir(self.product(product)).into_iter().flatten().flatten();
         let versions = entries.filter_map(|entry| {
-            let record: Record = record::read(&entry.path().join(RECORD))?;
-            (record.platform == self.platform.to_string())
-                .then(|| entry.file_name().to_str()?.parse().ok())?
+            self.holds_a_version(&entry.path()).then(|| entry.file_name().to_str()?.parse().ok())?
         });
         versions.collect()
+    }
+
+    /// What is remembered of `request`, if it is installed for this platform.
+    pub(super) fn record(&self, request: &ToolRequest) -> Option<Record> {
+        self.record_of_any_platform(request).filter(|record| self.is_for_this_platform(record))
+    }
+
+    /// What is remembered of `request`, for whatever platform it is.
+    pub(super) fn record_of_any_platform(&self, request: &ToolRequest) -> Option<Record> {
+        record::read(&self.version(request).join(RECORD))
+    }
+
+    /// Whether what `record` is about runs here.
+    pub(super) fn is_for_this_platform(&self, record: &Record) -> bool {
+        record.platform == self.platform.to_string()
+    }
+
+    /// Has whoever looks `request` up next read all of it, whatever its file looks like.
+    pub(super) fn doubt(&self, request: &ToolRequest) {
+        let path = self.version(request).join(RECORD);
+        let Some(record) = record::read::<Record>(&path) else { return };
+        let identity = record.identity.unlike_any();
+        if let Err(error) = record::write(&path, &Record { identity, ..record }) {
+            tracing::debug!(path = %path.display(), %error, "cannot update the record");
+        }
+    }
+
+    /// Whether `request` is installed; whether it is sound shows on use.
+    pub(super) fn holds(&self, request: &ToolRequest) -> bool {
+        self.holds_a_version(&self.version(request))
+    }
+
+    fn holds_a_version(&self, directory: &Path) -> bool {
+        let record: Option<Record> = record::read(&directory.join(RECORD));
+        record.is_some_and(|record| record.platform == self.platform.to_string())
     }
 
     /// Looks `request` up, and checks the executable against the sum that was verified: in full
@@ -218,8 +283,7 @@ impl Cache {
             archive_sha256: archive.sha256,
             archive_url: archive.url,
             signer: archive.trusted,
-            installed_at: humantime::format_rfc3339_seconds(std::time::SystemTime::now())
-                .to_string(),
+            installed_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
         drop(file);
@@ -240,6 +304,39 @@ impl Cache {
         Ok(directory.join(name))
     }
 
+    /// Whether there is anything that is called `request`, sound or not.
+    pub(super) fn has(&self, request: &ToolRequest) -> Result<bool, CacheError> {
+        inspect_root(&self.root)?;
+        if inspect(&self.product(request.product))?.is_none() {
+            return Ok(false);
+        }
+        Ok(std::fs::symlink_metadata(self.version(request)).is_ok())
+    }
+
+    /// How much room `request` takes, in bytes.
+    pub(super) fn size(&self, request: &ToolRequest) -> u64 {
+        size(&self.version(request))
+    }
+
+    /// Removes `request`: in one rename while nobody can begin to use it, and then for good. Returns
+    /// how much room it took. Needs the version's lock.
+    pub(super) fn remove(&self, request: &ToolRequest, unused: Unused) -> Result<u64, CacheError> {
+        self.clean(request)?;
+        let directory = self.version(request);
+        let write = |source| CacheError::Write { path: directory.clone(), source };
+        let bytes = size(&directory);
+        let discarded = self.beside(request).map_err(write)?;
+        std::fs::rename(&directory, discarded.path().join("removed")).map_err(write)?;
+        drop(unused);
+        let path = discarded.path().to_owned();
+        if let Err(error) =
+            sync_directory(&self.product(request.product)).and_then(|()| discarded.close())
+        {
+            tracing::warn!(path = %path.display(), %error, "cannot delete all of what was removed");
+        }
+        Ok(bytes)
+    }
+
     /// A private directory beside the version's, deleted when it is dropped.
     fn beside(&self, request: &ToolRequest) -> io::Result<tempfile::TempDir> {
         tempfile::Builder::new()
@@ -250,18 +347,72 @@ impl Cache {
 
     /// Deletes what earlier installations of `request` left when they were killed.
     fn clean(&self, request: &ToolRequest) -> Result<(), CacheError> {
-        let directory = self.product(request.product);
-        let read = |source| CacheError::Read { path: directory.clone(), source };
-        for entry in std::fs::read_dir(&directory).map_err(read)? {
-            let entry = entry.map_err(read)?;
-            if entry.file_name().to_string_lossy().starts_with(&partial(request)) {
-                let path = entry.path();
-                std::fs::remove_dir_all(&path)
-                    .map_err(|source| CacheError::Write { path, source })?;
-            }
+        for path in self.partial(request) {
+            std::fs::remove_dir_all(&path).map_err(|source| CacheError::Write { path, source })?;
         }
         Ok(())
     }
+
+    /// The half-made directories of `request`: somebody's who has its lock, or left over.
+    pub(super) fn partial(&self, request: &ToolRequest) -> Vec<PathBuf> {
+        let entries = entries(&self.product(request.product)).into_iter();
+        entries
+            .filter(|(name, _)| name.starts_with(&partial(request)))
+            .map(|(_, path)| path)
+            .collect()
+    }
+
+    /// The directories of versions of `product`, sound or not.
+    pub(super) fn directories(&self, product: Product) -> Vec<ToolRequest> {
+        let entries = entries(&self.product(product)).into_iter();
+        let directories = entries.filter(|(_, path)| path.is_dir());
+        directories
+            .filter_map(|(name, _)| Some(ToolRequest { product, version: name.parse().ok()? }))
+            .collect()
+    }
+
+    /// The versions of `product` that have anything to their name but a directory.
+    pub(super) fn traces(&self, product: Product) -> BTreeSet<Version> {
+        let entries = entries(&self.product(product)).into_iter();
+        let versions = entries.filter_map(|(name, _)| {
+            let partial = name.strip_prefix(PARTIAL).and_then(|name| Some(name.split_once('~')?.0));
+            let hidden = || name.strip_prefix('.');
+            let known =
+                || hidden()?.strip_suffix(".users").or_else(|| hidden()?.strip_suffix(".lock"));
+            partial.or_else(known)?.parse().ok()
+        });
+        versions.collect()
+    }
+
+    /// Files of `product` that somebody began to write before `then` and never finished.
+    pub(super) fn unfinished(&self, product: Product, then: SystemTime) -> Vec<PathBuf> {
+        let versions = self.directories(product).into_iter();
+        let mut places: Vec<_> =
+            versions.flat_map(|request| [self.version(&request), self.users(&request)]).collect();
+        places.extend([self.root.clone(), self.product(product)]);
+        let files = places.iter().flat_map(|place| entries(place)).filter(|(name, path)| {
+            let modified = || std::fs::symlink_metadata(path)?.modified();
+            [record::UNFINISHED, note::UNFINISHED].iter().any(|prefix| name.starts_with(prefix))
+                && modified().is_ok_and(|modified| modified < then)
+        });
+        files.map(|(_, path)| path).collect()
+    }
+
+    /// Removes what is known about `request`, which is not there. Needs the version's lock; who waits
+    /// for one of these files makes another one.
+    pub(super) fn forget(&self, request: &ToolRequest, _unused: Unused) {
+        // What cannot be removed does no harm.
+        let _ = std::fs::remove_dir_all(self.users(request));
+        let _ = std::fs::remove_file(self.lock_file(request));
+    }
+}
+
+/// What is in `directory`, if it can be read: names that are text, and paths.
+fn entries(directory: &Path) -> Vec<(String, PathBuf)> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
+        .collect()
 }
 
 /// Checks an executable against the sum in its record: in full when it looks different.
@@ -294,63 +445,55 @@ fn check(
 /// How the names of half-made directories begin. No version has a `~`, so one version's are not
 /// taken for another's.
 fn partial(request: &ToolRequest) -> String {
-    format!(".partial-{}~", request.version)
+    format!("{PARTIAL}{}~", request.version)
+}
+
+/// How much room `path` and what is below it takes, in bytes; links count for nothing.
+pub(super) fn size(path: &Path) -> u64 {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => {
+            let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+            entries.map(|entry| size(&entry.path())).sum()
+        }
+        Ok(metadata) if metadata.is_file() => metadata.len(),
+        _ => 0,
+    }
 }
 
 /// Refuses a cache that belongs to somebody else, who could exchange what is below it at any time.
-/// The root itself may be a link: the user named it.
 fn inspect_root(root: &Path) -> Result<(), CacheError> {
-    let metadata = match std::fs::metadata(root) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(CacheError::Read { path: root.to_owned(), source }),
-    };
-    if is_foreign(&metadata) {
-        return Err(CacheError::Unsafe { path: root.to_owned(), fault: FOREIGN });
-    }
-    // With the sticky bit, others can add to a directory but not exchange what is ours.
-    if metadata.mode() & 0o1002 == 0o002 {
-        tracing::warn!(path = %root.display(), "every user may write to the cache's directory");
-    }
-    Ok(())
-}
-
-const FOREIGN: &str = "it belongs to another user";
-
-fn is_foreign(metadata: &Metadata) -> bool {
-    metadata.uid() != 0 && metadata.uid() != nix::unistd::geteuid().as_raw()
+    trust::inspect_root(root).map_err(|distrust| CacheError::of(root, distrust))
 }
 
 /// What is at `path`, links not followed; refused if somebody else could have put it there.
-///
-/// Groups may write: a volume of a Kubernetes pod belongs to the pod's group, and is made writable
-/// for it whenever it is mounted.
 pub(super) fn inspect(path: &Path) -> Result<Option<Metadata>, CacheError> {
-    let metadata = match std::fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(CacheError::Read { path: path.to_owned(), source }),
-    };
-    let refused = |fault| Err(CacheError::Unsafe { path: path.to_owned(), fault });
-    if is_foreign(&metadata) {
-        return refused(FOREIGN);
-    }
-    if metadata.is_symlink() {
-        return refused("it is a symbolic link");
-    }
-    if metadata.mode() & 0o002 != 0 {
-        return refused("every user may write to it");
-    }
-    Ok(Some(metadata))
-}
-
-/// Makes a directory and those above it, as far as they are not there, private to the user.
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    trust::inspect(path).map_err(|distrust| CacheError::of(path, distrust))
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+impl Cache {
+    /// Makes it look as if `request` were installed; its executable is empty.
+    pub(super) fn pretend(&self, request: &ToolRequest) {
+        let version = self.prepare(request.product).unwrap().join(request.version.to_string());
+        make_private(&version).unwrap();
+        let path = version.join(request.product.executable());
+        std::fs::write(&path, "").unwrap();
+        let sum = Sha256Sum::of(io::empty(), &CancellationToken::new()).unwrap();
+        let record = Record {
+            platform: self.platform.to_string(),
+            executable_sha256: sum,
+            archive_sha256: sum,
+            archive_url: String::new(),
+            signer: record::Trusted::Checksum,
+            installed_at: String::new(),
+            identity: Identity::from(&path.metadata().unwrap()),
+        };
+        record::write(&version.join(RECORD), &record).unwrap();
+    }
 }
 
 #[cfg(test)]
@@ -371,7 +514,7 @@ mod tests {
         for path in [product.as_path(), directory.path()] {
             if std::os::unix::fs::chown(path, Some(12345), None).is_ok() {
                 let error = lookup().unwrap_err();
-                assert!(error.to_string().contains(FOREIGN), "{error}");
+                assert!(error.to_string().contains(trust::FOREIGN), "{error}");
                 assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
                 std::os::unix::fs::chown(path, Some(0), None).unwrap();
             }
@@ -397,21 +540,7 @@ mod tests {
         let on = |architecture| {
             Cache::new(directory.path(), Platform { system: "linux", architecture }).unwrap()
         };
-        let version = on("amd64").prepare(Product::Terraform).unwrap().join("1.9.8");
-        make_private(&version).unwrap();
-        let path = version.join("terraform");
-        std::fs::write(&path, "").unwrap();
-        let sum = Sha256Sum::of(io::empty(), &CancellationToken::new()).unwrap();
-        let record = Record {
-            platform: "linux_amd64".to_owned(),
-            executable_sha256: sum,
-            archive_sha256: sum,
-            archive_url: String::new(),
-            signer: record::Trusted::Checksum,
-            installed_at: String::new(),
-            identity: Identity::from(&path.metadata().unwrap()),
-        };
-        record::write(&version.join(RECORD), &record).unwrap();
+        on("amd64").pretend(&"1.9.8".parse().unwrap());
         for (architecture, there) in [("amd64", true), ("arm64", false)] {
             let cache = on(architecture);
             let found = cache.lookup(&"1.9.8".parse().unwrap(), &CancellationToken::new()).unwrap();

@@ -62,6 +62,20 @@ impl Constraint {
         constraints.join(", ").parse()
     }
 
+    /// The versions that begin with the one or more numbers in `text`, such as `1.9` or `^1\.9\.`.
+    pub(super) fn beginning_with(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('^').unwrap_or(text).replace('\\', "");
+        let numbers = text.strip_suffix('.').unwrap_or(&text);
+        let digits = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
+        if !numbers.split('.').all(digits) {
+            return None;
+        }
+        match numbers.split('.').count() {
+            1 | 2 => format!("~> {numbers}.0").parse().ok(),
+            _ => format!("= {numbers}").parse().ok(),
+        }
+    }
+
     /// Whether `version` satisfies every comparison.
     pub(super) fn allows(&self, version: &Version) -> bool {
         self.comparisons.iter().all(|comparison| comparison.allows(version))

@@ -1,5 +1,7 @@
 //! What can go wrong between a version and its executable.
 
+use std::path::PathBuf;
+
 use semver::Version;
 
 use super::archive::ArchiveError;
@@ -12,8 +14,8 @@ use super::download::DownloadError;
 use super::platform::UnknownPlatform;
 use super::verify::VerifyError;
 use crate::error::Advice;
-use crate::spec::Product;
-use crate::spec::ToolRequest;
+use crate::http::HttpError;
+use crate::spec::{Product, ToolRequest, VersionFileKind};
 
 /// Why a tool cannot be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,65 @@ pub enum ToolError {
         product: Product,
         /// All constraints.
         constraint: String,
+        /// The newest that is released.
+        newest: Option<Version>,
+    },
+    /// Nothing that is installed satisfies the constraints.
+    #[error("no installed version of {product} satisfies `{constraint}`")]
+    NoneInstalled {
+        /// The product.
+        product: Product,
+        /// All constraints.
+        constraint: String,
+        /// What is installed, in order.
+        installed: Vec<Version>,
+    },
+    /// Which versions there are cannot be found out.
+    #[error("cannot find out which versions of {product} are released")]
+    Unlisted {
+        /// The product.
+        product: Product,
+        /// What is installed, in order.
+        installed: Vec<Version>,
+        /// Why.
+        #[source]
+        source: Box<Self>,
+    },
+    /// A version file leaves the decision to `required_version`, and there is none.
+    #[error("`{place}` says `{word}`, but the module has no `required_version`")]
+    NothingRequired {
+        /// The file.
+        place: String,
+        /// What it says.
+        word: &'static str,
+    },
+    /// Neither a version file nor `required_version` says anything.
+    #[error("nothing in `{}` says which version of {} is wanted", directory.display(), either(*product))]
+    NothingSays {
+        /// The directory.
+        directory: PathBuf,
+        /// The product, where only one is meant.
+        product: Option<Product>,
+    },
+    /// It would have to be there already.
+    #[error("{request} is not installed")]
+    NotInstalled {
+        /// What was wanted.
+        request: ToolRequest,
+    },
+    /// What is installed was changed.
+    #[error("`{}` is not the executable that was verified", path.display())]
+    Tampered {
+        /// What was wanted.
+        request: ToolRequest,
+        /// The executable.
+        path: PathBuf,
+    },
+    /// No version is the default.
+    #[error("{product} has no default version")]
+    NoDefault {
+        /// The product.
+        product: Product,
     },
     /// The list of versions cannot be read.
     #[error("cannot read the list of versions at `{url}`")]
@@ -66,7 +127,7 @@ pub enum ToolError {
     },
     /// An archive was given by its URL alone, and nothing beside it says what it has to be.
     #[error("there is no checksum file beside the archive of {request}")]
-    Unlisted {
+    Unvouched {
         /// What was wanted.
         request: ToolRequest,
         /// What the site answered.
@@ -92,6 +153,9 @@ pub enum ToolError {
         /// The archive that it would be in.
         archive: String,
     },
+    /// There can be no HTTP client.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// Something could not be fetched.
     #[error(transparent)]
     Download(#[from] DownloadError),
@@ -173,15 +237,41 @@ impl Advice for ToolError {
             Self::VersionFile { .. } => {
                 "write an exact version such as `1.9.8`, or name the version in the run"
             }
-            Self::NoneSatisfies { .. } => "name an exact version in the run",
-            Self::Index { .. } => {
-                "check that --mirror hands the list on, or name an exact version in the run"
+            Self::NoneSatisfies { newest: Some(newest), .. } => {
+                return Some(format!("the newest released version is {newest}"));
             }
+            Self::NoneSatisfies { newest: None, .. } => "name an exact version",
+            Self::NoneInstalled { product, constraint, installed } => {
+                let installed = listing(installed);
+                return Some(format!("{}; {installed}", install(*product, constraint)));
+            }
+            Self::Unlisted { installed, source, .. } if installed.is_empty() => {
+                return source.advice();
+            }
+            Self::Unlisted { installed, .. } => {
+                return Some(format!("name an exact version; {}", listing(installed)));
+            }
+            Self::NothingRequired { .. } => "write a version such as `1.9.8` into the file",
+            Self::NothingSays { product, .. } => return Some(looked_for(*product)),
+            Self::NotInstalled { request } => {
+                return Some(install(request.product, &request.version.to_string()));
+            }
+            Self::Tampered { request, .. } => {
+                let command = install(request.product, &request.version.to_string());
+                return Some(format!("do not start it; {command}, which replaces it"));
+            }
+            Self::NoDefault { product } => {
+                return Some(format!(
+                    "choose one with `butler-runner {} use VERSION`; the first that is installed with `install` becomes it",
+                    product.executable()
+                ));
+            }
+            Self::Index { .. } => "check that --mirror hands the list on, or name an exact version",
             Self::Platform(_) => "put the wanted version on PATH",
             Self::UnknownVersion { request, source, .. } => {
                 return Some(unknown_version(&request.version, source));
             }
-            Self::Unlisted { .. } => {
+            Self::Unvouched { .. } => {
                 "give the archive's sum with --checksum sha256:HEX, or put the vendor's checksum file and its signature beside it"
             }
             Self::Unsigned { .. } => {
@@ -190,6 +280,7 @@ impl Advice for ToolError {
             Self::NotReleased { .. } => {
                 "choose a version that is released for this platform, or put this one on PATH"
             }
+            Self::Http(_) => "check the file that --ca-bundle names",
             Self::Download(error) => return error.advice(),
             Self::Key(error) | Self::Signature { source: error, .. } => return error.advice(),
             Self::Checksum { meant: Meant::Given, .. } => {
@@ -206,6 +297,48 @@ impl Advice for ToolError {
         };
         Some(advice.to_owned())
     }
+}
+
+/// The command that installs `version`.
+fn install(product: Product, version: &str) -> String {
+    let quote = if version.contains([' ', '<', '>', '!', '^']) { "'" } else { "" };
+    format!(
+        "install it with `butler-runner {} install {quote}{version}{quote}`",
+        product.executable()
+    )
+}
+
+fn listing(installed: &[Version]) -> String {
+    if installed.is_empty() {
+        return "nothing is installed".to_owned();
+    }
+    let versions: Vec<_> = installed.iter().map(ToString::to_string).collect();
+    format!("installed: {}", versions.join(", "))
+}
+
+fn either(product: Option<Product>) -> String {
+    product.map_or_else(|| Product::ENGINES.map(Product::name).join(" or "), |it| it.to_string())
+}
+
+/// Where it could stand which version is wanted.
+fn looked_for(product: Option<Product>) -> String {
+    let engines = Product::ENGINES.as_slice();
+    let products = product.as_ref().map_or(engines, std::slice::from_ref);
+    let about = |kind: &VersionFileKind| match kind {
+        VersionFileKind::Of(product) => products.contains(product),
+        VersionFileKind::ToolVersions => true,
+    };
+    let files = VersionFileKind::ALL.into_iter().filter(about);
+    let files: Vec<_> = files.map(|kind| format!("`{}`", kind.name())).collect();
+    let required = if products.iter().any(|product| engines.contains(product)) {
+        ", and for `required_version`"
+    } else {
+        ""
+    };
+    format!(
+        "name a version; looked for {}, there and further up in its repository{required}",
+        files.join(", ")
+    )
 }
 
 fn unknown_version(version: &Version, source: &DownloadError) -> String {

@@ -11,8 +11,10 @@ use super::checksums::Checksums;
 use super::constraint::Constraint;
 use super::digest::Sha256Sum;
 use super::verify::Trust;
+use super::wanted::Wanted;
+use crate::error::Advice;
 use crate::fuzz::Target;
-use crate::spec::Product;
+use crate::spec::{Product, VersionFile, VersionFileKind};
 
 #[test]
 fn fuzz_checksums_are_read_in_full_or_refused() {
@@ -112,8 +114,19 @@ fn fuzz_archive_gives_one_file_of_bounded_size_or_none() {
 fn fuzz_constraints_and_versions_are_read_or_refused() {
     let samples: [&[u8]; 5] =
         [b">= 1.5.0, < 2.0", b"~> 1.9.0-beta1", b"= v1", b"1.9.8\n", b"!= 1.0.0+build"];
-    let tokens: [&[u8]; 9] =
-        [b"~>", b">=", b",", b".", b"-", b"+", b"99999999999999999999", b"v", b" "];
+    let tokens: [&[u8]; 11] = [
+        b"latest:^",
+        b"terraform ",
+        b"~>",
+        b">=",
+        b",",
+        b".",
+        b"-",
+        b"+",
+        b"99999999999999999999",
+        b"v",
+        b" ",
+    ];
     let versions =
         ["1.9.0", "0.0.0", "1.10.0-rc1", "18446744073709551615.0.0"].map(|it| it.parse().unwrap());
     let mut accepted = 0;
@@ -121,6 +134,13 @@ fn fuzz_constraints_and_versions_are_read_or_refused() {
         |input, _| {
             let text = String::from_utf8_lossy(input);
             let _ = text.parse::<crate::spec::ToolRequest>();
+            for (kind, product) in VersionFileKind::ALL.into_iter().zip(Product::ALL) {
+                let file = VersionFile { kind, place: String::new(), text: text.to_string() };
+                let _ = Wanted::of_file(&file, product);
+            }
+            if let Err(error) = Wanted::of_argument(&text, None) {
+                assert!(error.advice().is_some());
+            }
             let Ok(constraint) = text.parse::<Constraint>() else { return };
             accepted += 1;
             let again: Constraint = constraint.to_string().parse().unwrap();

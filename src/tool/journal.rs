@@ -1,23 +1,36 @@
 //! What was done with the versions of a product, for people who want to know how it came to this.
 //!
-//! One file a product, bounded, written whole and put in place at once. It is a record, not a
-//! source of truth: what is installed shows in the directories alone, and a journal that cannot be
-//! read or written costs a log line.
+//! One file a product, bounded, written whole under a lock and put in place at once. It is a record,
+//! not a source of truth: what is installed shows in the directories alone, and a journal that
+//! cannot be read or written costs a log line.
 
-use std::time::SystemTime;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
+use schemars::JsonSchema;
 use semver::Version;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::cache::Cache;
+use super::note::{Content, Doing};
 use super::record;
-use crate::spec::Product;
+use super::usage::is_at;
+use crate::spec::{Product, ToolRequest};
 
 /// How many entries are kept of each product.
 const LONGEST: usize = 100;
 
+/// How often the journal is tried to be locked; writing it takes some milliseconds. Whoever cannot
+/// get it for so long leaves its entry out: a process that was stopped must not hold others up.
+const ATTEMPTS: usize = 1000;
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// What was done.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
     /// A version was installed.
@@ -26,8 +39,18 @@ pub enum Act {
     Uninstall,
 }
 
+impl Act {
+    /// What somebody is doing who does this.
+    pub(super) const fn gerund(self) -> &'static str {
+        match self {
+            Self::Install => "installing",
+            Self::Uninstall => "uninstalling",
+        }
+    }
+}
+
 /// How it ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// As it should.
@@ -37,7 +60,7 @@ pub enum Outcome {
 }
 
 /// One act.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// Of which version.
@@ -47,8 +70,10 @@ pub struct Entry {
     /// How it ended.
     pub state: Outcome,
     /// When it began, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
     /// When it ended, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
     pub completed_at: String,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,16 +107,64 @@ pub(super) fn moment(time: SystemTime) -> String {
 
 /// All that is remembered of `product`, the latest last.
 pub(super) fn read(cache: &Cache, product: Product) -> Vec<Entry> {
-    record::read(&cache.journal(product)).unwrap_or_default()
+    let kept = raw(&cache.journal(product)).into_iter();
+    kept.filter_map(|entry| serde_json::from_value(entry).ok()).collect()
 }
 
-/// Remembers `entry` of `product`.
+/// Remembers `entry` of `product`. Whoever else remembers something at this moment loses nothing.
 pub(super) fn append(cache: &Cache, product: Product, entry: Entry) {
-    let mut entries = read(cache, product);
-    entries.push(entry);
-    let surplus = entries.len().saturating_sub(LONGEST);
-    entries.drain(..surplus);
-    if let Err(error) = record::write(&cache.journal(product), &entries) {
+    let path = cache.journal(product);
+    let added = serde_json::to_value(entry).map_err(io::Error::from).and_then(|entry| {
+        let _lock = lock(&path)?;
+        let mut entries = raw(&path);
+        entries.push(entry);
+        let surplus = entries.len().saturating_sub(LONGEST);
+        entries.drain(..surplus);
+        record::write(&path, &entries)
+    });
+    if let Err(error) = added {
         tracing::debug!(%product, %error, "cannot write the history");
     }
+}
+
+/// The entries as they stand there, those of later releases too.
+fn raw(path: &Path) -> Vec<Value> {
+    record::read(path).unwrap_or_default()
+}
+
+/// Locks the journal. Each writer puts another file in its place, so what counts is the lock on the
+/// one that is there when the lock is had.
+fn lock(path: &Path) -> io::Result<File> {
+    for _ in 0..ATTEMPTS {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(path)?;
+        match file.try_lock() {
+            Ok(()) if is_at(&file, path) => return Ok(file),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            // Where there are no locks, two at once may lose what one of them said.
+            Err(TryLockError::Error(_)) => return Ok(file),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Remembers what a process was in the middle of when it died; it is noticed only now.
+pub(super) fn interrupted(cache: &Cache, request: &ToolRequest, note: &Content) {
+    let operation = match note.doing {
+        Doing::Install => Act::Install,
+        Doing::Uninstall => Act::Uninstall,
+        Doing::Use | Doing::Wait => return,
+    };
+    let error = format!("process {} ({}) died in the middle of it", note.pid, note.owner);
+    let entry = Entry {
+        version: request.version.clone(),
+        operation,
+        state: Outcome::Failed,
+        started_at: note.since.clone(),
+        completed_at: moment(SystemTime::now()),
+        error: Some(error),
+    };
+    append(cache, request.product, entry);
 }

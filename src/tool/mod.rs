@@ -6,12 +6,14 @@
 //! list of versions.
 
 mod archive;
-mod blocking;
+mod attempt;
+mod audit;
 mod bundle;
 mod cache;
 mod checksums;
 mod choice;
 mod constraint;
+mod default;
 mod digest;
 mod download;
 mod error;
@@ -19,51 +21,68 @@ mod error;
 mod fuzz_tests;
 mod given;
 mod index;
+mod installed;
 mod inventory;
 mod journal;
 mod lock;
 mod login;
 mod netrc;
+mod note;
 mod path;
 mod platform;
+mod probe;
 mod product;
+mod prune;
+mod queue;
 mod ready;
 mod record;
 mod release;
 mod sites;
+mod status;
 mod transfer;
+mod uninstall;
 mod usage;
 mod verify;
+mod wanted;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::http::OnDemand;
-use crate::spec::ToolRequest;
+use crate::blocking;
+use crate::http::LazyClient;
+use crate::spec::{Product, ToolRequest, VersionFile};
 
 pub use archive::ArchiveError;
+pub use audit::{Audited, Verdict, audit};
 pub use bundle::{BundleError, bundle};
 pub use cache::CacheError;
 pub use checksums::ChecksumsError;
-pub use choice::choose;
+pub use choice::{Reach, choose, choose_for_module, choose_wanted};
 pub use constraint::ConstraintError;
+pub use default::{adopt_default, default_version, use_version};
 pub use digest::{NoSha256Sum, Sha256Sum};
 pub use download::{Asked, DownloadError};
 pub use error::{Meant, ToolError};
 pub use given::check_given;
-pub use inventory::{history, users};
+pub use installed::installed;
+pub use inventory::{Available, available, history, inventory, status, users};
 pub use journal::{Act, Entry, Outcome};
 pub use login::{GivenLogin, Login};
 pub use netrc::Netrc;
 pub use platform::{Platform, UnknownPlatform};
+pub use probe::{Probe, list_url, on_path, probe};
+pub use prune::{Fate, Limits, Pruned, PrunedVersion, prune};
+pub use queue::{InProgress, Queue, in_progress, queue};
 pub use ready::ready;
-pub use record::Trusted;
 pub use sites::{Mirror, Sites, Template};
+pub use status::{InstalledVersion, Signer, Source, State, Status};
 pub use transfer::{Meter, Transfer};
+pub use uninstall::{UninstallError, Uninstalled, uninstall};
 pub use usage::{InUse, User};
 pub use verify::VerifyError;
+pub use wanted::{Wanted, WantedError};
 
 /// Where tools come from and where they are kept.
 #[derive(Clone)]
@@ -76,12 +95,14 @@ pub struct ToolOptions {
     pub signing_keys: Vec<PathBuf>,
     /// The runner's PATH, for a tool that is installed already.
     pub search_path: Option<OsString>,
-    /// The HTTP client to download with.
-    pub http: OnDemand,
+    /// The HTTP client to download with, made when something is downloaded.
+    pub http: LazyClient,
     /// Who sees each piece of an archive come in; without one, slow downloads say a line now and then.
     pub meter: Option<Meter>,
     /// How long it may take to make one version ready, other processes' installs included.
     pub timeout: Duration,
+    /// What happens where another process installs or removes the wanted version.
+    pub when_busy: WhenBusy,
     /// Who asks, for people who want to remove a version: `run 7`.
     pub owner: String,
 }
@@ -101,16 +122,26 @@ impl std::fmt::Debug for ToolOptions {
 /// Where the checksum file of a release of `product` comes from; its directory where it is not
 /// called after its release. For tests of what settings mean.
 #[cfg(test)]
-pub(crate) fn place(sites: &Sites, product: crate::spec::Product) -> String {
+pub(crate) fn place(sites: &Sites, product: Product) -> String {
     let version = semver::Version::new(1, 0, 0);
     let request = ToolRequest { product, version };
     let platform = platform::Platform { system: "linux", architecture: "amd64" };
     let release = product::Release::of(&request, platform, sites.mirror(product));
     let place = release.checksums.to_string();
     match product {
-        crate::spec::Product::Terragrunt => place[..=place.rfind('/').unwrap()].to_owned(),
+        Product::Terragrunt => place[..=place.rfind('/').unwrap()].to_owned(),
         _ => place,
     }
+}
+
+/// What happens where another process installs or removes a version that is wanted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum WhenBusy {
+    /// It is waited for, within the time that there is.
+    #[default]
+    Wait,
+    /// That is an error at once.
+    Refuse,
 }
 
 /// Where an installed tool was found.
@@ -142,10 +173,12 @@ pub struct InstalledTool {
 pub struct VersionWish {
     /// The run names it: this decides.
     pub exact: Option<ToolRequest>,
+    /// Only this product is meant; where there is none, Terraform or `OpenTofu`.
+    pub product: Option<Product>,
     /// `required_version` of the module: all must hold.
     pub required: Vec<String>,
-    /// A version file of the module: its name and content.
-    pub version_file: Option<(String, String)>,
+    /// The version files that speak for the module, the one that counts most first.
+    pub version_files: Vec<VersionFile>,
     /// `--default-tool-version`.
     pub default: Option<ToolRequest>,
 }

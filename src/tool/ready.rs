@@ -1,15 +1,17 @@
 //! From a request to an executable: on PATH, in the cache, or downloaded.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use tokio::time::Instant;
+
+use super::attempt::Attempt;
 use super::blocking::blocking;
 use super::cache::{Cache, CacheError, Lookup};
 use super::error::ToolError;
-use super::journal::{Act, Entry};
+use super::journal::Act;
 use super::path::SearchPath;
 use super::platform::Platform;
-use super::{InstalledTool, Origin, ToolOptions, journal, lock, release, usage};
+use super::{InstalledTool, Origin, ToolOptions, lock, release, usage};
 use crate::spec::ToolRequest;
 
 /// Makes exactly `request` ready. `progress` gets a line for each step that takes time.
@@ -33,21 +35,15 @@ pub async fn ready(
     if let Some(found) = search.find(request.product, |version| *version == request.version).await {
         return Ok(tool(found.path, Origin::Path, None));
     }
+    let deadline = Instant::now() + options.timeout;
     // First of all, so that nobody removes what is found.
-    let in_use = usage::begin(&cache, request, &options.owner).map(Arc::new);
+    let in_use = usage::begin(&cache, request, options, deadline, progress).await?.map(Arc::new);
     // Without the lock at first: a prebaked cache may be read-only.
     if let Lookup::Installed(path) = lookup(&cache, request).await? {
         return Ok(tool(path, Origin::Cache, in_use));
     }
     let directory = cache.prepare(request.product)?;
-    let path = cache.lock_file(request);
-    let lock = lock::acquire(&path, || {
-        progress(&format!("waiting for another run that is installing {request}"));
-    });
-    let lock = lock.await.map_err(|source| match source.kind() {
-        std::io::ErrorKind::TimedOut => CacheError::Locked { path },
-        _ => CacheError::Write { path, source },
-    })?;
+    let lock = lock::acquire(&cache, request, options, deadline, progress).await?;
     match lookup(&cache, request).await? {
         Lookup::Installed(path) => return Ok(tool(path, Origin::Cache, in_use)),
         Lookup::Tampered(path) => {
@@ -56,23 +52,22 @@ pub async fn ready(
         }
         Lookup::Missing => {}
     }
-    let started = SystemTime::now();
-    let installing = async {
-        let archive = release::fetch(request, platform, options, &directory, progress).await?;
-        progress(&format!("unpacking {request}"));
-        let (cache, wanted) = (cache.clone(), request.clone());
-        let installed = blocking(move |abandoned| {
-            // The lock goes with the work: who drops the future does not stop it at once.
-            let _lock = lock;
-            cache.install(&wanted, archive, abandoned)
-        });
-        installed.await
+    let attempt = Attempt::begin(&cache, request, (Act::Install, None), &options.owner, lock);
+    // What was spent on waiting for others is not there for the download.
+    let left = deadline.saturating_duration_since(Instant::now());
+    let options = ToolOptions { timeout: left, ..options.clone() };
+    let archive = match release::fetch(request, platform, &options, &directory, progress).await {
+        Ok(archive) => archive,
+        Err(error) => return attempt.ended(Err(error)),
     };
-    let installed = installing.await;
-    let error = installed.as_ref().err().map(|error| crate::error::chain(error));
-    let entry = Entry::ended(&request.version, Act::Install, started, error);
-    journal::append(&cache, request.product, entry);
-    Ok(tool(installed?, Origin::Downloaded, in_use))
+    progress(&format!("unpacking {request}"));
+    let (cache, wanted) = (cache.clone(), request.clone());
+    let installing = blocking(move |abandoned| {
+        // The attempt, and the lock with it, goes with the work: who drops the future does not stop
+        // it at once.
+        attempt.ended(cache.install(&wanted, archive, abandoned))
+    });
+    Ok(tool(installing.await?, Origin::Downloaded, in_use))
 }
 
 async fn lookup(cache: &Cache, request: &ToolRequest) -> Result<Lookup, CacheError> {

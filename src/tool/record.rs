@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::Sha256Sum;
 
+/// How the names of files begin that are being written.
+pub(super) const UNFINISHED: &str = ".record-";
+
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct Identity {
@@ -26,6 +29,13 @@ pub(super) struct Identity {
     changed: (i64, i64),
     owner: u32,
     mode: u32,
+}
+
+impl Identity {
+    /// The same, but as no file can look like.
+    pub(super) fn unlike_any(&self) -> Self {
+        Self { inode: 0, changed: (0, 0), ..self.clone() }
+    }
 }
 
 impl From<&Metadata> for Identity {
@@ -47,7 +57,7 @@ impl From<&Metadata> for Identity {
 /// Written as one text, so that what older versions wrote can be read.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "String", into = "String")]
-pub enum Trusted {
+pub(super) enum Trusted {
     /// Its sum is in a checksum file that a trusted key signed.
     Signature {
         /// The fingerprint of the certificate that signed.
@@ -55,6 +65,16 @@ pub enum Trusted {
     },
     /// Its sum is the one that the user gave, together with its URL.
     Checksum,
+}
+
+impl Trusted {
+    /// The fingerprint of the certificate that signed; empty where none did.
+    pub(super) fn fingerprint(&self) -> &str {
+        match self {
+            Self::Signature { fingerprint } => fingerprint,
+            Self::Checksum => "",
+        }
+    }
 }
 
 /// What stands where the fingerprint of a signer does.
@@ -110,7 +130,7 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
 pub(super) fn write(path: &Path, value: &impl Serialize) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(path);
     let mut file = tempfile::Builder::new()
-        .prefix(".record-")
+        .prefix(UNFINISHED)
         .permissions(std::fs::Permissions::from_mode(0o600))
         .tempfile_in(directory)?;
     file.write_all(&serde_json::to_vec_pretty(value)?)?;

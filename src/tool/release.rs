@@ -12,7 +12,6 @@ use std::path::Path;
 use url::Url;
 
 use super::ToolOptions;
-use super::blocking::blocking;
 use super::checksums::Checksums;
 use super::digest::Sha256Sum;
 use super::download::{self, Fetcher};
@@ -22,6 +21,7 @@ use super::product::Release;
 use super::record::Trusted;
 use super::transfer::Watch;
 use super::verify::{Signed, Trust};
+use crate::blocking::blocking;
 use crate::spec::ToolRequest;
 
 /// A checksum file has about 4 kB, a signature less than 1 kB.
@@ -78,7 +78,7 @@ pub(super) async fn fetch(
     }
     let listing = match listing(request, &release, &fetcher, options).await {
         Err(ToolError::UnknownVersion { request, source, .. }) if sites.archive().is_some() => {
-            return Err(ToolError::Unlisted { request, source });
+            return Err(ToolError::Unvouched { request, source });
         }
         other => other?,
     };

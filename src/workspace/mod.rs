@@ -11,6 +11,7 @@ mod references;
 mod s3;
 pub mod source;
 mod variables;
+mod version_files;
 
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
 pub use hcl::{HclError, JsonError, collection_texts};
@@ -20,3 +21,4 @@ pub use variables::{
     Fate, HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError, VariableFiles,
     assigned_secrets, resolve, saved_plan_takes_variables, write_variable_files,
 };
+pub use version_files::version_files;

@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 use files::ConfigurationFile;
 use secrecy::SecretString;
 
+use super::version_files::version_files;
+use crate::spec::VersionFile;
+
 pub(super) use files::{override_files, read as read_text};
 
 /// What a variable's declared type means for a value that is given as a string.
@@ -71,9 +74,8 @@ pub struct Module {
     /// All `required_version` constraints, as they are written; an override file's replace those
     /// before it.
     pub required_versions: Vec<String>,
-    /// The name and the content of a version file of the directory itself: `.terraform-version`,
-    /// else `.opentofu-version`. The content is the first line that is no comment, trimmed.
-    pub version_file: Option<(String, String)>,
+    /// The version files that speak for it, the one that counts most first.
+    pub version_files: Vec<VersionFile>,
     /// Declared variables by name.
     pub variables: BTreeMap<String, VariableDeclaration>,
     /// Defaults of those that are sensitive, as JSON texts by the names of the variables: those
@@ -149,7 +151,7 @@ impl Module {
             findings.uses.contains("azurerm") && !findings.configured_providers.contains("azurerm");
         let Self { variables, defaults, .. } = &mut module;
         defaults.retain(|(name, _)| variables.get(name).is_some_and(|found| found.sensitive));
-        module.version_file = files::version_file(directory)?;
+        module.version_files = version_files(directory)?;
         Ok(module)
     }
 }
@@ -344,43 +346,12 @@ mod tests {
     }
 
     #[test]
-    fn version_file_is_read_without_comments() {
-        let main = ("main.tf", "");
-        let tofu = (".opentofu-version", "1.8.3\n");
-        assert_eq!(
-            module(&[main, tofu]).version_file,
-            Some((".opentofu-version".to_owned(), "1.8.3".to_owned()))
-        );
-        let terraform = (".terraform-version", "# pinned\n\n 1.9.0 \n");
-        assert_eq!(
-            module(&[main, tofu, terraform]).version_file,
-            Some((".terraform-version".to_owned(), "1.9.0".to_owned()))
-        );
-        assert_eq!(module(&[main]).version_file, None);
-    }
-
-    #[test]
     fn directory_without_configuration_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("README.md"), "").unwrap();
         assert!(matches!(Module::read(directory.path()), Err(ModuleError::Empty { .. })));
         let missing = directory.path().join("missing");
         assert!(matches!(Module::read(&missing), Err(ModuleError::Read { .. })));
-    }
-
-    #[test]
-    fn version_file_that_leads_to_another_file_is_none() {
-        let directory = tempfile::tempdir().unwrap();
-        let module = directory.path().join("module");
-        std::fs::create_dir(&module).unwrap();
-        std::fs::write(module.join("main.tf"), "").unwrap();
-        for (name, taken) in [("secret", false), (".terraform-version", true)] {
-            std::fs::write(directory.path().join(name), "1.9.0").unwrap();
-            let link = module.join(".terraform-version");
-            std::os::unix::fs::symlink(format!("../{name}"), &link).unwrap();
-            assert_eq!(Module::read(&module).unwrap().version_file.is_some(), taken, "{name}");
-            std::fs::remove_file(link).unwrap();
-        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 
 mod backend;
+mod backends;
 mod binary;
+mod doctor;
 mod execute;
 mod faults;
 mod hostile;
@@ -14,6 +16,7 @@ mod logs;
 mod masking;
 mod memory;
 mod plan_json;
+mod providers;
 mod registry;
 mod run_empty_root;
 mod run_inputs;
@@ -28,5 +31,8 @@ mod support;
 mod tool;
 mod tool_commands;
 mod tool_downloads;
+mod tool_lifecycle;
+mod tool_status;
+mod tool_versions;
 mod unprivileged;
 mod variables;

@@ -67,6 +67,7 @@ fn command_line_has_no_flag_that_is_no_setting() {
         "--from",
         "--latest",
         "--available",
+        "--prereleases",
         "--unused-for",
         "--larger-than",
         "--output",

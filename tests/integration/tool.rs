@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use butler_runner::error::Advice;
-use butler_runner::spec::ToolRequest;
+use butler_runner::spec::{ToolRequest, VersionFile, VersionFileKind};
 use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, Sites, ToolError, ToolOptions, VerifyError,
-    VersionWish, choose, ready,
+    VersionWish, WhenBusy, choose, ready,
 };
 use futures_util::FutureExt;
 
@@ -30,9 +30,10 @@ impl Home {
             sites: Sites::mirrored(Some(site.url())),
             signing_keys: vec![site.key_file()],
             search_path: None,
-            http: butler_runner::http::OnDemand::default(),
+            http: butler_runner::http::LazyClient::new(None),
             meter: None,
             timeout: Duration::from_mins(10),
+            when_busy: WhenBusy::Wait,
             owner: "a test".to_owned(),
         };
         Self { directory, options }
@@ -71,6 +72,11 @@ impl Home {
         names.sort();
         names
     }
+}
+
+fn version_file(name: &str, text: &str) -> VersionFile {
+    let kind = VersionFileKind::ALL.into_iter().find(|kind| kind.name() == name).unwrap();
+    VersionFile { kind, place: name.to_owned(), text: text.to_owned() }
 }
 
 fn zip_of(version: &str) -> String {
@@ -203,7 +209,10 @@ async fn run_that_waits_for_another_says_so() {
     tokio::select! {
         _ = first => panic!("the site hangs"),
         _ = &mut second => panic!("the first one has the lock"),
-        line = waiting.recv() => assert!(line.unwrap().contains("waiting for another run")),
+        line = waiting.recv() => {
+            let line = line.unwrap();
+            assert!(line.contains("(a test), which has been installing terraform 1.9.8 since"), "{line}");
+        },
     }
     // The first one is gone with its future: the second goes on.
     site.behave();
@@ -459,13 +468,14 @@ async fn runs_version_beats_everything_else() {
     let mut wish = VersionWish {
         exact: Some("1.9.8".parse().unwrap()),
         required: vec![">= 1.5, < 1.8".to_owned()],
-        version_file: Some((".terraform-version".to_owned(), "1.7.5\n".to_owned())),
+        version_files: vec![version_file(".terraform-version", "1.7.5\n")],
         default: Some("1.6.6".parse().unwrap()),
+        ..VersionWish::default()
     };
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.9.8");
     wish.exact = None;
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.7.5");
-    wish.version_file = None;
+    wish.version_files.clear();
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.6.6");
     wish.required.clear();
     home.on_path("terraform", "1.5.7");
@@ -529,13 +539,13 @@ async fn version_file_may_name_a_version_a_limit_or_the_latest() {
         (".opentofu-version", "1.8.3\r\n", "opentofu 1.8.3"),
         (".opentofu-version", "latest", "opentofu 1.7.1"),
     ] {
-        let version_file = Some((name.to_owned(), content.to_owned()));
-        let wish = VersionWish { version_file, ..VersionWish::default() };
+        let version_files = vec![version_file(name, content)];
+        let wish = VersionWish { version_files, ..VersionWish::default() };
         assert_eq!(home.choose(&wish).await.unwrap(), chosen, "{content}");
     }
-    for content in ["", "min-required", "latest:^1.5"] {
-        let version_file = Some((".terraform-version".to_owned(), content.to_owned()));
-        let wish = VersionWish { version_file, ..VersionWish::default() };
+    for content in ["newest", "min-required", "latest:[1-9]"] {
+        let version_files = vec![version_file(".terraform-version", content)];
+        let wish = VersionWish { version_files, ..VersionWish::default() };
         let error = home.choose(&wish).await.unwrap_err();
         assert!(error.to_string().contains("`.terraform-version`"), "{error}");
     }

@@ -1,17 +1,35 @@
 //! `tool install`: makes a version ready and says where it is.
 
-use clap::Args;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args};
 use serde::Serialize;
 
 use super::source::Source;
 use super::{Answer, Failure, Toolbox};
-use crate::tool::{Origin, check_given, ready};
+use crate::settings::interval;
+use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_given, ready};
 
 /// Download and verify a version, unless it is in the cache, and print its path
 #[derive(Args)]
 pub(super) struct Install {
-    /// The exact version: 1.9.0 or opentofu-1.8.3
-    version: String,
+    /// The version: 1.9.8, opentofu-1.8.3, '~> 1.9', '>= 1.6, < 2' or latest; without it, what the
+    /// version files or `required_version` of the current directory ask for
+    version: Option<String>,
+    /// What the version files or `required_version` of this directory ask for
+    #[arg(long, value_name = "DIR", conflicts_with = "version")]
+    from: Option<PathBuf>,
+    /// The newest released version that fits, even where an older one is installed
+    #[arg(long)]
+    latest: bool,
+    /// How long it may take, with the wait for another process that installs it; before --tool-timeout
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    timeout: Option<Duration>,
+    /// Whether to wait for another process that installs it
+    #[arg(long, value_name = "BOOLEAN", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
+    wait: bool,
     #[command(flatten)]
     source: Source,
 }
@@ -24,14 +42,24 @@ struct Installed {
     version: String,
     path: String,
     downloaded: bool,
+    /// Whether it is the version that is used when nothing else decides.
+    default: bool,
 }
 
 impl Install {
-    pub(super) async fn run(self, mut tools: Toolbox) -> Result<Answer, Failure> {
-        self.source.apply(&mut tools)?;
-        let request = tools.request(&self.version)?;
-        let tool = ready(&request, &tools.options, &|step| tracing::info!("{step}")).await?;
-        check_given(&tool, &tools.options)?;
+    pub(super) async fn run(self, tools: &mut Toolbox) -> Result<Answer, Failure> {
+        self.source.apply(tools)?;
+        let reach = if self.latest { Reach::Released } else { Reach::InstalledFirst };
+        let request = match (&self.version, self.from) {
+            (Some(version), _) => tools.choose(version, reach).await?,
+            (None, Some(directory)) => tools.choose_for(&directory, reach).await?,
+            (None, None) => tools.choose_for(".".as_ref(), reach).await?,
+        };
+        let mut options = tools.options.clone();
+        options.timeout = self.timeout.unwrap_or(options.timeout);
+        options.when_busy = if self.wait { WhenBusy::Wait } else { WhenBusy::Refuse };
+        let tool = ready(&request, &options, &|step| tracing::info!("{step}")).await?;
+        check_given(&tool, &options)?;
         let path = tool.path.display().to_string();
         Answer::new(
             &Installed {
@@ -39,6 +67,7 @@ impl Install {
                 version: request.version.to_string(),
                 path: path.clone(),
                 downloaded: tool.origin == Origin::Downloaded,
+                default: adopt_default(&request, &tools.options)?,
             },
             path,
         )

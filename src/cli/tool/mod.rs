@@ -6,10 +6,21 @@
 
 mod bar;
 mod bundle;
+mod columns;
 mod install;
+mod list;
+mod prune;
 mod source;
+mod status;
+mod uninstall;
+mod use_version;
+mod verify;
+mod which;
+
+pub(super) use columns::columns;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,12 +30,15 @@ use serde::Serialize;
 use super::flags::{Flags, Selection};
 use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
-use crate::run::{Exit, tool_options};
+use crate::http::LazyClient;
+use crate::run::{Exit, tool_options, version_wish};
 use crate::secret::Redactor;
 use crate::settings::setting::DEFAULT_TOOL_VERSION;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::{Product, ToolRequest};
-use crate::tool::ToolOptions;
+use crate::tool::{
+    Reach, ToolError, ToolOptions, VersionWish, Wanted, choose_for_module, choose_wanted,
+};
 
 /// Manage versions of Terraform, OpenTofu and Terragrunt
 #[derive(Args)]
@@ -46,6 +60,13 @@ pub(super) struct Tool {
 enum ToolCommand {
     Install(install::Install),
     Bundle(bundle::Bundle),
+    List(list::List),
+    Status(status::Show),
+    Verify(verify::Verify),
+    Uninstall(uninstall::Uninstall),
+    Prune(prune::Prune),
+    Use(use_version::Use),
+    Which(which::Which),
 }
 
 /// Where tools come from and what becomes of them, but not which one is wanted.
@@ -62,21 +83,41 @@ impl Selection for ToolFlags {
 
 /// What every command works with.
 struct Toolbox {
+    /// The product that all is about, if the command line says so.
+    named: Option<Product>,
     /// The product where a version names none.
     product: Product,
+    /// The products that are meant where no version is named.
+    products: Vec<Product>,
+    settings: ToolSettings,
     options: ToolOptions,
-    #[expect(dead_code, reason = "for the commands that remove versions")]
     drain_period: Duration,
 }
 
 impl Toolbox {
     /// Reads an exact version: of the product that it names, else of the one that is meant.
     fn request(&self, text: &str) -> Result<ToolRequest, Failure> {
-        let named = match Product::of_prefix(text.trim()) {
-            Some(_) => text.parse(),
-            None => format!("{}-{}", self.product, text.trim()).parse(),
+        self.wanted(text)?.exact().map_err(|error| Failure::misuse(&error))
+    }
+
+    fn wanted(&self, text: &str) -> Result<Wanted, Failure> {
+        Wanted::of_argument(text, self.named).map_err(|error| Failure::misuse(&error))
+    }
+
+    /// The version that `text` asks for: an exact one whether or not there is one, else the newest
+    /// that fits as far as `reach` goes.
+    async fn choose(&self, text: &str, reach: Reach) -> Result<ToolRequest, Failure> {
+        Ok(choose_wanted(&self.wanted(text)?, reach, &self.options).await?)
+    }
+
+    /// The version that a run in `directory` would use.
+    async fn choose_for(&self, directory: &Path, reach: Reach) -> Result<ToolRequest, Failure> {
+        let wish = VersionWish { product: self.named, ..version_wish(directory, &self.settings)? };
+        let nothing = || ToolError::NothingSays {
+            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
+            product: self.named,
         };
-        named.map_err(|error| Failure::usage(&error))
+        Ok(choose_for_module(&wish, reach, &self.options).await?.ok_or_else(nothing)?)
     }
 }
 
@@ -84,12 +125,22 @@ impl Toolbox {
 struct Answer {
     json: serde_json::Value,
     text: String,
+    /// What is wrong with what was found, although the question was answered.
+    failure: Option<Failure>,
 }
 
 impl Answer {
     fn new(value: &impl Serialize, text: String) -> Result<Self, Failure> {
         let json = serde_json::to_value(value).map_err(|error| Failure::usage(&error))?;
-        Ok(Self { json, text })
+        Ok(Self { json, text, failure: None })
+    }
+
+    /// The answer, which is not what one would like to hear.
+    fn failed(self, message: String, advice: String) -> Self {
+        Self {
+            failure: Some(Failure { exit: Exit::Failed, message, advice: Some(advice) }),
+            ..self
+        }
     }
 }
 
@@ -104,6 +155,17 @@ impl Failure {
     /// What was asked for cannot be.
     fn usage(error: &(dyn std::error::Error + 'static)) -> Self {
         Self { exit: Exit::Usage, message: chain(error), advice: None }
+    }
+
+    /// Says it; returns the exit code.
+    fn report(self) -> u8 {
+        complain(&self.message, self.advice.as_deref());
+        self.exit.code()
+    }
+
+    /// What was typed in cannot be, and its error knows what can.
+    fn misuse(error: &(impl Advice + 'static)) -> Self {
+        Self { exit: Exit::Usage, message: chain(error), advice: error.advice() }
     }
 }
 
@@ -134,31 +196,50 @@ impl Tool {
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        let product = self.product.or(implied).unwrap_or(Product::Terraform);
-        let mut tools = toolbox(product, &settings);
+        if let (Some(given), Some(implied)) = (self.product, implied)
+            && given != implied
+        {
+            complain(
+                &format!("`--product {given}` does not go with `{}`", implied.executable()),
+                None,
+            );
+            return Exit::Usage.code();
+        }
+        let mut tools = toolbox(self.product.or(implied), settings);
         let meter = bar::meter(environment);
         tools.options.meter.clone_from(&meter);
         let answer = block_on(async {
             match self.command {
-                ToolCommand::Install(install) => install.run(tools).await,
+                ToolCommand::Install(install) => install.run(&mut tools).await,
                 ToolCommand::Bundle(bundle) => bundle.run(&tools).await,
+                ToolCommand::List(list) => list.run(&tools).await,
+                ToolCommand::Status(status) => status.run(&tools).await,
+                ToolCommand::Verify(verify) => verify.run(&tools).await,
+                ToolCommand::Uninstall(uninstall) => uninstall.run(&tools).await,
+                ToolCommand::Prune(prune) => prune.run(&tools).await,
+                ToolCommand::Use(used) => used.run(&tools).await,
+                ToolCommand::Which(which) => which.run(&tools).await,
             }
         });
         bar::clear(meter.as_ref());
         match answer {
-            Some(Ok(answer)) => print(&answer, self.json),
-            Some(Err(Failure { exit, message, advice })) => {
-                complain(&message, advice.as_deref());
-                exit.code()
+            Some(Ok(answer)) => {
+                let printed = print(&answer, self.json);
+                answer.failure.map_or(printed, Failure::report)
             }
+            Some(Err(failure)) => failure.report(),
             None => Exit::Failed.code(),
         }
     }
 }
 
-fn toolbox(product: Product, settings: &ToolSettings) -> Toolbox {
-    let options = tool_options(settings, "butler-runner tool".to_owned());
-    Toolbox { product, options, drain_period: settings.drain_period }
+fn toolbox(named: Option<Product>, settings: ToolSettings) -> Toolbox {
+    let http = LazyClient::new(settings.ca_bundle.clone());
+    let options = tool_options(&settings, http, "butler-runner tool".to_owned());
+    let drain_period = settings.drain_period;
+    let product = named.unwrap_or(Product::Terraform);
+    let products = named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]);
+    Toolbox { named, product, products, settings, options, drain_period }
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {

@@ -16,17 +16,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use reqwest::Response;
 use tokio::time::Instant;
 use url::Url;
 
 pub use error::{Asked, DownloadError};
 
 use super::ToolOptions;
-use super::blocking::blocking;
 use super::digest::{Sha256Sum, Summing, copy};
 use super::login::{Credentials, without_login};
 use super::transfer::Watch;
-use crate::http::OnDemand;
+use crate::blocking::blocking;
+use crate::http::LazyClient;
 use crate::spec::Product;
 use partial::Partial;
 
@@ -46,7 +47,7 @@ pub(super) fn shown(url: &Url) -> String {
 
 /// Fetches the releases of one product, as somebody whom its mirror knows.
 pub(super) struct Fetcher<'a> {
-    http: &'a OnDemand,
+    http: &'a LazyClient,
     credentials: Option<Credentials>,
     silence: Duration,
     /// How long everything that is fetched with this may take together, and until when.
@@ -59,6 +60,14 @@ impl<'a> Fetcher<'a> {
         let credentials = options.sites.credentials(product);
         let (longest, deadline) = (options.timeout, Instant::now() + options.timeout);
         Self { http: &options.http, credentials, silence: SILENCE, longest, deadline }
+    }
+
+    /// Looks once whether `url` is there, and returns the head of the answer where there is one.
+    pub(super) async fn look(&self, url: &Url) -> Result<Option<Response>, DownloadError> {
+        if url.scheme() == "file" {
+            return local(url, 0, |_| Ok(())).await.map(|()| None);
+        }
+        self.in_time(url, remote::ask(self, url, None)).await.map(Some)
     }
 
     /// Fetches a file of at most `limit` bytes into memory.
@@ -214,7 +223,7 @@ mod tests {
         assert_eq!(shown(&url), "https://mirror.example/a/b.zip");
     }
 
-    fn fetcher(http: &OnDemand, silence: Duration) -> Fetcher<'_> {
+    fn fetcher(http: &LazyClient, silence: Duration) -> Fetcher<'_> {
         let longest = Duration::from_mins(10);
         let deadline = Instant::now() + longest;
         Fetcher { http, credentials: None, silence, longest, deadline }
@@ -225,7 +234,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let http = OnDemand::default();
+        let http = LazyClient::new(None);
         let url = format!("http://user:secret@{address}/file").parse().unwrap();
         let error = fetcher(&http, SILENCE).small(&url, 10).await.unwrap_err();
         let chain = crate::error::chain(&error);
@@ -243,7 +252,7 @@ mod tests {
                 connections.push(listener.accept().await.unwrap());
             }
         };
-        let http = OnDemand::default();
+        let http = LazyClient::new(None);
         let fetcher = fetcher(&http, SILENCE);
         let error = tokio::select! {
             result = fetcher.small(&url, 10) => result.unwrap_err(),

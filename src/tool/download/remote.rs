@@ -38,7 +38,7 @@ pub(super) async fn ask(
     url: &Url,
     rest: Option<Rest<'_>>,
 ) -> Result<Response, DownloadError> {
-    let client = fetcher.http.client()?;
+    let client = fetcher.http.get()?;
     let mut at = without_login(url);
     for _ in 0..=MOST_REDIRECTS {
         let known = fetcher.credentials.as_ref().filter(|known| known.origin == at.origin());

@@ -4,9 +4,6 @@ use std::path::{Path, PathBuf};
 
 use super::ModuleError;
 
-/// Version files, the first one before the other.
-const VERSION_FILES: [&str; 2] = [".terraform-version", ".opentofu-version"];
-
 /// Larger files are not read: nobody writes them, and parsed they take up to 150 times their size.
 const LARGEST: u64 = 2 * 1024 * 1024;
 
@@ -72,35 +69,6 @@ pub(in crate::workspace) fn override_files(directory: &Path) -> std::io::Result<
         }
     }
     Ok(names)
-}
-
-/// The first version file of `directory` that says something: its name, and its first line that is
-/// no comment.
-pub(super) fn version_file(directory: &Path) -> Result<Option<(String, String)>, ModuleError> {
-    for name in VERSION_FILES {
-        let path = directory.join(name);
-        if !is_version_file(&path) {
-            continue;
-        }
-        let text = read(&path)?.unwrap_or_default();
-        let version = text.lines().map(str::trim).find(|line| {
-            let comment = line.starts_with('#');
-            !comment && !line.is_empty()
-        });
-        if let Some(version) = version {
-            return Ok(Some((name.to_owned(), version.to_owned())));
-        }
-    }
-    Ok(None)
-}
-
-/// Whether a version file is one: of a link, the end has to have such a name too. Its content may
-/// be quoted, and a link could lead to anything that the runner's user can read.
-fn is_version_file(path: &Path) -> bool {
-    path.canonicalize().is_ok_and(|end| {
-        let named = VERSION_FILES.iter().any(|name| end.ends_with(name));
-        named && end.is_file()
-    })
 }
 
 /// The file's text, or none of a file that is too large; what is not UTF-8 cannot be parsed later

@@ -4,9 +4,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use butler_runner::http::OnDemand;
+use butler_runner::http::LazyClient;
 use butler_runner::tool::{
-    CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, ready,
+    CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, WhenBusy,
+    ready,
 };
 
 use crate::support::release_site::{Fault, ReleaseSite, archive};
@@ -17,9 +18,10 @@ fn options(site: &ReleaseSite, cache: &Path) -> ToolOptions {
         sites: Sites::mirrored(Some(site.url())),
         signing_keys: vec![site.key_file()],
         search_path: None,
-        http: OnDemand::default(),
+        http: LazyClient::new(None),
         meter: None,
         timeout: Duration::from_mins(10),
+        when_busy: WhenBusy::Wait,
         owner: "a test".to_owned(),
     }
 }

@@ -1,19 +1,26 @@
 //! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
 
 pub(crate) mod authority;
+pub(crate) mod canned;
+pub(crate) mod cloud_storage;
 pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
 pub(crate) mod forward_proxy;
 pub(crate) mod git_server;
 pub(crate) mod http_backend;
+pub(crate) mod kubernetes;
 pub(crate) mod machine;
+pub(crate) mod object_store;
 pub(crate) mod postgres;
+pub(crate) mod provider_mirror;
 pub(crate) mod proxy;
 pub(crate) mod release_site;
 pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
 pub(crate) mod terraform;
+#[cfg(target_os = "linux")]
+pub(crate) mod traced;
 pub(crate) mod world;
 
 use std::path::PathBuf;

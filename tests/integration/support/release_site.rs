@@ -39,6 +39,8 @@ pub(crate) enum Fault {
     Breaking(usize),
     /// The first half of the file, and then nothing, with the connection open.
     Hanging,
+    /// Nothing, until the site behaves again; then the file.
+    Held,
     /// The file with one byte changed.
     Changed,
     /// The first half of the file, as if it were all of it.
@@ -73,6 +75,8 @@ struct Shared {
     foreign: BTreeMap<String, Bytes>,
     faults: Mutex<BTreeMap<String, Fault>>,
     requests: watch::Sender<Vec<String>>,
+    /// Changes when the site behaves again.
+    behaving: watch::Sender<()>,
     authorized: AtomicBool,
     seen: Mutex<Vec<Seen>>,
     /// What `Authorization` has to be.
@@ -161,6 +165,7 @@ impl ReleaseSite {
             foreign,
             faults: Mutex::default(),
             requests: watch::Sender::default(),
+            behaving: watch::Sender::default(),
             authorized: AtomicBool::new(false),
             seen: Mutex::default(),
             demanded: Mutex::default(),
@@ -234,6 +239,7 @@ impl ReleaseSite {
     /// Behaves again.
     pub(crate) fn behave(&self) {
         self.shared.faults.lock().unwrap().clear();
+        self.shared.behaving.send_replace(());
     }
 
     /// The paths that were asked for, in order.
@@ -375,7 +381,7 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     let from: Option<usize> =
         from.map(|range| range.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap());
     let content = file.slice(from.unwrap_or(0)..);
-    let mut response = misbehaving(&shared, path, file, &content);
+    let mut response = misbehaving(&shared, path, file, &content).await;
     response.headers_mut().insert(header::ETAG, tag.parse().unwrap());
     if let Some(from) = from {
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
@@ -386,8 +392,9 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
 }
 
 /// `content`, which is `file` or the rest of it, or what the site does instead.
-fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes) -> Response {
+async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes) -> Response {
     let half = content.slice(..content.len() / 2);
+    let mut behaving = shared.behaving.subscribe();
     match shared.fault(path) {
         None => content.clone().into_response(),
         Some(Fault::Looping) => Redirect::temporary(path).into_response(),
@@ -405,6 +412,10 @@ fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes) -> Re
         }
         Some(Fault::Hanging) => {
             partly(content.len(), stream::once(async { Ok(half) }).chain(stream::pending()))
+        }
+        Some(Fault::Held) => {
+            let _ = behaving.changed().await;
+            file.clone().into_response()
         }
         Some(Fault::Changed) => {
             let mut changed = file.to_vec();

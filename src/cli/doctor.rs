@@ -1,0 +1,92 @@
+//! `doctor`: one page on whether this machine can carry out runs.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::flags::{Flags, Selection};
+use super::tool::columns;
+use super::{block_on, logging, refuse, together};
+use crate::doctor::{Finding, State, examine};
+use crate::run::Exit;
+use crate::secret::Redactor;
+use crate::settings::{
+    Arguments, DoctorSettings, Environment, Logging, Section, Setting, variable,
+};
+
+/// Say whether this machine can carry out runs: registry, network, tools, room
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Doctor {
+    /// Answer in JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    flags: Flags<DoctorFlags>,
+}
+
+/// What `--help` says of the exit codes.
+const EXIT_CODES: &str =
+    "Exit codes: 0 runs can be carried out, 1 something is missing that they need, 2 usage";
+
+/// What `execute` has, but for what describes a run.
+struct DoctorFlags;
+
+impl Selection for DoctorFlags {
+    fn has(setting: &Setting) -> bool {
+        matches!(setting.section, Section::Registry | Section::Run | Section::Tool)
+    }
+}
+
+impl Doctor {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = together(log, self.flags.into_arguments());
+        let logging = match Logging::resolve(&arguments, environment) {
+            Ok(logging) => logging,
+            Err(error) => return refuse(&error),
+        };
+        let redactor = Arc::new(Redactor::new());
+        let _log = logging::start(&logging, environment, &redactor);
+        let settings = DoctorSettings::resolve(&arguments, environment);
+        let Some(findings) = block_on(examine(&settings, &redactor)) else {
+            return Exit::Failed.code();
+        };
+        let signs =
+            std::io::stdout().is_terminal() && environment.value(variable::NO_COLOR.name).is_none();
+        let text = if self.json { json(&findings) } else { page(&findings, signs) };
+        let is_bad = findings.iter().any(|finding| finding.state == State::Failed);
+        match writeln!(std::io::stdout(), "{text}") {
+            Ok(()) if !is_bad => Exit::Success.code(),
+            _ => Exit::Failed.code(),
+        }
+    }
+}
+
+fn json(findings: &[Finding]) -> String {
+    serde_json::to_string_pretty(findings).unwrap_or_default()
+}
+
+fn page(findings: &[Finding], signs: bool) -> String {
+    let rows = findings.iter().flat_map(|finding| {
+        let check = finding.check.to_owned();
+        let line = vec![mark(finding.state, signs).to_owned(), check, finding.message.clone()];
+        let hint = finding.hint.as_ref();
+        let hint = hint.map(|hint| vec![String::new(), String::new(), format!("hint: {hint}")]);
+        [Some(line), hint].into_iter().flatten()
+    });
+    columns(&rows.collect::<Vec<_>>())
+}
+
+const fn mark(state: State, signs: bool) -> &'static str {
+    match (state, signs) {
+        (State::Ok, true) => "✓",
+        (State::Note, true) => "·",
+        (State::Warning, true) => "!",
+        (State::Failed, true) => "✗",
+        (State::Ok, false) => "ok",
+        (State::Note, false) => "note",
+        (State::Warning, false) => "warning",
+        (State::Failed, false) => "FAILED",
+    }
+}

@@ -1,0 +1,77 @@
+//! `tool list`: which versions are installed, or could be.
+
+use clap::Args;
+
+use super::columns::{columns, size};
+use super::{Answer, Failure, Toolbox};
+use crate::tool::{Available, InstalledVersion, State, available, inventory};
+
+/// Print the installed versions, of all products unless one is named
+#[derive(Args)]
+pub(super) struct List {
+    /// Print the versions that the release site or mirror lists instead; of terraform, unless
+    /// another product is named
+    #[arg(long)]
+    available: bool,
+    /// With --available: also versions before a release, such as 1.15.0-rc1
+    #[arg(long, requires = "available")]
+    prereleases: bool,
+}
+
+impl List {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+        if self.available {
+            let mut versions = available(tools.product, &tools.options).await?;
+            versions.retain(|it| self.prereleases || !it.prerelease || it.installed);
+            return Answer::new(
+                &versions,
+                columns(&versions.iter().map(offer).collect::<Vec<_>>()),
+            );
+        }
+        let mut versions = Vec::new();
+        for product in tools.products.iter().copied() {
+            versions.extend(inventory(product, &tools.options).await?);
+        }
+        let rows: Vec<_> = versions.iter().map(row).collect();
+        let text = if rows.is_empty() { "nothing is installed".to_owned() } else { columns(&rows) };
+        Answer::new(&versions, text)
+    }
+}
+
+fn offer(version: &Available) -> Vec<String> {
+    let mark = if version.installed { "installed" } else { "" };
+    vec![version.version.to_string(), mark.to_owned()]
+}
+
+fn row(version: &InstalledVersion) -> Vec<String> {
+    let state = match version.state {
+        State::Ready => String::new(),
+        state => state.to_string(),
+    };
+    let signer = match &version.signed_by {
+        None => "checksum only".to_owned(),
+        Some(signer) => {
+            format!("signed by {}", signer.name.as_deref().unwrap_or("a key of your own"))
+        }
+    };
+    let use_ = match (version.users.len(), &version.last_used_at) {
+        (0, None) => String::new(),
+        (0, Some(moment)) => format!("last used {}", day(moment)),
+        (users, _) => format!("in use by {users}"),
+    };
+    vec![
+        version.product.to_owned(),
+        version.version.to_string(),
+        if version.default { "default" } else { "" }.to_owned(),
+        state,
+        size(version.size),
+        format!("installed {}", day(&version.installed_at)),
+        signer,
+        use_,
+    ]
+}
+
+/// The day of a moment by RFC 3339.
+fn day(moment: &str) -> &str {
+    moment.split('T').next().unwrap_or(moment)
+}

@@ -1,0 +1,93 @@
+//! `tool status`: the current version of a product, what is going on, and what was done.
+
+use clap::Args;
+
+use super::columns::columns;
+use super::{Answer, Failure, Toolbox};
+use crate::tool::{Act, Entry, InProgress, InstalledVersion, Outcome, Status, User, status};
+
+/// How much of the history is shown to people; JSON has all of it.
+const RECENT: usize = 5;
+
+/// Print the current version, how it stands, what else is installed, and what was done
+#[derive(Args)]
+pub(super) struct Show;
+
+impl Show {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+        let status = status(tools.product, &tools.options).await?;
+        let text = text(&status);
+        Answer::new(&status, text)
+    }
+}
+
+fn text(status: &Status) -> String {
+    let title = match &status.current_version {
+        Some(version) => format!("{} {version}: {}", status.product, status.state),
+        None if status.installed.is_empty() => format!("{}: {}", status.product, status.state),
+        None => format!("{}: {}, no default version", status.product, status.state),
+    };
+    let mut facts: Vec<(&str, String)> = Vec::new();
+    let mut fact = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    fact("path", status.binary_path.clone());
+    fact("installed", status.installed_at.clone());
+    fact("from", status.source.as_ref().map(|source| source.url.clone()));
+    fact("checksum", status.source.as_ref().map(|source| source.checksum.clone()));
+    fact("signed by", status.signed_by.as_ref().map(ToString::to_string));
+    for user in &status.users {
+        fact("in use by", Some(who(user)));
+    }
+    fact("under way", status.queue.in_progress.as_ref().map(act));
+    fact("waiting", Some(status.queue.pending).filter(|it| *it > 0).map(|it| it.to_string()));
+    let facts: Vec<_> =
+        facts.into_iter().map(|(name, value)| vec![format!("  {name}"), value]).collect();
+    let installed: Vec<_> = status.installed.iter().map(version).collect();
+    let history: Vec<_> = status.history.iter().take(RECENT).map(entry).collect();
+    let mut parts = vec![title];
+    if !facts.is_empty() {
+        parts.push(columns(&facts));
+    }
+    for (heading, rows) in [("versions:", installed), ("history:", history)] {
+        if !rows.is_empty() {
+            parts.push(format!("{heading}\n{}", columns(&rows)));
+        }
+    }
+    parts.join("\n")
+}
+
+fn who(user: &User) -> String {
+    format!("{} (pid {}, since {})", user.owner, user.pid, user.since)
+}
+
+fn act(act: &InProgress) -> String {
+    let InProgress { version, operation, pid, owner, since, drains_until } = act;
+    let left = drains_until.as_ref().map(|until| format!(", left to its users until {until}"));
+    let left = left.unwrap_or_default();
+    format!("{} of {version} by {owner} (pid {pid}, since {since}{left})", name(*operation))
+}
+
+fn version(version: &InstalledVersion) -> Vec<String> {
+    vec![
+        format!("  {}", version.version),
+        version.state.to_string(),
+        if version.default { "default" } else { "" }.to_owned(),
+        version.problem.clone().unwrap_or_default(),
+    ]
+}
+
+fn entry(entry: &Entry) -> Vec<String> {
+    let outcome = match (entry.state, &entry.error) {
+        (Outcome::Succeeded, _) => "succeeded".to_owned(),
+        (Outcome::Failed, None) => "failed".to_owned(),
+        (Outcome::Failed, Some(error)) => format!("failed: {error}"),
+    };
+    let operation = name(entry.operation).to_owned();
+    vec![format!("  {}", entry.completed_at), operation, entry.version.to_string(), outcome]
+}
+
+const fn name(act: Act) -> &'static str {
+    match act {
+        Act::Install => "install",
+        Act::Uninstall => "uninstall",
+    }
+}

@@ -1,0 +1,42 @@
+//! `tool use`: sets the version that is used when nothing else decides.
+
+use clap::Args;
+use semver::Version;
+use serde::Serialize;
+
+use super::{Answer, Failure, Toolbox};
+use crate::tool::{Reach, installed, use_version};
+
+/// Use an installed version where neither a run nor a module decides
+#[derive(Args)]
+pub(super) struct Use {
+    /// The version, or a constraint or latest, of which the newest installed one is meant
+    version: String,
+}
+
+/// What is the default now.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Used {
+    product: &'static str,
+    version: String,
+    path: String,
+    /// What was the default before.
+    previous: Option<Version>,
+}
+
+impl Use {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+        let request = tools.choose(&self.version, Reach::Installed).await?;
+        let previous = use_version(&request, &tools.options).await?;
+        Answer::new(
+            &Used {
+                product: request.product.name(),
+                version: request.version.to_string(),
+                path: installed(&request, &tools.options).await?.display().to_string(),
+                previous,
+            },
+            format!("{request} is the default"),
+        )
+    }
+}

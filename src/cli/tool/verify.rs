@@ -1,0 +1,79 @@
+//! `tool verify`: reads everything that is installed and compares it with what was verified.
+
+use clap::Args;
+
+use super::columns::columns;
+use super::{Answer, Failure, Toolbox};
+use crate::run::Exit;
+use crate::tool::{Audited, Verdict, audit};
+
+/// Read every installed version and compare it with what was verified when it was installed
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Verify {
+    /// Only this version: 1.9.0 or opentofu-1.8.3; by default all, of all products unless one is named
+    version: Option<String>,
+}
+
+/// What `--help` says of the exit codes.
+const EXIT_CODES: &str = "Exit codes: 0 all is as it was verified, 1 something is not, 2 usage";
+
+impl Verify {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+        let wanted = self.version.map(|version| tools.request(&version)).transpose()?;
+        let products =
+            wanted.as_ref().map_or_else(|| tools.products.clone(), |it| vec![it.product]);
+        let mut versions = Vec::new();
+        for product in products {
+            versions.extend(audit(product, &tools.options).await?);
+        }
+        if let Some(wanted) = wanted {
+            versions.retain(|it| it.version == wanted.version);
+            if versions.is_empty() {
+                return Err(Failure {
+                    exit: Exit::Failed,
+                    message: format!("{wanted} is not installed"),
+                    advice: Some(format!("butler-runner tool install {}", named(&wanted))),
+                });
+            }
+        }
+        let rows: Vec<_> = versions.iter().map(row).collect();
+        let text = if rows.is_empty() { "nothing is installed".to_owned() } else { columns(&rows) };
+        let answer = Answer::new(&versions, text)?;
+        let bad: Vec<_> = versions.iter().filter(|it| it.state.is_bad()).collect();
+        if bad.is_empty() {
+            return Ok(answer);
+        }
+        let replaceable = bad.iter().find(|it| it.state != Verdict::Unreadable);
+        let advice = match replaceable {
+            Some(Audited { product, version, .. }) => {
+                format!("`butler-runner tool install {product}-{version}` replaces it")
+            }
+            None => "give this user the right to read it, or remove it".to_owned(),
+        };
+        let message = format!("{} of {} cannot be trusted", bad.len(), count(versions.len()));
+        Ok(answer.failed(message, format!("nothing was removed; {advice}")))
+    }
+}
+
+fn named(request: &crate::spec::ToolRequest) -> String {
+    format!("{}-{}", request.product, request.version)
+}
+
+fn count(versions: usize) -> String {
+    if versions == 1 { "1 version".to_owned() } else { format!("{versions} versions") }
+}
+
+fn row(version: &Audited) -> Vec<String> {
+    let signer = match (&version.signed_by, version.state) {
+        (Some(signer), _) => format!("signed by {signer}"),
+        (None, Verdict::NoRecord) => String::new(),
+        (None, _) => "checksum only".to_owned(),
+    };
+    vec![
+        version.product.to_owned(),
+        version.version.to_string(),
+        version.state.to_string(),
+        version.problem.clone().unwrap_or(signer),
+    ]
+}

@@ -1,0 +1,50 @@
+//! What else there is on this machine: git, limits, and the system that started the runner.
+
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::{AccessFlags, access};
+
+use super::Finding;
+use crate::settings::Settings;
+use crate::tool::ToolOptions;
+
+/// Terraform opens a few files and sockets for each provider.
+const DESCRIPTORS: u64 = 256;
+
+/// The system that started the runner, and what follows from it.
+pub(super) fn system(systems: &[&'static str], run: Option<&Settings>) -> Finding {
+    let name = if systems.is_empty() { "no CI system".to_owned() } else { systems.join(", in ") };
+    let grace = run.map(|run| {
+        let grace = humantime::format_duration(run.grace_period);
+        format!("; after a signal the tool gets {grace} to end")
+    });
+    Finding::note("system", format!("{name}{}", grace.unwrap_or_default()))
+}
+
+/// git and limits.
+pub(super) fn look(options: &ToolOptions) -> Vec<Finding> {
+    vec![git(options), descriptors()]
+}
+
+/// The runner clones without git, Terraform does not.
+fn git(options: &ToolOptions) -> Finding {
+    let path = options.search_path.as_deref().unwrap_or_default();
+    let mut candidates = std::env::split_paths(path).map(|directory| directory.join("git"));
+    let found = candidates.find(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok());
+    match found {
+        Some(path) => Finding::ok("git", format!("`{}`, for modules from git", path.display())),
+        None => Finding::warning("git", "there is no git on PATH: the run's own source is fetched without it, but Terraform needs it for modules from git")
+            .hint("install git"),
+    }
+}
+
+fn descriptors() -> Finding {
+    let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return Finding::note("limits", "nothing says how many files may be open");
+    };
+    if soft < DESCRIPTORS {
+        Finding::warning("limits", format!("only {soft} files may be open"))
+            .hint(format!("raise the limit: ulimit -n {DESCRIPTORS}"))
+    } else {
+        Finding::ok("limits", format!("{soft} files may be open"))
+    }
+}

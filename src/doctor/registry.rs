@@ -1,0 +1,109 @@
+//! Whether the registry answers, and takes the token.
+
+use std::time::SystemTime;
+
+use reqwest::header::DATE;
+use secrecy::SecretString;
+use url::Url;
+
+use super::network::Clock;
+use super::{Finding, LONGEST, bounded};
+use crate::error::{Advice, chain};
+use crate::http::{self, Clients, Redirects};
+use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
+use crate::settings::{Access, Settings, SettingsError};
+use crate::spec::RunId;
+
+const CHECK: &str = "registry";
+
+/// What is found of the registry, and what time it is there.
+pub(super) async fn look(
+    access: Result<&Access, &SettingsError>,
+    run: &Settings,
+) -> (Vec<Finding>, Option<Clock>) {
+    let access = match access {
+        Ok(access) => access,
+        Err(error) => return (vec![Finding::error(CHECK, error)], None),
+    };
+    let Some(endpoint) = &access.endpoint else {
+        let note = "no registry is named: only --local and --config can run";
+        return (vec![Finding::note(CHECK, note)], None);
+    };
+    let clients = match http::clients(run.tool.ca_bundle.as_deref(), Redirects::Refuse) {
+        Ok(clients) => clients,
+        Err(error) => return (vec![Finding::failed(CHECK, chain(&error))], None),
+    };
+    let clock = match reach(&clients, endpoint).await {
+        Ok(clock) => clock,
+        Err(finding) => return (vec![finding], None),
+    };
+    let finding = match (&access.run_id, &access.token) {
+        (Some(run_id), Some(token)) => accepts(clients, endpoint, run_id, token).await,
+        (None, Some(_)) => unasked(endpoint, "run id"),
+        (Some(_), None) => unasked(endpoint, "token"),
+        (None, None) => unasked(endpoint, "run id and no token"),
+    };
+    (vec![finding], clock)
+}
+
+/// Asks for the endpoint itself, without the token. Any answer will do.
+async fn reach(clients: &Clients, endpoint: &Url) -> Result<Option<Clock>, Finding> {
+    let answer = bounded(clients.kept.get(endpoint.clone()).send()).await;
+    let error = match answer {
+        Some(Ok(answer)) => {
+            let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
+            let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+            let here = SystemTime::now();
+            return Ok(date.map(|there| Clock { whose: "the registry".to_owned(), there, here }));
+        }
+        Some(Err(error)) => error,
+        None => {
+            let silence = format!("`{endpoint}` said nothing for {} s", LONGEST.as_secs());
+            return Err(Finding::failed(CHECK, silence)
+                .hint("check --endpoint (BUTLER_ENDPOINT), the network and the proxy"));
+        }
+    };
+    let message = format!("cannot reach `{endpoint}`: {}", chain(&error.without_url()));
+    let hint = if message.contains("certificate verify failed") {
+        "name a file with the certificate of its authority with --ca-bundle (BUTLER_CA_BUNDLE)"
+    } else {
+        "check --endpoint (BUTLER_ENDPOINT), the network and the proxy"
+    };
+    Err(Finding::failed(CHECK, message).hint(hint))
+}
+
+fn unasked(endpoint: &Url, missing: &str) -> Finding {
+    let message = format!(
+        "`{endpoint}` answers; there is no {missing}, so nothing says whether it lets a run in"
+    );
+    Finding::ok(CHECK, message)
+}
+
+async fn accepts(
+    clients: Clients,
+    endpoint: &Url,
+    run_id: &RunId,
+    token: &SecretString,
+) -> Finding {
+    let address = Address::new(endpoint.clone(), run_id.clone());
+    let limits = Limits { attempt: LONGEST, long: LONGEST };
+    let client = Client::new(clients, address, token.clone(), limits);
+    let over = |status: &str| {
+        Finding::warning(
+            CHECK,
+            format!("`{endpoint}` takes the token, but run {run_id} is {status}"),
+        )
+        .hint("a run is carried out once: start a new one")
+    };
+    match client.status(Patience::Once).await {
+        Ok(RunStatus::Open(status)) => {
+            Finding::ok(CHECK, format!("`{endpoint}` takes the token of run {run_id} ({status})"))
+        }
+        Ok(RunStatus::Reported(status) | RunStatus::Over(status)) => over(&status),
+        Err(RegistryError::RunOver) => over("over"),
+        Err(error) => Finding {
+            hint: error.advice(),
+            ..Finding::failed(CHECK, format!("`{endpoint}`: {}", chain(&error)))
+        },
+    }
+}

@@ -1,0 +1,91 @@
+//! Which versions there are, on PATH and in the cache, and whether they are what was verified.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, LONGEST, bounded};
+use crate::spec::Product;
+use crate::tool::{Audited, State, ToolError, ToolOptions, Verdict, audit, on_path, status};
+
+const CHECK: &str = "tools";
+
+/// Whether a run has to download its tool.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Releases {
+    /// There is none here.
+    Needed,
+    /// There is one, if it is the right one.
+    Spare,
+}
+
+/// What is found of tools.
+pub(super) async fn look(options: &ToolOptions) -> (Vec<Finding>, Releases) {
+    let mut findings = Vec::new();
+    let mut releases = Releases::Needed;
+    for product in Product::ALL {
+        // Hashing and asking take processors, not patience: one product after the other.
+        let Some(looked) = bounded(of_product(product, options)).await else {
+            let message = format!("{product}: not done after {} s", LONGEST.as_secs());
+            let hint = format!("`butler-runner tool verify --product {product}` takes its time");
+            findings.push(Finding::warning(CHECK, message).hint(hint));
+            continue;
+        };
+        match looked {
+            Ok((found, is_there)) => {
+                findings.extend(found);
+                if is_there && Product::ENGINES.contains(&product) {
+                    releases = Releases::Spare;
+                }
+            }
+            Err(error) => findings.push(Finding::error(CHECK, &error)),
+        }
+    }
+    if findings.is_empty() {
+        let note = "neither on PATH nor in the cache: each run downloads what it asks for";
+        findings.push(Finding::note(CHECK, note));
+    }
+    (findings, releases)
+}
+
+/// What there is of `product`, and whether a run could use any of it.
+async fn of_product(
+    product: Product,
+    options: &ToolOptions,
+) -> Result<(Vec<Finding>, bool), ToolError> {
+    let mut findings = Vec::new();
+    if let Some((path, version)) = on_path(product, options).await? {
+        let message = format!("{product} {version} on PATH: `{}`", path.display());
+        findings.push(Finding::ok(CHECK, message));
+    }
+    let mut by_verdict: BTreeMap<bool, Vec<Audited>> = BTreeMap::new();
+    for version in audit(product, options).await? {
+        if version.state != Verdict::OtherPlatform {
+            by_verdict.entry(version.state.is_bad()).or_default().push(version);
+        }
+    }
+    if let Some(good) = by_verdict.get(&false) {
+        let versions: Vec<_> = good.iter().map(|it| it.version.to_string()).collect();
+        let message = format!("{product} {} in the cache, as verified", versions.join(", "));
+        findings.push(Finding::ok(CHECK, message));
+    }
+    let is_there = !findings.is_empty();
+    for bad in by_verdict.get(&true).into_iter().flatten() {
+        let problem = bad.problem.as_deref().unwrap_or_default();
+        let message = format!("{product} {} in the cache: {problem}", bad.version);
+        let hint =
+            format!("no run uses it; `butler-runner tool install {product}-{}`", bad.version);
+        findings.push(Finding::warning(CHECK, message).hint(hint));
+    }
+    let status = status(product, options).await?;
+    match (&status.current_version, status.state) {
+        (None, _) => {}
+        (Some(version), State::Ready) => {
+            findings.push(Finding::ok(CHECK, format!("{product} {version} is the default")));
+        }
+        (Some(version), state) => {
+            let message = format!("{product} {version} is the default, but {state}");
+            let hint = format!("`butler-runner tool install {product}-{version}`");
+            findings.push(Finding::warning(CHECK, message).hint(hint));
+        }
+    }
+    Ok((findings, is_there))
+}

@@ -1,0 +1,80 @@
+//! Finds the processes that run an executable, whoever has started them. Only where there is `/proc`.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::table::processes;
+
+/// In how many parts of a second the kernel tells its times to processes (`USER_HZ`, time(7)).
+const TICKS: f64 = 100.0;
+
+/// A process that runs an executable.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Running {
+    /// Its id.
+    pub pid: u32,
+    /// When it was started.
+    pub since: SystemTime,
+}
+
+/// The processes that run the file at `executable`, but for those below one of `known`. One that
+/// belongs to another user can be seen by root alone.
+#[must_use]
+pub fn running(executable: &Path, known: &[u32]) -> Vec<Running> {
+    let Ok(wanted) = std::fs::metadata(executable) else { return Vec::new() };
+    let table = processes();
+    let is_below_known = |process: &super::table::Process| {
+        let mut pid = process.pid;
+        // Parents are older than their children, so this ends; the bound is for a table that
+        // changes while it is read.
+        for _ in 0..table.len() {
+            if u32::try_from(pid.as_raw()).is_ok_and(|pid| known.contains(&pid)) {
+                return true;
+            }
+            let Some(found) = table.iter().find(|other| other.pid == pid) else { return false };
+            pid = found.parent;
+        }
+        false
+    };
+    let runs = |process: &&super::table::Process| {
+        std::fs::metadata(format!("/proc/{}/exe", process.pid))
+            .is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+    };
+    let boot = boot();
+    let found = table.iter().filter(runs).filter(|process| !is_below_known(process));
+    found
+        .filter_map(|process| {
+            #[expect(clippy::cast_precision_loss, reason = "ticks of years fit")]
+            let since = boot + Duration::from_secs_f64(process.start as f64 / TICKS);
+            Some(Running { pid: u32::try_from(process.pid.as_raw()).ok()?, since })
+        })
+        .collect()
+}
+
+/// When the system was started (`btime` in proc(5)).
+fn boot() -> SystemTime {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = stat.lines().find_map(|line| line.strip_prefix("btime "));
+    let seconds = line.and_then(|seconds| seconds.trim().parse().ok()).unwrap_or_default();
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_runs_its_executable_since_a_moment_ago() {
+        let executable = std::env::current_exe().unwrap();
+        let own = std::process::id();
+        let found = running(&executable, &[]);
+        let found = found.iter().find(|process| process.pid == own).unwrap();
+        let age = SystemTime::now().duration_since(found.since).unwrap_or_default();
+        assert!(age < Duration::from_hours(1), "{age:?}");
+        assert!(!running(&executable, &[own]).iter().any(|process| process.pid == own));
+        let parent = std::os::unix::process::parent_id();
+        assert!(!running(&executable, &[parent]).iter().any(|process| process.pid == own));
+        assert_eq!(running(Path::new("/nowhere"), &[]), []);
+    }
+}

@@ -1,0 +1,146 @@
+//! What `doctor` looks at: the settings of a run, as far as they are there.
+//!
+//! Without a run nobody has a run id or a token, so that what is missing is no mistake here; what
+//! is given and cannot be is one, and is told with everything else.
+
+use std::path::Path;
+
+use secrecy::SecretString;
+use url::Url;
+
+use super::reader::Reader;
+use super::setting::{ENDPOINT, RUN_ID};
+use super::{
+    Arguments, Environment, RunSource, Settings, SettingsError, parse, source, token, variable,
+};
+use crate::spec::{Operation, RunId};
+
+/// Everything that can be known before a run.
+#[derive(Debug)]
+pub struct DoctorSettings {
+    /// What a run would be started with, or why it would not begin.
+    pub run: Result<Settings, SettingsError>,
+    /// The registry, or what is wrong with what was said about it.
+    pub registry: Result<Access, SettingsError>,
+    /// The systems that started this process, the innermost first.
+    pub systems: Vec<&'static str>,
+}
+
+/// What was said about the registry.
+#[derive(Debug, Default)]
+pub struct Access {
+    /// Its address, as [`RunSource::Registry`] has it.
+    pub endpoint: Option<Url>,
+    /// A run of its.
+    pub run_id: Option<RunId>,
+    /// The token of that run.
+    pub token: Option<SecretString>,
+}
+
+impl DoctorSettings {
+    /// Reads what there is. Has the effects of [`Settings::resolve`].
+    #[must_use]
+    pub fn resolve(arguments: &Arguments, environment: &Environment) -> Self {
+        let reader = Reader { arguments, environment };
+        let mut warnings = Vec::new();
+        let source = match source::source(&reader, &mut warnings) {
+            Err(SettingsError::Missing { .. }) => Ok(no_run()),
+            source => source,
+        };
+        Self {
+            run: source.and_then(|source| Settings::around(source, warnings, &reader)),
+            registry: Access::read(&reader),
+            systems: systems(environment, Path::new(TEKTON)),
+        }
+    }
+}
+
+impl Access {
+    fn read(reader: &Reader<'_>) -> Result<Self, SettingsError> {
+        Ok(Self {
+            endpoint: reader.parsed(&ENDPOINT, parse::endpoint)?,
+            run_id: reader.parsed(&RUN_ID, parse::run_id)?,
+            token: match token::token(reader.arguments, reader.environment, &mut Vec::new()) {
+                Err(SettingsError::Missing { .. }) => None,
+                token => Some(token?),
+            },
+        })
+    }
+}
+
+/// Stands where a run would.
+fn no_run() -> RunSource {
+    RunSource::Local {
+        module_dir: "/".into(),
+        operation: Operation::Plan,
+        tool: None,
+        var_files: Vec::new(),
+    }
+}
+
+/// What Tekton mounts into each step; it sets no variable.
+const TEKTON: &str = "/tekton/steps";
+
+fn systems(environment: &Environment, tekton: &Path) -> Vec<&'static str> {
+    let is_set = |name| environment.value(name).is_some_and(|value| value != "false");
+    let mut systems: Vec<_> = variable::CI_SYSTEMS
+        .into_iter()
+        .filter_map(|(name, system)| is_set(name).then_some(system))
+        .collect();
+    if tekton.exists() {
+        systems.push("Tekton");
+    }
+    if is_set(variable::KUBERNETES_SERVICE_HOST.name) {
+        systems.push("Kubernetes");
+    }
+    systems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::setting::{CA_BUNDLE, CACHE_DIR, LOCAL};
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        Environment::new(variables.collect(), "/butler-runner".into())
+    }
+
+    fn arguments() -> Arguments {
+        Arguments::default().with(&CACHE_DIR, "/proc/nonexistent")
+    }
+
+    #[test]
+    fn what_is_missing_is_no_mistake_but_what_cannot_be_is_one() {
+        let settings = DoctorSettings::resolve(&arguments(), &environment(&[]));
+        assert!(settings.run.is_ok() && settings.registry.unwrap().endpoint.is_none());
+        let local = arguments().with(&LOCAL, "true");
+        assert!(DoctorSettings::resolve(&local, &environment(&[])).run.is_ok());
+        let bundle = arguments().with(&CA_BUNDLE, "/proc/nonexistent/bundle");
+        let settings = DoctorSettings::resolve(&bundle, &environment(&[]));
+        assert!(settings.run.unwrap_err().to_string().contains("--ca-bundle"));
+        let wrong = environment(&[("BUTLER_ENDPOINT", "no url")]);
+        let settings = DoctorSettings::resolve(&arguments(), &wrong);
+        assert!(settings.registry.unwrap_err().to_string().contains("--endpoint"));
+    }
+
+    #[test]
+    fn settings_do_not_show_the_token() {
+        let variables = [("BUTLER_ENDPOINT", "http://a"), ("BUTLER_TOKEN", "brce_hunter2")];
+        let settings = DoctorSettings::resolve(&arguments(), &environment(&variables));
+        assert!(settings.registry.as_ref().unwrap().token.is_some());
+        assert!(!format!("{settings:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn every_system_is_known_by_its_variable() {
+        for (name, system) in variable::CI_SYSTEMS {
+            assert_eq!(systems(&environment(&[(name, "true")]), Path::new("/nowhere")), [system]);
+        }
+        let both = environment(&[("GITLAB_CI", "true"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
+        assert_eq!(systems(&both, Path::new("/nowhere")), ["GitLab CI", "Kubernetes"]);
+        let off = environment(&[("GITHUB_ACTIONS", "false")]);
+        assert_eq!(systems(&off, Path::new("/nowhere")), [""; 0]);
+        assert_eq!(systems(&off, Path::new("/")), ["Tekton"]);
+    }
+}

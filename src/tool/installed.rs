@@ -1,0 +1,24 @@
+//! Answers what is installed, without asking anybody.
+
+use std::path::PathBuf;
+
+use super::ToolOptions;
+use super::blocking::blocking;
+use super::cache::{Cache, Lookup};
+use super::error::ToolError;
+use super::platform::Platform;
+use crate::spec::ToolRequest;
+
+/// The executable of `request`, if it is in the cache and the one that was verified.
+///
+/// # Errors
+/// When it is not there, not the one that was verified, or could be somebody else's.
+pub async fn installed(request: &ToolRequest, options: &ToolOptions) -> Result<PathBuf, ToolError> {
+    let cache = Cache::new(&options.cache, Platform::current()?)?;
+    let wanted = request.clone();
+    match blocking(move |abandoned| cache.lookup(&wanted, abandoned)).await? {
+        Lookup::Installed(path) => Ok(path),
+        Lookup::Missing => Err(ToolError::NotInstalled { request: request.clone() }),
+        Lookup::Tampered(path) => Err(ToolError::Tampered { request: request.clone(), path }),
+    }
+}

@@ -1,0 +1,321 @@
+//! `doctor`: what it says of machines that can carry out runs, and of machines that cannot.
+
+use std::time::{Duration, SystemTime};
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use crate::support::authority::Authority;
+use crate::support::canned::{answer, canned};
+use crate::support::documented::assert_documented;
+use crate::support::machine::{Machine, Said};
+use crate::support::release_site::{ReleaseSite, executable, stand_in};
+use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
+
+/// A machine with git, a place for secret files, and a release site.
+fn machine(site: &ReleaseSite) -> Machine {
+    let mut machine = Machine::with_site(site);
+    machine.set("BUTLER_LOG", "error");
+    machine.set("BUTLER_TMPFS_DIR", machine.path("tmp"));
+    executable(&machine.path("bin/git"), "#!/bin/sh\n");
+    machine
+}
+
+/// The same with a run of the world's registry.
+fn machine_for(world: &World, site: &ReleaseSite) -> Machine {
+    world.add_run(world.config("plan"));
+    let mut machine = machine(site);
+    machine.set("BUTLER_ENDPOINT", world.endpoint());
+    machine.set("BUTLER_RUN_ID", RUN_ID);
+    machine.set("BUTLER_TOKEN", TOKEN);
+    machine.call(world.endpoint(), "<registry>");
+    machine
+}
+
+/// Types it in while the world's registry goes on answering.
+async fn doctor(machine: &Machine, words: &[&str]) -> Said {
+    let command = machine.command(&[&["doctor"], words].concat());
+    machine.said(&tokio::process::Command::from(command).output().await.unwrap())
+}
+
+/// The page, without what differs from machine to machine.
+fn page(said: &Said) -> String {
+    let line = |line: &str| match (line.split_once("can be written; "), line.split_once("limits")) {
+        (Some((before, _)), _) => format!("{before}can be written; <room>\n"),
+        (_, Some((before, _))) => format!("{before}limits <number>\n"),
+        _ => format!("{line}\n"),
+    };
+    said.shown().lines().map(line).collect()
+}
+
+/// What is said of one thing, each as `state: message`.
+fn about(said: &Said, check: &str) -> Vec<String> {
+    let findings: Vec<Value> = serde_json::from_str(&said.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let findings = findings.iter().filter(|finding| finding["check"] == check);
+    findings.map(|it| format!("{}: {}", text(&it["state"]), text(&it["message"]))).collect()
+}
+
+/// Where nobody listens.
+fn nowhere() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}/", listener.local_addr().unwrap())
+}
+
+#[tokio::test]
+async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let machine = machine_for(&world, &site);
+    executable(&machine.path("bin/terraform"), stand_in("1.9.7"));
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    let said = doctor(&machine, &[]).await.well();
+    expect![[r"
+        exit 0
+        ok       settings        all settings can be used
+        ok       registry        `<registry>` takes the token of run 550e8400-e29b-41d4-a716-446655440000 (queued)
+        ok       tls             trusts the system's certificates
+        note     proxy           no proxy is set
+        ok       clock           agrees with 4 of 4 servers
+        ok       releases        terraform: `<site>/terraform/index.json` answers
+        ok       releases        opentofu: `<site>/tofu/api.json` answers
+        warning  releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers 404 Not Found
+                                 hint: without the list of versions only exact versions can be installed
+        ok       tools           terraform 1.9.7 on PATH: `<machine>/bin/terraform`
+        ok       tools           terraform 1.9.8 in the cache, as verified
+        ok       tools           terraform 1.9.8 is the default
+        ok       cache           `<machine>/cache` can be written; <room>
+        ok       work directory  `<machine>/tmp` can be written; <room>
+        ok       secret files    are kept in `<machine>/tmp`
+        ok       git             `<machine>/bin/git`, for modules from git
+        ok       limits <number>
+        note     system          no CI system; after a signal the tool gets 1m to end
+    "]].assert_eq(&page(&said));
+    assert!(world.received().statuses.is_empty(), "it reports nothing");
+}
+
+#[test]
+fn without_anything_configured_it_says_what_there_is() {
+    let site = ReleaseSite::start(&[]);
+    let machine = machine(&site);
+    let said = machine.run(&["doctor"]).well();
+    expect![[r"
+        exit 0
+        ok       settings        all settings can be used
+        note     registry        no registry is named: only --local and --config can run
+        ok       tls             trusts the system's certificates
+        note     proxy           no proxy is set
+        ok       clock           agrees with 3 of 3 servers
+        ok       releases        terraform: `<site>/terraform/index.json` answers
+        ok       releases        opentofu: `<site>/tofu/api.json` answers
+        warning  releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers 404 Not Found
+                                 hint: without the list of versions only exact versions can be installed
+        note     tools           neither on PATH nor in the cache: each run downloads what it asks for
+        ok       cache           `<machine>/cache` can be written; <room>
+        ok       work directory  `<machine>/tmp` can be written; <room>
+        ok       secret files    are kept in `<machine>/tmp`
+        ok       git             `<machine>/bin/git`, for modules from git
+        ok       limits <number>
+        note     system          no CI system; after a signal the tool gets 1m to end
+    "]].assert_eq(&page(&said));
+    assert!(!machine.path("cache").exists(), "nothing is made");
+    let left = std::fs::read_dir(machine.path("tmp")).unwrap().count();
+    assert_eq!(left, 0);
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_fails() {
+    let site = ReleaseSite::start(&[]);
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let mut machine = machine_for(&world, &site);
+    machine.set("BUTLER_TOKEN", "brce_another");
+    let said = doctor(&machine, &["--json"]).await;
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let registry = about(&said, "registry").join("\n").replace(&world.endpoint(), "<registry>");
+    expect!["failed: `<registry>`: the registry refused to read the run's status: 401 Unauthorized: UNAUTHORIZED: the token is not the run's"].assert_eq(&registry);
+}
+
+#[tokio::test]
+async fn a_run_that_is_over_is_a_warning() {
+    let site = ReleaseSite::start(&[]);
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let machine = machine_for(&world, &site);
+    world.registry.set_status(RUN_ID, "cancelled");
+    let said = doctor(&machine, &["--json"]).await.well();
+    let registry = about(&said, "registry").join("\n");
+    assert!(registry.starts_with("warning: ") && registry.ends_with("is cancelled"), "{registry}");
+}
+
+#[test]
+fn a_registry_that_cannot_be_reached_fails() {
+    let site = ReleaseSite::start(&[]);
+    let mut machine = machine(&site);
+    let endpoint = nowhere();
+    machine.set("BUTLER_ENDPOINT", &endpoint);
+    let said = machine.run(&["doctor", "--json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let registry = about(&said, "registry").join("\n");
+    let expected = format!("failed: cannot reach `{endpoint}`: ");
+    assert!(registry.starts_with(&expected) && registry.contains("refused"), "{registry}");
+}
+
+#[test]
+fn a_private_authority_has_to_be_named() {
+    let site = ReleaseSite::start(&[]);
+    let authority = Authority::create();
+    let queued = answer("200 OK", SystemTime::now(), r#"{"status":"queued"}"#);
+    let registry = canned(queued, Some(&authority));
+    let mut machine = machine(&site);
+    machine.set("BUTLER_ENDPOINT", format!("https://{registry}"));
+    machine.set("BUTLER_RUN_ID", "7");
+    machine.set("BUTLER_TOKEN", TOKEN);
+    machine.call(&registry, "<registry>");
+    let said = machine.run(&["doctor"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stdout.contains("certificate verify failed"), "{}", said.stdout);
+    assert!(said.stdout.contains("with --ca-bundle (BUTLER_CA_BUNDLE)"), "{}", said.stdout);
+    machine.set("BUTLER_CA_BUNDLE", authority.bundle());
+    let said = machine.run(&["doctor", "--json"]).well();
+    let found = about(&said, "registry").join("\n").replace(&registry, "<registry>");
+    assert_eq!(found, "ok: `https://<registry>/` takes the token of run 7 (queued)");
+    let tls = about(&said, "tls").join("\n");
+    assert!(tls.contains(authority.bundle().to_str().unwrap()), "{tls}");
+}
+
+#[test]
+fn a_setting_that_cannot_be_fails_and_names_its_flag() {
+    let site = ReleaseSite::start(&[]);
+    let mut machine = machine(&site);
+    machine.set("BUTLER_CA_BUNDLE", site.key_file());
+    machine.call(site.key_file().to_str().unwrap(), "<file>");
+    let said = machine.run(&["doctor"]);
+    expect![[r"
+        exit 1
+        FAILED  settings  the CA bundle `<file>` holds no PEM certificate (--ca-bundle, BUTLER_CA_BUNDLE)
+                          hint: for example --ca-bundle /etc/ssl/company.pem
+        note    system    no CI system
+    "]].assert_eq(&page(&said));
+}
+
+#[test]
+fn a_release_site_is_required_only_where_nothing_is_installed() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let mut machine = machine(&site);
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.set("BUTLER_MIRROR", nowhere());
+    let said = machine.run(&["doctor", "--json"]).well();
+    assert!(about(&said, "releases").iter().all(|it| it.starts_with("warning: ")), "{said:?}");
+    machine.set("BUTLER_CACHE_DIR", machine.path("empty"));
+    let said = machine.run(&["doctor", "--json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let states = about(&said, "releases");
+    let states: Vec<_> = states.iter().map(|it| it.split(':').next().unwrap()).collect();
+    assert_eq!(states, ["failed", "failed", "warning"], "terragrunt is needed by few");
+}
+
+#[test]
+fn a_mirror_that_wants_other_credentials_says_so() {
+    let site = ReleaseSite::start(&[]);
+    let mut machine = machine(&site);
+    let mirror = canned(answer("401 Unauthorized", SystemTime::now(), ""), None);
+    machine.set("BUTLER_MIRROR", format!("http://user:hunter22@{mirror}"));
+    machine.call(&mirror, "<mirror>");
+    let said = machine.run(&["doctor"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let releases =
+        "FAILED   releases        terraform: `http://<mirror>/terraform/index.json` answers 401";
+    assert!(said.shown().contains(releases), "{}", said.shown());
+    assert!(said.stdout.contains("hint: check the credentials for the mirror"), "{}", said.stdout);
+}
+
+#[test]
+fn a_clock_that_is_wrong_fails() {
+    let site = ReleaseSite::start(&[]);
+    let mut machine = machine(&site);
+    let yesterday = SystemTime::now() - Duration::from_hours(24);
+    let mirror = canned(answer("200 OK", yesterday, "{}"), None);
+    machine.set("BUTLER_MIRROR", format!("http://{mirror}"));
+    let said = machine.run(&["doctor", "--json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let clock = about(&said, "clock").join("\n");
+    assert!(clock.starts_with("failed: 1day") && clock.contains(" ahead of `http://"), "{clock}");
+}
+
+#[test]
+fn a_version_that_was_changed_is_a_warning_with_its_cure() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.7", b"other")]);
+    let machine = machine(&site);
+    for version in ["1.9.8", "1.9.7"] {
+        machine.run(&["tool", "install", version]).well();
+    }
+    std::fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "changed").unwrap();
+    let said = machine.run(&["doctor", "--json"]).well();
+    let tools = about(&said, "tools");
+    assert!(
+        tools.contains(&"ok: terraform 1.9.7 in the cache, as verified".to_owned()),
+        "{tools:?}"
+    );
+    let changed = "warning: terraform 1.9.8 in the cache: its SHA-256 is ";
+    assert!(tools.iter().any(|it| it.starts_with(changed)), "{tools:?}");
+    let hint = "no run uses it; `butler-runner tool install terraform-1.9.8`";
+    assert!(said.json().as_array().unwrap().iter().any(|it| it["hint"] == hint), "{said:?}");
+}
+
+#[test]
+fn the_proxy_that_applies_is_named() {
+    let site = ReleaseSite::start(&[]);
+    let mut machine = machine(&site);
+    let proxy = canned(answer("200 OK", SystemTime::now(), "{}"), None);
+    machine.set("BUTLER_MIRROR", "http://releases.example");
+    machine.set("BUTLER_ENDPOINT", "http://registry.example");
+    machine.set("HTTP_PROXY", format!("http://user:hunter22@{proxy}"));
+    machine.set("NO_PROXY", "releases.example");
+    machine.call(proxy, "<proxy>");
+    let said = machine.run(&["doctor", "--json"]);
+    let line = about(&said, "proxy").join("\n");
+    let shown = "registry.example through `http://<proxy>/`, releases.example directly";
+    assert!(said.shown().contains(shown), "{line}");
+}
+
+#[test]
+fn no_secret_is_ever_printed() {
+    let site = ReleaseSite::start(&[]);
+    let token = "brce_correct_horse_battery";
+    let said_by_registry = json!({"error": {"message": format!("not yours: {token}")}});
+    let refused = answer("401 Unauthorized", SystemTime::now(), &said_by_registry.to_string());
+    let registry = canned(refused.clone(), None);
+    let mirror = canned(refused, None);
+    let mut machine = machine(&site);
+    machine.set("BUTLER_ENDPOINT", format!("http://{registry}"));
+    machine.set("BUTLER_RUN_ID", "7");
+    machine.set("BUTLER_TOKEN", token);
+    machine.set("BUTLER_MIRROR", format!("http://user:mirror-hunter22@{mirror}"));
+    machine.set("HTTPS_PROXY", "http://user:proxy-hunter22@127.0.0.1:1");
+    machine.set("BUTLER_GIT_TOKEN", "ghp_hunter22hunter22");
+    for words in [["doctor", "--log", "trace"], ["doctor", "--json", "-vv"]] {
+        let said = machine.run(&words);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        let all = [said.stdout.as_str(), &said.stderr].concat();
+        assert!(all.contains("not yours: ***"), "{all}");
+        for secret in [token, "correct_horse", "hunter22"] {
+            assert!(!all.contains(secret), "{secret} in {all}");
+        }
+    }
+}
+
+#[test]
+fn json_has_the_same_four_keys_everywhere() {
+    let site = ReleaseSite::start(&[]);
+    let said = machine(&site).run(&["doctor", "--json"]).well();
+    for finding in said.json().as_array().unwrap() {
+        let keys: Vec<_> = finding.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["check", "hint", "message", "state"]);
+    }
+}
+
+#[test]
+fn the_systems_that_are_known_are_documented() {
+    let rows = butler_runner::settings::variable::CI_SYSTEMS;
+    let rows = rows.map(|(variable, system)| format!("| {system} | `{variable}` |"));
+    assert_documented("docs/doctor.md", "systems", &rows);
+}

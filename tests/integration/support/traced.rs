@@ -1,0 +1,135 @@
+//! A process that is stopped exactly where its files are in a certain state, without its knowledge.
+//!
+//! It is traced (ptrace(2)): it stops before and after each system call of each of its threads, and
+//! goes on only when what the test waits for is not there yet. So the state is seen right after the
+//! call that made it, and nothing has happened since.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+/// A process that stands still where the test wanted it.
+pub(crate) struct Stopped {
+    pid: Pid,
+    orders: Sender<Order>,
+    tracer: JoinHandle<Output>,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Order {
+    GoOn,
+    Kill,
+}
+
+impl Stopped {
+    /// Starts `command` and stops it right where `reached` holds for the first time.
+    pub(crate) fn at(command: &Command, reached: impl Fn() -> bool + Send + 'static) -> Self {
+        // The shell can be traced before it becomes the command, so nothing of that is missed.
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "read go; exec \"$0\" \"$@\" < /dev/null"]).arg(command.get_program());
+        shell.args(command.get_args()).env_clear();
+        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.current_dir(command.get_current_dir().unwrap());
+        let (told, tell) = channel();
+        let (orders, order) = channel();
+        // All that is asked of a traced process has to come from one thread.
+        let tracer = std::thread::spawn(move || trace(shell, &reached, &told, &order));
+        match tell.recv() {
+            Ok(pid) => Self { pid, orders, tracer },
+            Err(_) => panic!("it ended before that: {:?}", tracer.join()),
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Kills it where it stands.
+    pub(crate) fn kill(self) {
+        self.orders.send(Order::Kill).unwrap();
+        self.tracer.join().unwrap();
+    }
+
+    /// Lets it go on to its end.
+    pub(crate) fn go_on(self) -> Output {
+        self.orders.send(Order::GoOn).unwrap();
+        self.tracer.join().unwrap()
+    }
+}
+
+fn trace(
+    mut shell: Command,
+    reached: &dyn Fn() -> bool,
+    told: &Sender<Pid>,
+    order: &Receiver<Order>,
+) -> Output {
+    let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+    shell.stdin(Stdio::piped());
+    shell.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
+    #[expect(
+        clippy::zombie_processes,
+        reason = "it is waited for as the traced process that it is"
+    )]
+    let mut child = shell.spawn().unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed());
+    let options =
+        Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
+    ptrace::seize(pid, options).unwrap();
+    ptrace::interrupt(pid).unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let mut told = Some(told);
+    let status = loop {
+        // Of this thread's children alone: other tests may wait for theirs.
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+        let (thread, signal) = match waitpid(None, Some(flags)).unwrap() {
+            status @ (WaitStatus::Exited(ended, _) | WaitStatus::Signaled(ended, ..)) => {
+                if ended == pid {
+                    break status;
+                }
+                continue;
+            }
+            WaitStatus::PtraceSyscall(thread) => {
+                if reached()
+                    && let Some(told) = told.take()
+                {
+                    told.send(pid).unwrap();
+                    if order.recv() == Ok(Order::Kill) {
+                        kill(pid, Signal::SIGKILL).unwrap();
+                        continue;
+                    }
+                }
+                (thread, None)
+            }
+            WaitStatus::PtraceEvent(thread, ..) => (thread, None),
+            WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
+            other => unreachable!("{other:?}"),
+        };
+        // A thread may be gone meanwhile, with the process.
+        let _ = ptrace::syscall(thread, signal);
+    };
+    let raw = match status {
+        WaitStatus::Exited(_, code) => code << 8,
+        WaitStatus::Signaled(_, signal, _) => signal as i32,
+        _ => unreachable!("only these end the loop"),
+    };
+    let read = |mut file: std::fs::File| {
+        use std::io::{Read, Seek};
+        let mut content = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut content).unwrap();
+        content
+    };
+    let output = Output {
+        status: std::os::unix::process::ExitStatusExt::from_raw(raw),
+        stdout: read(stdout),
+        stderr: read(stderr),
+    };
+    assert!(told.is_none(), "it never came to that: {output:?}");
+    output
+}

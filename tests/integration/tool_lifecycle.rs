@@ -1,0 +1,141 @@
+//! The life of an installed version while several processes want something of it.
+
+#[cfg(target_os = "linux")]
+mod kills;
+mod pruning;
+mod removal;
+mod taking_turns;
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use butler_runner::http::LazyClient;
+use butler_runner::spec::{Product, ToolRequest};
+use butler_runner::tool::{
+    Entry, InProgress, Queue, Sites, ToolOptions, User, WhenBusy, history, in_progress, queue,
+    users,
+};
+
+use crate::support::machine::{Machine, Said};
+use crate::support::release_site::{ReleaseSite, platform};
+
+/// What a process of the test asks the machine with.
+fn options(machine: &Machine, site: &ReleaseSite) -> ToolOptions {
+    ToolOptions {
+        cache: machine.path("cache"),
+        sites: Sites::mirrored(Some(site.url())),
+        signing_keys: vec![site.key_file()],
+        search_path: None,
+        http: LazyClient::new(None),
+        meter: None,
+        timeout: Duration::from_mins(10),
+        when_busy: WhenBusy::Wait,
+        owner: "run 7".to_owned(),
+    }
+}
+
+fn request(version: &str) -> ToolRequest {
+    version.parse().unwrap()
+}
+
+fn queue_of(options: &ToolOptions) -> Queue {
+    queue(Product::Terraform, options).unwrap()
+}
+
+fn working(options: &ToolOptions) -> Option<InProgress> {
+    in_progress(&request("1.9.8"), options).unwrap()
+}
+
+fn users_of(options: &ToolOptions) -> Vec<User> {
+    users(&request("1.9.8"), options).unwrap()
+}
+
+/// The history: version, what was done, how it ended, and why it failed.
+fn history_of(options: &ToolOptions) -> Vec<String> {
+    let entries = history(Product::Terraform, options).unwrap();
+    let shown = |Entry { version, operation, state, error, .. }: Entry| {
+        let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+        format!("{operation:?} {version} {state:?}{error}")
+    };
+    entries.into_iter().map(shown).collect()
+}
+
+/// How often an archive was asked for.
+fn archives(site: &ReleaseSite) -> usize {
+    let end = format!("{}.zip", platform());
+    site.requests().iter().filter(|path| path.ends_with(&end)).count()
+}
+
+/// What is kept of Terraform, but for what is known about its versions.
+fn kept(machine: &Machine) -> Vec<String> {
+    let entries = std::fs::read_dir(machine.path("cache/terraform")).into_iter().flatten();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| !(name.ends_with(".lock") || name.ends_with(".users")));
+    names.retain(|name| name != "history.json");
+    names.sort();
+    names
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn spawn(machine: &Machine, words: &[&str]) -> Child {
+    machine.command(words).spawn().unwrap()
+}
+
+fn ended(machine: &Machine, child: Child) -> Said {
+    machine.said(&child.wait_with_output().unwrap())
+}
+
+/// What was said, without the number of `pid` and without times.
+fn shown(said: &Said, pid: u32) -> String {
+    let mut words = Vec::new();
+    for word in said.shown().split_inclusive([' ', '\n', ';']) {
+        let bare = word.trim_end_matches([' ', '\n', ';', ':', ',']);
+        let is_time = bare.ends_with('Z') && bare.contains('T') && bare.starts_with("20");
+        words.push(match bare {
+            _ if is_time => word.replace(bare, "<time>"),
+            _ if bare == pid.to_string() => word.replace(bare, "<pid>"),
+            _ => word.to_owned(),
+        });
+    }
+    words.concat()
+}
+
+/// Whether the file at `path` is there and can be executed.
+fn is_executable(path: &Path) -> bool {
+    nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
+}
+
+/// Waits, without a runtime, until `condition` holds.
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < Duration::from_mins(1), "there never was {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// `sleep`, a real executable that can stand in for Terraform, and runs as long as it is told.
+fn sleeping() -> Vec<u8> {
+    std::fs::read("/bin/sleep").unwrap()
+}
+
+/// Kills its process when it is dropped.
+struct Ends(Child);
+
+impl Ends {
+    fn spawn(command: &mut Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,298 @@
+//! kill -9 at each point of an install and of a removal, and the install that comes after it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use super::*;
+use crate::support::documented::assert_documented;
+use crate::support::release_site::Fault;
+use crate::support::traced::Stopped;
+
+/// A point at which a process is killed.
+struct Case {
+    command: &'static str,
+    killed: &'static str,
+    /// What is left in the directory of the product, but for what is known about the version.
+    stays: Stays,
+    /// Whether the next install downloads it.
+    next: Next,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stays {
+    Nothing,
+    Half,
+    Whole,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Next {
+    Downloads,
+    FindsIt,
+}
+
+const fn case(command: &'static str, killed: &'static str, stays: Stays, next: Next) -> Case {
+    Case { command, killed, stays, next }
+}
+
+const CASES: [Case; 12] = [
+    case("install", "looking it up", Stays::Nothing, Next::Downloads),
+    case("install", "waiting for another process", Stays::Nothing, Next::Downloads),
+    case("install", "fetching the checksums", Stays::Nothing, Next::Downloads),
+    case("install", "downloading the archive", Stays::Nothing, Next::Downloads),
+    case("install", "unpacking", Stays::Half, Next::Downloads),
+    case("install", "before the rename", Stays::Half, Next::Downloads),
+    case("install", "after the rename", Stays::Whole, Next::FindsIt),
+    case("uninstall", "pending deletion", Stays::Whole, Next::FindsIt),
+    case("uninstall", "about to rename it", Stays::Whole, Next::FindsIt),
+    case("uninstall", "after the rename", Stays::Half, Next::Downloads),
+    case("uninstall", "in the middle of the deletion", Stays::Half, Next::Downloads),
+    case("uninstall", "after the deletion", Stays::Nothing, Next::Downloads),
+];
+
+impl Case {
+    fn row(&self) -> String {
+        let stays = match self.stays {
+            Stays::Nothing => "nothing",
+            Stays::Half => "a directory that is taken for nothing",
+            Stays::Whole => "the version, whole",
+        };
+        let next = match self.next {
+            Next::Downloads => "downloads it, and removes what was left",
+            Next::FindsIt => "finds it, without a request",
+        };
+        format!("| `{}` | {} | {stays} | {next} |", self.command, self.killed)
+    }
+}
+
+/// A machine, its site, and what is looked for on it.
+struct Scene {
+    site: ReleaseSite,
+    machine: Machine,
+    options: ToolOptions,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let site = ReleaseSite::start(&[("1.9.8", &b"binary ".repeat(100_000))]);
+        let machine = Machine::with_site(&site);
+        let options = options(&machine, &site);
+        Self { site, machine, options }
+    }
+
+    /// Kills a process at this point, with -9, and holds what comes of it to the table.
+    fn hold(case: &Case, kill: impl FnOnce(&Self)) {
+        let scene = Self::new();
+        let Self { site, machine, options } = &scene;
+        if case.command == "uninstall" {
+            machine.run(&["tool", "install", "1.9.8"]).well();
+        }
+        kill(&scene);
+        let found = match kept(machine).as_slice() {
+            [] => Stays::Nothing,
+            [name] if name == "1.9.8" => Stays::Whole,
+            [name] if name.starts_with(".partial-1.9.8~") => Stays::Half,
+            other => panic!("{}: {other:?}", case.killed),
+        };
+        assert_eq!(found, case.stays, "{} {}", case.command, case.killed);
+        // The dead are not believed.
+        assert_eq!(queue_of(options), Queue::default(), "{}", case.killed);
+        assert_eq!(users_of(options), [], "{}", case.killed);
+        site.behave();
+        let before = site.requests().len();
+        let said = machine.run(&["tool", "install", "1.9.8", "--json"]).well();
+        assert_eq!(said.json()["downloaded"], case.next == Next::Downloads, "{}", case.killed);
+        let path = machine.kept("terraform", "1.9.8").join("terraform");
+        assert!(is_executable(&path));
+        assert_eq!(std::fs::read(path).unwrap(), b"binary ".repeat(100_000));
+        assert_eq!(site.requests().len() == before, case.next == Next::FindsIt, "{}", case.killed);
+        assert_eq!(kept(machine), ["1.9.8"], "{}: leftovers", case.killed);
+        // Nobody is in the way of anybody.
+        machine.run(&["tool", "uninstall", "1.9.8", "--drain-period", "0"]).well();
+        assert_eq!(kept(machine), [""; 0]);
+    }
+
+    /// Runs `butler-runner WORDS` until `reached` holds, and kills it there.
+    fn kill_at(&self, words: &[&str], reached: impl Fn(&Files) -> bool + Send + 'static) {
+        let files = Files(self.machine.path("cache/terraform"));
+        Stopped::at(&self.machine.command(words), move || reached(&files)).kill();
+    }
+
+    /// Starts `butler-runner WORDS` and kills it when `reached` holds, wherever it waits then.
+    fn kill_when(&self, words: &[&str], reached: impl Fn() -> bool) {
+        let mut child = spawn(&self.machine, words);
+        eventually("the point", reached);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn died(&self, act: &str) {
+        let history = history_of(&self.options);
+        let last = history.last().unwrap();
+        assert!(last.starts_with(&format!("{act} 1.9.8 Failed: process ")), "{history:?}");
+        assert!(last.ends_with("died in the middle of it"), "{history:?}");
+    }
+}
+
+/// What can be seen in the directory of the product.
+pub(super) struct Files(pub(super) PathBuf);
+
+impl Files {
+    fn partial(&self) -> Option<PathBuf> {
+        let entries = std::fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.path());
+        names.find(|path| path.to_string_lossy().contains(".partial-1.9.8~"))
+    }
+
+    /// Whether the half-made directory is there and has `name` in it, with something in that.
+    fn has_half(&self, name: &str) -> bool {
+        let path = self.partial().map(|partial| partial.join(name));
+        path.is_some_and(|path| path.metadata().is_ok_and(|found| found.len() > 0))
+    }
+
+    pub(super) fn has_version(&self) -> bool {
+        self.0.join("1.9.8").exists()
+    }
+
+    /// Whether a process says that it does this.
+    pub(super) fn says(&self, doing: &str) -> bool {
+        let entries = std::fs::read_dir(self.0.join(".1.9.8.users")).into_iter().flatten();
+        let contents = entries.flatten().filter_map(|entry| {
+            let is_note = !entry.file_name().to_string_lossy().starts_with('.');
+            is_note.then(|| std::fs::read_to_string(entry.path()).unwrap_or_default())
+        });
+        contents.into_iter().any(|content| content.contains(&format!("\"doing\":\"{doing}\"")))
+    }
+
+    /// Whether somebody has made sure that nobody uses the version. Read from the kernel's table:
+    /// to try the lock would be to take it for a moment.
+    pub(super) fn is_claimed(&self) -> bool {
+        let Ok(used) = std::fs::metadata(self.0.join(".1.9.8.users/used")) else { return false };
+        let inode = format!(":{}", used.ino());
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        locks.lines().any(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            words[1..4] == ["FLOCK", "ADVISORY", "WRITE"] && words[5].ends_with(&inode)
+        })
+    }
+}
+
+#[test]
+fn killed_while_it_looks_the_version_up() {
+    Scene::hold(&CASES[0], |scene| {
+        scene.kill_at(&["tool", "install", "1.9.8"], |files| files.says("use"));
+    });
+}
+
+#[test]
+fn killed_while_it_waits_for_another() {
+    Scene::hold(&CASES[1], |scene| {
+        scene.site.misbehave(".zip", Fault::Hanging);
+        let mut first = spawn(&scene.machine, &["tool", "install", "1.9.8"]);
+        eventually("a download", || archives(&scene.site) == 1);
+        let waits = || queue_of(&scene.options).pending == 1;
+        scene.kill_when(&["tool", "install", "1.9.8"], waits);
+        assert_eq!(queue_of(&scene.options).pending, 0, "the dead do not wait");
+        first.kill().unwrap();
+        first.wait().unwrap();
+        scene.died("Install");
+    });
+}
+
+#[test]
+fn killed_while_it_fetches_the_checksums() {
+    Scene::hold(&CASES[2], |scene| {
+        scene.site.misbehave("SHA256SUMS", Fault::Hanging);
+        let asked = || scene.site.requests().iter().any(|path| path.ends_with("SHA256SUMS"));
+        scene.kill_when(&["tool", "install", "1.9.8"], asked);
+        scene.died("Install");
+    });
+}
+
+#[test]
+fn killed_while_it_downloads_the_archive() {
+    Scene::hold(&CASES[3], |scene| {
+        scene.site.misbehave(".zip", Fault::Hanging);
+        scene.kill_when(&["tool", "install", "1.9.8"], || archives(&scene.site) == 1);
+        scene.died("Install");
+    });
+}
+
+#[test]
+fn killed_while_it_unpacks() {
+    Scene::hold(&CASES[4], |scene| {
+        let unpacking = |files: &Files| files.has_half("terraform");
+        scene.kill_at(&["tool", "install", "1.9.8"], unpacking);
+        scene.died("Install");
+    });
+}
+
+#[test]
+fn killed_before_the_rename() {
+    Scene::hold(&CASES[5], |scene| {
+        let complete = |files: &Files| files.has_half("install.json");
+        scene.kill_at(&["tool", "install", "1.9.8"], complete);
+        scene.died("Install");
+    });
+}
+
+#[test]
+fn killed_after_the_rename() {
+    Scene::hold(&CASES[6], |scene| {
+        scene.kill_at(&["tool", "install", "1.9.8"], Files::has_version);
+        scene.died("Install");
+    });
+}
+
+const UNINSTALL: [&str; 5] = ["tool", "uninstall", "1.9.8", "--drain-period", "0"];
+
+#[test]
+fn killed_while_the_version_is_pending_deletion() {
+    Scene::hold(&CASES[7], |scene| {
+        let pending = || working(&scene.options).is_some_and(|it| it.drains_until.is_some());
+        scene.kill_when(&["tool", "uninstall", "1.9.8"], pending);
+        assert_eq!(working(&scene.options), None, "the mark ends with its process");
+        scene.died("Uninstall");
+    });
+}
+
+#[test]
+fn killed_when_it_is_about_to_rename_it() {
+    Scene::hold(&CASES[8], |scene| {
+        let claimed = |files: &Files| files.says("uninstall") && files.is_claimed();
+        scene.kill_at(&UNINSTALL, claimed);
+        scene.died("Uninstall");
+    });
+}
+
+#[test]
+fn killed_after_it_was_renamed() {
+    Scene::hold(&CASES[9], |scene| {
+        scene.kill_at(&UNINSTALL, |files| !files.has_version());
+        scene.died("Uninstall");
+    });
+}
+
+#[test]
+fn killed_in_the_middle_of_the_deletion() {
+    Scene::hold(&CASES[10], |scene| {
+        let deleting = |files: &Files| !files.has_version() && !files.has_half("removed/terraform");
+        scene.kill_at(&UNINSTALL, deleting);
+        scene.died("Uninstall");
+    });
+}
+
+#[test]
+fn killed_after_the_deletion() {
+    Scene::hold(&CASES[11], |scene| {
+        let deleted = |files: &Files| !files.has_version() && files.partial().is_none();
+        scene.kill_at(&UNINSTALL, deleted);
+        scene.died("Uninstall");
+    });
+}
+
+#[test]
+fn the_documentation_lists_the_kills_that_are_tested() {
+    let rows: Vec<_> = CASES.iter().map(Case::row).collect();
+    assert_documented("docs/tools.md", "tool kills", &rows);
+}

@@ -1,0 +1,375 @@
+//! `tool list`, `tool status` and `tool verify`: what is there, how it stands, and whether it is
+//! what was verified.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+
+use butler_runner::http::LazyClient;
+use butler_runner::tool::{Sites, Status, ToolOptions, WhenBusy, ready};
+use expect_test::expect;
+use serde_json::Value;
+
+use crate::support::machine::{Machine, Said};
+use crate::support::release_site::{Fault, ReleaseSite};
+
+/// A machine with these versions installed from the site; the first of each product is its default.
+fn machine_with(site: &ReleaseSite, versions: &[&str]) -> Machine {
+    let mut machine = Machine::with_site(site);
+    machine.set("BUTLER_LOG", "error");
+    for version in versions {
+        machine.run(&["tool", "install", version]).well();
+    }
+    machine
+}
+
+/// What was said, without moments, fingerprints and sums.
+fn steady(said: &Said) -> String {
+    let words = said.shown().split_inclusive([' ', '\n', '(', ')']);
+    let names = words.flat_map(|word| {
+        let (text, rest) = word.split_at(word.trim_end_matches([' ', '\n', '(', ')', ',']).len());
+        [name(text), rest]
+    });
+    names.collect()
+}
+
+fn name(text: &str) -> &str {
+    let sum = text.strip_prefix("sha256:").unwrap_or(text);
+    let is_hex = sum.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match (text.len(), sum.len()) {
+        (20, _) if text.contains('T') && text.ends_with('Z') => "<moment>",
+        (10, _) if text.starts_with("20") && text.matches('-').count() == 2 => "<day>",
+        (_, 64) if is_hex => "<sum>",
+        (40.., _) if is_hex => "<fingerprint>",
+        _ => text,
+    }
+}
+
+fn assert_valid(status: &Value) {
+    let schema = serde_json::to_value(Status::schema()).unwrap();
+    let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+    let errors: Vec<_> = validator.iter_errors(status).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{status:#}");
+}
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_fresh_machine_has_nothing_and_says_so() {
+    let mut machine = Machine::new();
+    machine.set("BUTLER_LOG", "error");
+    expect![[r"
+        exit 0
+        terraform: not-installed
+    "]]
+    .assert_eq(machine.run(&["tool", "status"]).well().shown());
+    expect![[r#"
+        exit 0
+        {
+          "binaryPath": null,
+          "currentVersion": null,
+          "history": [],
+          "installed": [],
+          "installedAt": null,
+          "product": "opentofu",
+          "queue": {
+            "inProgress": null,
+            "pending": 0
+          },
+          "signedBy": null,
+          "source": null,
+          "state": "not-installed",
+          "users": []
+        }
+    "#]]
+    .assert_eq(machine.run(&["tofu", "status", "--json"]).well().shown());
+    expect![[r"
+        exit 0
+        nothing is installed
+    "]]
+    .assert_eq(machine.run(&["tool", "list"]).well().shown());
+    expect![[r"
+        exit 0
+        nothing is installed
+    "]]
+    .assert_eq(machine.run(&["tool", "verify"]).well().shown());
+    assert_eq!(machine.run(&["tool", "list", "--json"]).well().json(), serde_json::json!([]));
+    assert!(!machine.path("cache").exists(), "who only looks makes nothing");
+}
+
+#[test]
+fn status_has_the_promised_keys_and_keeps_to_its_schema() {
+    let site = ReleaseSite::start(&[("1.9.8", b"newer"), ("1.8.5", b"older")]);
+    let machine = machine_with(&site, &["1.8.5", "1.9.8"]);
+    let said = machine.run(&["tool", "status", "--json"]).well();
+    let status = said.json();
+    assert_valid(&status);
+    let promised = [
+        "currentVersion",
+        "state",
+        "binaryPath",
+        "installedAt",
+        "source",
+        "queue",
+        "history",
+        "product",
+        "signedBy",
+        "users",
+        "installed",
+    ];
+    assert_eq!(keys(&status), BTreeSet::from(promised));
+    assert_eq!(keys(&status["source"]), BTreeSet::from(["url", "checksum"]));
+    assert_eq!(keys(&status["queue"]), BTreeSet::from(["pending", "inProgress"]));
+    assert_eq!(
+        keys(&status["history"][0]),
+        BTreeSet::from(["version", "operation", "state", "startedAt", "completedAt"])
+    );
+    assert_eq!(
+        status["binaryPath"],
+        machine.kept("terraform", "1.8.5").join("terraform").to_str().unwrap()
+    );
+    assert_eq!(status["state"], "ready");
+    let installed: Vec<_> = status["installed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| (it["version"].as_str().unwrap(), it["default"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(installed, [("1.9.8", false), ("1.8.5", true)]);
+    assert_eq!(status["history"][0]["version"], "1.9.8", "the latest comes first");
+}
+
+#[test]
+fn status_for_people_is_one_small_page() {
+    let site = ReleaseSite::start(&[("1.9.8", b"newer"), ("1.8.5", b"older")]);
+    site.misbehave("terraform_1.9.8_SHA256SUMS.72D7468F.sig", Fault::Changed);
+    let machine = machine_with(&site, &["1.8.5"]);
+    machine.run(&["tool", "install", "1.9.8"]);
+    let said = machine.run(&["terraform", "status"]).well();
+    expect![[r"
+        exit 0
+        terraform 1.8.5: ready
+          path       <machine>/cache/terraform/1.8.5/terraform
+          installed  <moment>
+          from       <site>/terraform/1.8.5/terraform_1.8.5_linux_amd64.zip
+          checksum   <sum>
+          signed by  a key of your own (<fingerprint>)
+        versions:
+          1.8.5  ready  default
+        history:
+          <moment>  install  1.9.8  failed: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Message has been manipulated
+          <moment>  install  1.8.5  succeeded
+    "]].assert_eq(&steady(&said));
+    let said = machine.run(&["tool", "list"]).well();
+    expect![[r"
+        exit 0
+        terraform  1.8.5  default  5 B  installed <day>  signed by a key of your own  last used <day>
+    "]].assert_eq(&steady(&said));
+}
+
+#[test]
+fn a_first_install_that_fails_is_the_state() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    site.misbehave("linux_amd64.zip", Fault::Changed);
+    let machine = machine_with(&site, &[]);
+    machine.run(&["tool", "install", "1.9.8"]);
+    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    assert_valid(&status);
+    assert_eq!((&status["state"], &status["currentVersion"]), (&"failed".into(), &Value::Null));
+    let error = status["history"][0]["error"].as_str().unwrap();
+    assert!(error.contains("is not the archive that was signed"), "{error}");
+}
+
+/// A command of the test's own, ended with it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn an_install_under_way_is_seen_with_whoever_does_it() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    site.misbehave("linux_amd64.zip", Fault::Hanging);
+    let machine = machine_with(&site, &[]);
+    let running = Running(machine.command(&["tool", "install", "1.9.8"]).spawn().unwrap());
+    site.asked_for("linux_amd64.zip").await;
+    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    assert_valid(&status);
+    assert_eq!(status["state"], "installing");
+    let act = &status["queue"]["inProgress"];
+    assert_eq!((&act["version"], &act["operation"]), (&"1.9.8".into(), &"install".into()));
+    assert_eq!(act["pid"], running.0.id());
+    let text = machine.run(&["tool", "status"]).well().stdout;
+    assert!(text.contains(&format!("(pid {}, since ", running.0.id())), "{text}");
+    drop(running);
+    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    assert_eq!(status["state"], "failed", "who was killed installs nothing any more");
+}
+
+#[tokio::test]
+async fn users_of_a_version_are_counted_and_named() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.8.5", b"other")]);
+    let machine = machine_with(&site, &["1.9.8", "1.8.5"]);
+    let options = ToolOptions {
+        cache: machine.path("cache"),
+        sites: Sites::mirrored(Some(site.url())),
+        signing_keys: vec![site.key_file()],
+        search_path: None,
+        http: LazyClient::new(None),
+        meter: None,
+        timeout: Duration::from_mins(1),
+        when_busy: WhenBusy::Wait,
+        owner: "run 7".to_owned(),
+    };
+    let tool = ready(&"1.9.8".parse().unwrap(), &options, &|_| ()).await.unwrap();
+    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    assert_valid(&status);
+    assert_eq!(status["users"][0]["owner"], "run 7");
+    assert_eq!(status["users"][0]["pid"], std::process::id());
+    assert_eq!(status["installed"][1]["users"], serde_json::json!([]));
+    let list = machine.run(&["tool", "list"]).well().stdout;
+    assert!(list.lines().next().unwrap().ends_with("in use by 1"), "{list}");
+    drop(tool);
+    let list = machine.run(&["tool", "list"]).well().stdout;
+    assert!(!list.contains("in use") && list.contains("last used "), "{list}");
+}
+
+#[test]
+fn list_has_all_products_unless_one_is_named() {
+    let site = ReleaseSite::start(&[("1.9.8", b"terraform"), ("opentofu-1.8.3", b"tofu")]);
+    let machine = machine_with(&site, &["1.9.8", "opentofu-1.8.3"]);
+    let products = |words: &[&str]| -> Vec<String> {
+        let list = machine.run(&[words, &["--json"]].concat()).well().json();
+        list.as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["product"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(products(&["tool", "list"]), ["terraform", "opentofu"]);
+    assert_eq!(products(&["tofu", "list"]), ["opentofu"]);
+    assert_eq!(products(&["tool", "verify", "--product", "terraform"]), ["terraform"]);
+    assert_eq!(products(&["tool", "verify"]), ["terraform", "opentofu"]);
+}
+
+#[test]
+fn released_versions_come_newest_first_and_prereleases_on_demand() {
+    let releases: [(&str, &[u8]); 4] =
+        [("1.9.8", b"a"), ("1.10.0", b"b"), ("1.10.0-rc1", b"c"), ("opentofu-1.8.3", b"d")];
+    let site = ReleaseSite::start(&releases);
+    let machine = machine_with(&site, &["1.9.8"]);
+    expect![[r"
+        exit 0
+        1.10.0
+        1.9.8   installed
+    "]]
+    .assert_eq(machine.run(&["tool", "list", "--available"]).well().shown());
+    expect![[r"
+        exit 0
+        1.10.0
+        1.10.0-rc1
+        1.9.8       installed
+    "]]
+    .assert_eq(machine.run(&["tool", "list", "--available", "--prereleases"]).well().shown());
+    expect![[r#"
+        exit 0
+        [
+          {
+            "installed": false,
+            "prerelease": false,
+            "version": "1.8.3"
+          }
+        ]
+    "#]]
+    .assert_eq(machine.run(&["tofu", "list", "--available", "--json"]).well().shown());
+    assert_eq!(machine.run(&["tool", "list", "--prereleases"]).code, Some(2));
+}
+
+/// Makes each kind of damage to one of the versions.
+fn damage(machine: &Machine) -> Vec<PathBuf> {
+    let binary = |version: &str| machine.kept("terraform", version).join("terraform");
+    std::fs::write(binary("1.9.1"), "changed").unwrap();
+    std::fs::remove_file(machine.kept("terraform", "1.9.2").join("install.json")).unwrap();
+    let record = machine.kept("terraform", "1.9.3").join("install.json");
+    edit(&record, |record| record["platform"] = "plan9_mips".into());
+    std::fs::remove_file(binary("1.9.4")).unwrap();
+    std::os::unix::fs::symlink(binary("1.9.0"), binary("1.9.4")).unwrap();
+    ["1.9.0", "1.9.1", "1.9.2", "1.9.3", "1.9.4"].map(binary).to_vec()
+}
+
+fn edit(record: &Path, change: impl FnOnce(&mut Value)) {
+    let mut json: Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    change(&mut json);
+    std::fs::write(record, json.to_string()).unwrap();
+}
+
+#[test]
+fn verify_tells_every_kind_of_damage_and_removes_nothing() {
+    let versions = ["1.9.0", "1.9.1", "1.9.2", "1.9.3", "1.9.4"];
+    let releases = versions.map(|version| (version, b"binary".as_slice()));
+    let site = ReleaseSite::start(&releases);
+    let machine = machine_with(&site, &versions);
+    let said = machine.run(&["tool", "verify", "--json"]).well();
+    assert!(said.json().as_array().unwrap().iter().all(|it| it["state"] == "ok"), "{said:?}");
+
+    let binaries = damage(&machine);
+    let said = machine.run(&["tool", "verify"]);
+    expect![[r"
+        exit 1
+        terraform  1.9.4  unreadable      not using `<machine>/cache/terraform/1.9.4/terraform`: it is a symbolic link
+        terraform  1.9.3  other-platform  it is for plan9_mips
+        terraform  1.9.2  no-record       there is no record of what was verified
+        terraform  1.9.1  changed         its SHA-256 is <sum>, not <sum>
+        terraform  1.9.0  ok              signed by a key of your own (<fingerprint>)
+        error: 3 of 5 versions cannot be trusted
+        hint: nothing was removed; `butler-runner tool install terraform-1.9.2` replaces it
+    "]].assert_eq(&steady(&said));
+    let json = machine.run(&["tool", "verify", "--json"]);
+    assert_eq!(json.code, Some(1));
+    let states: Vec<_> = json
+        .json()
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["state"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(states, ["unreadable", "other-platform", "no-record", "changed", "ok"]);
+    assert!(binaries.iter().all(|path| std::fs::symlink_metadata(path).is_ok()));
+    assert_eq!(machine.run(&["tool", "verify", "1.9.0"]).code, Some(0));
+    assert_eq!(machine.run(&["tool", "verify", "1.9.1"]).code, Some(1));
+}
+
+#[test]
+fn what_verify_complains_about_is_replaced_by_install() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let machine = machine_with(&site, &["1.9.8"]);
+    // The file looks as it did when it was recorded, so that only reading it can tell.
+    let record = machine.kept("terraform", "1.9.8").join("install.json");
+    edit(&record, |record| record["executableSha256"] = "0".repeat(64).into());
+    machine.run(&["tool", "status"]).well();
+    let said = machine.run(&["tool", "verify"]);
+    assert!(said.code == Some(1) && said.stdout.contains("changed"), "{said:?}");
+    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    assert_eq!(status["installed"][0]["state"], "failed", "what verify found is remembered");
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "verify"]).well();
+}
+
+#[test]
+fn verify_of_a_version_that_is_not_there_says_how_to_get_it() {
+    let machine = Machine::new();
+    let said = machine.run(&["tool", "verify", "opentofu-1.8.3"]);
+    expect![[r"
+        exit 1
+        error: opentofu 1.8.3 is not installed
+        hint: butler-runner tool install opentofu-1.8.3
+    "]]
+    .assert_eq(said.shown());
+}

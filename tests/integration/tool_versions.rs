@@ -1,0 +1,451 @@
+//! Which version the commands of `tool` and the runs take, and the default of a machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use expect_test::expect;
+use serde_json::json;
+
+use crate::support::documented::assert_documented;
+use crate::support::machine::{Machine, Said};
+use crate::support::release_site::{Fault, ReleaseSite, executable, stand_in};
+use crate::support::world::World;
+
+const RELEASED: &[(&str, &[u8])] = &[
+    ("1.8.5", b"binary"),
+    ("1.9.8", b"binary"),
+    ("1.10.5", b"binary"),
+    ("1.11.0-rc1", b"binary"),
+    ("opentofu-1.8.3", b"binary"),
+    ("opentofu-1.9.0", b"binary"),
+];
+
+/// A machine whose commands only say what goes wrong.
+fn machine(site: &ReleaseSite) -> Machine {
+    let mut machine = Machine::with_site(site);
+    machine.set("BUTLER_LOG", "warn");
+    machine
+}
+
+/// Writes files below `name` on the machine; what ends in `/` is a directory.
+fn tree(machine: &Machine, name: &str, files: &[(&str, &str)]) -> PathBuf {
+    let root = machine.path(name);
+    fs::create_dir_all(&root).unwrap();
+    for (name, text) in files {
+        let path = root.join(name);
+        if name.ends_with('/') {
+            fs::create_dir_all(path).unwrap();
+        } else {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+    root
+}
+
+fn required(constraint: &str) -> String {
+    format!("terraform {{\n  required_version = \"{constraint}\"\n}}\n")
+}
+
+/// Product and version of what a command answered.
+fn named(said: &Said) -> String {
+    let json = said.json();
+    format!("{} {}", json["product"].as_str().unwrap(), json["version"].as_str().unwrap())
+}
+
+fn from(machine: &Machine, directory: &Path, words: &[&str]) -> String {
+    let mut all = words.to_vec();
+    all.extend(["--json", "--from", directory.to_str().unwrap()]);
+    named(&machine.run(&all).well())
+}
+
+/// What the table in the documentation shows.
+const TEXTS: [&str; 11] = [
+    "1.9.8",
+    "v1.10.5",
+    "opentofu-1.8.3",
+    "~> 1.8",
+    ">= 1.6, < 1.9",
+    "!= 1.9.8",
+    "> 1.9.8",
+    "latest",
+    "latest:1.8",
+    r"latest:^1\.8\.",
+    "opentofu-latest",
+];
+
+#[test]
+fn the_documentation_shows_what_each_text_takes() {
+    let site = ReleaseSite::start(RELEASED);
+    let rows = TEXTS.map(|text| {
+        let machine = machine(&site);
+        machine.run(&["tool", "install", "1.8.5"]).well();
+        machine.run(&["tool", "install", "1.9.8"]).well();
+        let taken = machine.run(&["tool", "install", text, "--json"]).well();
+        format!("| `{text}` | {} |", named(&taken))
+    });
+    assert_documented("docs/versions.md", "texts", &rows);
+}
+
+#[test]
+fn a_constraint_prefers_what_is_installed_unless_the_latest_is_wanted() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    machine.run(&["tool", "install", "1.8.5"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    let requests = site.requests();
+    let install = |words: &[&str]| {
+        let words = [&["tool", "install", "--json"], words].concat();
+        named(&machine.run(&words).well())
+    };
+    assert_eq!(install(&["~> 1.8"]), "terraform 1.9.8");
+    assert_eq!(install(&[">= 1.6, < 2, != 1.9.8"]), "terraform 1.8.5");
+    assert_eq!(site.requests(), requests, "both are answered without a request");
+    assert_eq!(install(&["~> 1.8", "--latest"]), "terraform 1.10.5");
+    assert_eq!(install(&["latest:^1.8"]), "terraform 1.8.5");
+    assert_eq!(install(&["latest"]), "terraform 1.10.5");
+    assert_eq!(install(&["opentofu-~> 1.8.0"]), "opentofu 1.8.3");
+    assert_eq!(install(&["1.8.5", "--latest"]), "terraform 1.8.5");
+    let tofu = machine.run(&["tofu", "install", "latest", "--json"]).well();
+    assert_eq!(named(&tofu), "opentofu 1.9.0");
+}
+
+#[test]
+fn a_directory_decides_by_its_nearest_version_file_then_by_required_version() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    let root = tree(
+        &machine,
+        "repository",
+        &[
+            (".git/", ""),
+            (".tool-versions", "# ours\nnodejs 20.1.0\nterraform 1.8.5\nopentofu 1.8.3\n"),
+            ("pinned/.terraform-version", "1.9.8\n"),
+            ("pinned/.opentofu-version", "latest\n"),
+            ("pinned/main.tf", &required("< 1.9")),
+            ("limited/.terraform-version", "~> 1.9.0\n"),
+            ("below/it/main.tf", ""),
+            ("allowed/.terraform-version", "latest-allowed\n"),
+            ("allowed/main.tf", &required(">= 1.8, < 1.10")),
+            ("least/.terraform-version", "min-required\n"),
+            ("least/main.tf", &required("> 1.8.5")),
+            ("other/.terraform-version", "opentofu-1.9.0"),
+        ],
+    );
+    for (directory, product, chosen) in [
+        ("pinned", "tool", "terraform 1.9.8"),
+        ("pinned", "tofu", "opentofu 1.9.0"),
+        ("limited", "tool", "terraform 1.9.8"),
+        ("below/it", "tool", "terraform 1.8.5"),
+        ("below/it", "tofu", "opentofu 1.8.3"),
+        ("allowed", "tool", "terraform 1.9.8"),
+        ("least", "tool", "terraform 1.9.8"),
+        ("other", "tool", "opentofu 1.9.0"),
+        ("other", "terraform", "terraform 1.8.5"),
+    ] {
+        let directory = root.join(directory);
+        let installed = from(&machine, &directory, &[product, "install"]);
+        assert_eq!(installed, chosen, "{} {product}", directory.display());
+        assert_eq!(from(&machine, &directory, &[product, "which"]), chosen);
+    }
+    let module = tree(&machine, "module", &[("main.tf", &required(">= 1.8, < 1.10"))]);
+    assert_eq!(from(&machine, &module, &["tool", "install"]), "terraform 1.9.8");
+    let mut there = machine.command(&["tool", "install", "--json"]);
+    let said = machine.said(&there.current_dir(&module).output().unwrap()).well();
+    assert_eq!(named(&said), "terraform 1.9.8");
+}
+
+#[test]
+fn a_version_file_outside_the_repository_does_not_count() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    let root = tree(
+        &machine,
+        "outside",
+        &[(".terraform-version", "1.8.5"), ("repository/.git/", ""), ("plain/", "")],
+    );
+    for name in ["repository", "plain"] {
+        let directory = root.join(name);
+        let said = machine.run(&["terraform", "install", "--from", directory.to_str().unwrap()]);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains("says which version"), "{said:?}");
+        std::os::unix::fs::symlink("../.terraform-version", directory.join(".terraform-version"))
+            .unwrap();
+    }
+    let link = root.join("repository");
+    let said = machine.run(&["tool", "install", "--from", link.to_str().unwrap()]);
+    assert_eq!(said.code, Some(1), "a link does not lead there either: {said:?}");
+    assert!(site.requests().is_empty());
+}
+
+#[test]
+fn of_several_versions_in_a_line_the_first_that_is_installed_is_taken() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    let text = "terraform 1.10.5 1.8.5 system\n";
+    let directory = tree(&machine, "module", &[(".tool-versions", text)]);
+    machine.run(&["tool", "install", "1.8.5"]).well();
+    assert_eq!(from(&machine, &directory, &["tool", "install"]), "terraform 1.8.5");
+    machine.run(&["tool", "install", "1.10.5"]).well();
+    assert_eq!(from(&machine, &directory, &["tool", "install"]), "terraform 1.10.5");
+}
+
+#[test]
+fn a_file_that_contradicts_required_version_decides_with_a_warning() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    let files = [(".terraform-version", "1.9.8\n"), ("main.tf", &*required("< 1.9"))];
+    tree(&machine, "module", &files);
+    let said = machine.run(&["tool", "install", "--from", "module"]);
+    expect![[r#"
+        exit 0
+        <machine>/cache/terraform/1.9.8/terraform
+        WARN the version file decides, but the module's `required_version` does not allow that version file=".terraform-version" request=terraform 1.9.8 required_version=< 1.9
+    "#]]
+    .assert_eq(said.shown());
+}
+
+#[test]
+fn the_first_install_becomes_the_default_and_use_changes_it() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    let json = |words: &[&str]| machine.run(&[words, &["--json"]].concat()).well().json();
+    assert_eq!(json(&["tool", "install", "1.9.8"])["default"], true);
+    assert_eq!(json(&["tool", "install", "1.10.5"])["default"], false);
+    assert_eq!(json(&["tofu", "install", "1.8.3"])["default"], true, "one for each product");
+    assert_eq!(json(&["tool", "which"])["version"], "1.9.8");
+    assert_eq!(json(&["tofu", "which"])["version"], "1.8.3");
+    let used = json(&["terraform", "use", "latest"]);
+    assert_eq!((&used["version"], &used["previous"]), (&"1.10.5".into(), &"1.9.8".into()));
+    let found = json(&["tool", "which"]);
+    assert_eq!((&found["version"], &found["default"]), (&"1.10.5".into(), &true.into()));
+    assert_eq!(found["path"], used["path"]);
+    assert_eq!(json(&["tool", "which", "~> 1.9.0"])["default"], false);
+    assert_eq!(json(&["tool", "install", "1.9.8"])["default"], false);
+    assert_eq!(
+        machine.run(&["tool", "use", "1.9.8"]).well().stdout,
+        "terraform 1.9.8 is the default\n"
+    );
+    fs::remove_dir_all(machine.kept("terraform", "1.9.8")).unwrap();
+    assert_eq!(json(&["tool", "install", "1.10.5"])["default"], true, "the old one is gone");
+}
+
+#[test]
+fn of_ten_first_installs_exactly_one_becomes_the_default() {
+    let versions: Vec<_> = (0..10).map(|patch| format!("1.9.{patch}")).collect();
+    let releases: Vec<(&str, &[u8])> =
+        versions.iter().map(|version| (&**version, b"binary".as_slice())).collect();
+    let site = ReleaseSite::start(&releases);
+    let machine = machine(&site);
+    let children: Vec<_> = versions
+        .iter()
+        .map(|version| machine.command(&["tool", "install", version, "--json"]).spawn().unwrap())
+        .collect();
+    let said: Vec<_> = children
+        .into_iter()
+        .map(|child| machine.said(&child.wait_with_output().unwrap()).well())
+        .collect();
+    let winners: Vec<_> = said.iter().filter(|said| said.json()["default"] == true).collect();
+    assert_eq!(winners.len(), 1, "{said:?}");
+    let found = machine.run(&["tool", "which", "--json"]).well();
+    assert_eq!(named(&found), named(winners[0]));
+}
+
+#[test]
+fn which_and_use_ask_nobody() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    let requests = site.requests();
+    let expected = machine.kept("terraform", "1.9.8").join("terraform");
+    for words in [
+        &["tool", "which"][..],
+        &["terraform", "which", "1.9.8"],
+        &["tool", "which", "latest"],
+        &["tool", "which", ">= 1.6, < 2"],
+        &["tool", "install", "1.9.8"],
+    ] {
+        assert_eq!(machine.run(words).well().printed_path(), expected, "{words:?}");
+    }
+    machine.run(&["tool", "use", "~> 1.9"]).well();
+    assert_eq!(site.requests(), requests);
+}
+
+#[test]
+fn which_never_names_what_was_changed() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "another").unwrap();
+    for words in [&["tool", "which"][..], &["tool", "use", "1.9.8"]] {
+        let said = machine.run(words);
+        expect![[r"
+            exit 1
+            error: `<machine>/cache/terraform/1.9.8/terraform` is not the executable that was verified
+            hint: do not start it; install it with `butler-runner terraform install 1.9.8`, which replaces it
+        "]]
+        .assert_eq(said.shown());
+    }
+}
+
+#[test]
+fn what_is_not_installed_names_the_command_that_installs_it() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    expect![[r"
+        exit 1
+        error: terraform has no default version
+        hint: choose one with `butler-runner terraform use VERSION`; the first that is installed with `install` becomes it
+    "]]
+    .assert_eq(&show(&["tool", "which"]));
+    expect![[r"
+        exit 1
+        error: opentofu 1.9.0 is not installed
+        hint: install it with `butler-runner tofu install 1.9.0`
+    "]]
+    .assert_eq(&show(&["tofu", "use", "1.9.0"]));
+    machine.run(&["tool", "install", "1.8.5"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    expect![[r"
+        exit 1
+        error: no installed version of terraform satisfies `~> 1.10`
+        hint: install it with `butler-runner terraform install '~> 1.10'`; installed: 1.8.5, 1.9.8
+    "]]
+    .assert_eq(&show(&["tool", "which", "~> 1.10"]));
+}
+
+#[test]
+fn what_cannot_be_read_as_a_version_is_a_mistake_in_usage() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    expect![[r"
+        exit 2
+        error: `^1.9 || 2` is no version and no constraint
+        hint: write `1.9.8`, `~> 1.9`, `>= 1.6, < 2` or `latest`, in quotes where there are spaces
+    "]]
+    .assert_eq(&show(&["tool", "install", "^1.9 || 2"]));
+    expect![[r"
+        exit 2
+        error: `1.9` could be one version or several
+        hint: write `1.9.0`, or `~> 1.9.0` for any 1.9.x
+    "]]
+    .assert_eq(&show(&["tool", "install", "1.9"]));
+    expect![[r"
+        exit 2
+        error: `terraform-1.9.8` is a version of terraform, not of opentofu
+        hint: begin with `butler-runner terraform`
+    "]]
+    .assert_eq(&show(&["tofu", "install", "terraform-1.9.8"]));
+    expect![[r"
+        exit 2
+        error: `--product opentofu` does not go with `terraform`
+    "]]
+    .assert_eq(&show(&["terraform", "--product", "tofu", "which"]));
+    assert!(site.requests().is_empty());
+}
+
+#[test]
+fn nothing_that_names_a_version_says_what_was_looked_for_and_where() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    tree(&machine, "module", &[("main.tf", "")]);
+    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    expect![[r"
+        exit 1
+        error: nothing in `<machine>/module` says which version of terraform or opentofu is wanted
+        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and further up in its repository, and for `required_version`
+    "]]
+    .assert_eq(&show(&["tool", "install", "--from", "module"]));
+    expect![[r"
+        exit 1
+        error: nothing in `<machine>/module` says which version of terragrunt is wanted
+        hint: name a version; looked for `.terragrunt-version`, `.tool-versions`, there and further up in its repository
+    "]]
+    .assert_eq(&show(&["terragrunt", "which", "--from", "module"]));
+    expect![[r"
+        exit 1
+        error: cannot read `missing`: No such file or directory (os error 2)
+    "]]
+    .assert_eq(&show(&["tool", "install", "--from", "missing"]));
+    tree(&machine, "empty", &[(".terraform-version", "latest-allowed")]);
+    expect![[r"
+        exit 1
+        error: `.terraform-version` says `latest-allowed`, but the module has no `required_version`
+        hint: write a version such as `1.9.8` into the file
+    "]]
+    .assert_eq(&show(&["tool", "install", "--from", "empty"]));
+    tree(&machine, "odd", &[(".tool-versions", "terraform newest")]);
+    expect![[r"
+        exit 1
+        error: cannot read the version in `.tool-versions`: `newest` is no version constraint
+        hint: write an exact version such as `1.9.8`, or name the version in the run
+    "]]
+    .assert_eq(&show(&["tool", "install", "--from", "odd"]));
+}
+
+#[test]
+fn a_constraint_that_no_release_satisfies_names_the_newest_one() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    expect![[r"
+        exit 1
+        error: no released version of terraform satisfies `>= 2.0`
+        hint: the newest released version is 1.10.5
+    "]]
+    .assert_eq(machine.run(&["tool", "install", ">= 2.0"]).shown());
+}
+
+#[test]
+fn the_latest_without_a_list_of_releases_names_what_is_installed() {
+    let site = ReleaseSite::start(RELEASED);
+    let machine = machine(&site);
+    machine.run(&["tool", "install", "1.8.5"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    site.misbehave("/terraform/index.json", Fault::Missing);
+    expect![[r"
+        exit 1
+        error: cannot find out which versions of terraform are released: `<site>/terraform/index.json` does not exist
+        hint: name an exact version; installed: 1.8.5, 1.9.8
+    "]]
+    .assert_eq(machine.run(&["tool", "install", "latest"]).shown());
+    machine.run(&["tool", "install", "~> 1.8"]).well();
+}
+
+#[tokio::test]
+async fn a_run_takes_what_its_repository_says_then_its_limit_then_what_the_machine_uses() {
+    let limit = required(">= 1.8");
+    let strict = required(">= 1.10");
+    let pinned = (".tool-versions", "terraform 1.9.8\n");
+    let cases = [
+        (&[pinned, ("network/main.tf", limit.as_str())][..], "1.8.5", None, "1.9.8"),
+        (&[("network/main.tf", &limit)], "1.8.5", None, "1.8.5"),
+        (&[("network/main.tf", &strict)], "1.8.5", None, "1.10.0"),
+        (&[("network/main.tf", "")], "1.8.5", Some("1.9.8"), "1.9.8"),
+        (&[("network/main.tf", "")], "1.8.5", None, "1.8.5"),
+        (&[("network/main.tf", "")], "", None, "1.10.0"),
+    ];
+    for (files, used, default, expected) in cases {
+        let mut world = World::new(files).await;
+        let releases = ["1.8.5", "1.9.8"].map(|version| (version, stand_in(version)));
+        let releases = releases.each_ref().map(|(version, script)| (*version, script.as_bytes()));
+        let site = ReleaseSite::start(&releases);
+        let bin = world.use_bare_path();
+        executable(&bin.join("terraform"), stand_in("1.10.0"));
+        world.use_site(&site);
+        if !used.is_empty() {
+            let installed = world.command(&["tool", "install", used]).output().await.unwrap();
+            assert!(installed.status.success(), "{installed:?}");
+        }
+        if let Some(default) = default {
+            world.set("BUTLER_DEFAULT_TOOL_VERSION", default);
+        }
+        let mut config = world.config("plan");
+        config["source"]["workingDirectory"] = json!("network");
+        // A stand-in can nothing but say its version: what counts is who was chosen.
+        world.run(config).await;
+        let tool = world.last_status()["tool"].clone();
+        assert_eq!(tool, format!("terraform {expected}"), "{files:?} {used} {default:?}");
+    }
+}
