@@ -34,15 +34,6 @@ pub enum HttpError {
         /// The file that `--ca-bundle` names.
         path: PathBuf,
     },
-    /// The CA bundle holds what is no certificate.
-    #[error("cannot read the certificates in the CA bundle `{}`", path.display())]
-    BadBundle {
-        /// The file that `--ca-bundle` names.
-        path: PathBuf,
-        /// What the TLS library said.
-        #[source]
-        source: native_tls::Error,
-    },
     /// The TLS library refused its configuration.
     #[error("cannot set up TLS")]
     Tls(#[source] native_tls::Error),
@@ -186,8 +177,7 @@ fn read_bundle(path: &Path) -> Result<Vec<u8>, HttpError> {
 }
 
 fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<native_tls::Certificate>, HttpError> {
-    let certificates = native_tls::Certificate::stack_from_pem(pem)
-        .map_err(|source| HttpError::BadBundle { path: path.to_owned(), source })?;
+    let certificates = native_tls::Certificate::stack_from_pem(pem).unwrap_or_default();
     if certificates.is_empty() {
         return Err(HttpError::EmptyBundle { path: path.to_owned() });
     }

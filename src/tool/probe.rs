@@ -41,9 +41,6 @@ pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, Too
         Ok(Some(answer)) => answer,
         Ok(None) => return Ok(silent(StatusCode::OK)),
         Err(DownloadError::NotFound { .. }) => return Ok(silent(StatusCode::NOT_FOUND)),
-        Err(DownloadError::Status { status, .. } | DownloadError::Refused { status, .. }) => {
-            return Ok(silent(status));
-        }
         Err(error) => return Err(error.into()),
     };
     let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());

@@ -67,7 +67,8 @@ impl<'a> Fetcher<'a> {
         if url.scheme() == "file" {
             return local(url, 0, |_| Ok(())).await.map(|()| None);
         }
-        self.in_time(url, remote::ask(self, url, None)).await.map(Some)
+        let (_, response) = self.in_time(url, remote::answer(self, url, None)).await?;
+        Ok(Some(response))
     }
 
     /// Fetches a file of at most `limit` bytes into memory.

@@ -38,42 +38,52 @@ pub(super) async fn ask(
     url: &Url,
     rest: Option<Rest<'_>>,
 ) -> Result<Response, DownloadError> {
+    let (at, response) = answer(fetcher, url, rest.as_ref()).await?;
+    let url = shown(&at);
+    match response.status() {
+        StatusCode::RANGE_NOT_SATISFIABLE if rest.is_some() => Ok(response),
+        status if status.is_success() => Ok(response),
+        StatusCode::NOT_FOUND => Err(DownloadError::NotFound { url }),
+        status @ StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            Err(DownloadError::Proxy { url, status })
+        }
+        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            let asked = match &fetcher.credentials {
+                Some(known) if known.origin == at.origin() => Asked::With(known.given.by.clone()),
+                Some(_) => Asked::Elsewhere,
+                None => Asked::Anonymously,
+            };
+            Err(DownloadError::Refused { url, status, asked: Box::new(asked) })
+        }
+        status => Err(DownloadError::Status { url, status }),
+    }
+}
+
+/// What is answered, whatever it is, and where redirects have led.
+pub(super) async fn answer(
+    fetcher: &Fetcher<'_>,
+    url: &Url,
+    rest: Option<&Rest<'_>>,
+) -> Result<(Url, Response), DownloadError> {
     let client = fetcher.http.get()?;
     let mut at = without_login(url);
     for _ in 0..=MOST_REDIRECTS {
-        let known = fetcher.credentials.as_ref().filter(|known| known.origin == at.origin());
         let mut request = client.get(at.clone());
+        let known = fetcher.credentials.as_ref().filter(|known| known.origin == at.origin());
         if let Some(credentials) = known {
             request = credentials.add_to(request);
         }
-        if let Some(rest) = &rest {
+        if let Some(rest) = rest {
             request = rest.add_to(request);
         }
         let response = match speaking(&at, fetcher.silence, request.send()).await? {
             Ok(response) => response,
             Err(source) => return Err(DownloadError::Request { url: shown(&at), source }),
         };
-        let status = response.status();
-        if let Some(to) = location(&response) {
-            at = follow(&at, &to)?;
-            continue;
+        match location(&response) {
+            Some(to) => at = follow(&at, &to)?,
+            None => return Ok((at, response)),
         }
-        let url = shown(&at);
-        return match status {
-            StatusCode::RANGE_NOT_SATISFIABLE if rest.is_some() => Ok(response),
-            status if status.is_success() => Ok(response),
-            StatusCode::NOT_FOUND => Err(DownloadError::NotFound { url }),
-            StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(DownloadError::Proxy { url, status }),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                let asked = match (known, &fetcher.credentials) {
-                    (Some(known), _) => Asked::With(known.given.by.clone()),
-                    (None, Some(_)) => Asked::Elsewhere,
-                    (None, None) => Asked::Anonymously,
-                };
-                Err(DownloadError::Refused { url, status, asked: Box::new(asked) })
-            }
-            status => Err(DownloadError::Status { url, status }),
-        };
     }
     Err(DownloadError::Redirects { url: shown(url) })
 }
