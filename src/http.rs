@@ -1,8 +1,13 @@
 //! The one place that builds HTTP clients, so that TLS, timeouts and identity are the same for all.
+//!
+//! Reading the system's certificates takes longer than most of what the commands do: it is done when
+//! a client is first needed, and once for all clients of the process.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+
+use native_tls::TlsConnector;
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,8 +35,17 @@ pub enum HttpError {
         path: PathBuf,
     },
     /// The TLS library refused its configuration.
+    #[error("cannot set up TLS")]
+    Tls(#[source] native_tls::Error),
+    /// The HTTP library refused its configuration.
     #[error("cannot set up the HTTP client")]
     Build(#[source] reqwest::Error),
+}
+
+impl crate::error::Advice for HttpError {
+    fn advice(&self) -> Option<String> {
+        Some("check --ca-bundle (BUTLER_CA_BUNDLE)".to_owned())
+    }
 }
 
 /// What a client does when the answer is to ask elsewhere.
@@ -76,7 +90,7 @@ pub fn client(
 }
 
 /// A client that is made when the first request needs it: reading the system's certificates takes
-/// longer than most of what needs no network.
+/// longer than most of what needs no network. It follows no redirects.
 #[derive(Clone, Debug)]
 pub struct LazyClient {
     made: Arc<OnceLock<reqwest::Client>>,
@@ -84,7 +98,7 @@ pub struct LazyClient {
 }
 
 impl LazyClient {
-    /// What [`client`] would make now of `ca_bundle`, and follows redirects.
+    /// What [`client`] would make now of `ca_bundle`.
     #[must_use]
     pub fn new(ca_bundle: Option<PathBuf>) -> Self {
         Self { made: Arc::default(), ca_bundle }
@@ -98,16 +112,17 @@ impl LazyClient {
         if let Some(client) = self.made.get() {
             return Ok(client);
         }
-        let client = client(self.ca_bundle.as_deref(), Redirects::Follow)?;
+        let client = client(self.ca_bundle.as_deref(), Redirects::Refuse)?;
         Ok(self.made.get_or_init(|| client))
     }
 }
 
-/// One that is there already.
-impl From<reqwest::Client> for LazyClient {
-    fn from(client: reqwest::Client) -> Self {
-        Self { made: Arc::new(OnceLock::from(client)), ca_bundle: None }
-    }
+/// Looks whether `path` can be a CA bundle, without reading the system's certificates.
+///
+/// # Errors
+/// When it cannot be read or holds no certificate.
+pub fn check_bundle(path: &Path) -> Result<(), HttpError> {
+    certificates(path, &read_bundle(path)?).map(drop)
 }
 
 /// Whether the system has certificates that TLS can trust.
@@ -125,20 +140,48 @@ fn builder(
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("butler-runner/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(IDLE_TIMEOUT);
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .tls_backend_preconfigured(connector(ca_bundle)?);
     if redirects == Redirects::Refuse {
         builder = builder.redirect(reqwest::redirect::Policy::none());
     }
-    if let Some(path) = ca_bundle {
-        let pem = std::fs::read(path)
-            .map_err(|source| HttpError::ReadBundle { path: path.to_owned(), source })?;
-        let certificates = reqwest::Certificate::from_pem_bundle(&pem).map_err(HttpError::Build)?;
-        if certificates.is_empty() {
-            return Err(HttpError::EmptyBundle { path: path.to_owned() });
-        }
-        builder = builder.tls_certs_merge(certificates);
-    }
     Ok(builder)
+}
+
+/// What was set up last, and for which CA bundle: its content, because a file can be renewed.
+static LAST: Mutex<Option<(Option<Vec<u8>>, TlsConnector)>> = Mutex::new(None);
+
+/// TLS that trusts the system's certificates and those in the bundle.
+fn connector(ca_bundle: Option<&Path>) -> Result<TlsConnector, HttpError> {
+    let bundle = ca_bundle.map(read_bundle).transpose()?;
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, connector)) = &*last
+        && *known == bundle
+    {
+        return Ok(connector.clone());
+    }
+    let mut builder = TlsConnector::builder();
+    builder.request_alpns(&["h2", "http/1.1"]);
+    if let (Some(path), Some(pem)) = (ca_bundle, &bundle) {
+        for certificate in certificates(path, pem)? {
+            builder.add_root_certificate(certificate);
+        }
+    }
+    let connector = builder.build().map_err(HttpError::Tls)?;
+    *last = Some((bundle, connector.clone()));
+    Ok(connector)
+}
+
+fn read_bundle(path: &Path) -> Result<Vec<u8>, HttpError> {
+    std::fs::read(path).map_err(|source| HttpError::ReadBundle { path: path.to_owned(), source })
+}
+
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<native_tls::Certificate>, HttpError> {
+    let certificates = native_tls::Certificate::stack_from_pem(pem).unwrap_or_default();
+    if certificates.is_empty() {
+        return Err(HttpError::EmptyBundle { path: path.to_owned() });
+    }
+    Ok(certificates)
 }
 
 #[cfg(test)]
@@ -146,10 +189,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lazy_client_reads_nothing_before_it_is_needed() {
+    fn lazy_client_is_made_once_and_reads_nothing_before_it_is_needed() {
         let lazy = LazyClient::new(Some("/does/not/exist.pem".into()));
         let error = lazy.get().unwrap_err();
         assert!(error.to_string().contains("/does/not/exist.pem"), "{error}");
-        assert!(LazyClient::from(client(None, Redirects::Follow).unwrap()).get().is_ok());
+        let lazy = LazyClient::new(None);
+        assert!(std::ptr::eq(lazy.get().unwrap(), lazy.clone().get().unwrap()));
     }
 }

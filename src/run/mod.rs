@@ -57,7 +57,6 @@ pub use watch::{Watch, signals};
 use crate::cancel::{Stop, Times};
 use crate::ci;
 use crate::event::Phase;
-use crate::http;
 use crate::process::{Grace, adopt_orphans};
 use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
@@ -132,17 +131,9 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
         }
     };
     leftovers::clean_before(&settings, &stop).await;
-    let exit = match http::client(settings.tool.ca_bundle.as_deref(), http::Redirects::Follow) {
-        Ok(http) => {
-            let directory = settings.report_dir.clone();
-            let reports = Reports { registry: None, directory, redactor, reserve };
-            Box::pin(sources::start(&settings, http, &stop, reports, terminal)).await
-        }
-        Err(error) => {
-            tracing::error!(error = %crate::error::chain(&error), "check --ca-bundle (BUTLER_CA_BUNDLE)");
-            Exit::Usage
-        }
-    };
+    let directory = settings.report_dir.clone();
+    let reports = Reports { registry: None, directory, redactor, reserve };
+    let exit = Box::pin(sources::start(&settings, &stop, reports, terminal)).await;
     drop(signals);
     exit
 }
@@ -150,7 +141,6 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
 /// A run whose origin is known, and all that it needs.
 struct Run<'settings> {
     settings: &'settings Settings,
-    http: reqwest::Client,
     stop: Stop,
     reports: Reports,
     /// The run, or why there is none.
@@ -195,7 +185,6 @@ impl Run<'_> {
                 let Times { grace, urgent, .. } = self.stop.times();
                 let context = Context {
                     settings: self.settings,
-                    http: &self.http,
                     directory: &directory,
                     log: &logs.log,
                     stop: &self.stop,

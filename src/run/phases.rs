@@ -21,6 +21,7 @@ use crate::engine::{
     required_version,
 };
 use crate::event::Phase;
+use crate::http::LazyClient;
 use crate::process::{Environment, Grace};
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
@@ -44,7 +45,6 @@ pub(super) struct Findings {
 /// What the phases work with.
 pub(super) struct Context<'run> {
     pub(super) settings: &'run Settings,
-    pub(super) http: &'run reqwest::Client,
     pub(super) directory: &'run RunDirectory,
     pub(super) log: &'run RunLog,
     pub(super) stop: &'run Stop,
@@ -211,7 +211,7 @@ async fn prepare(
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
         ..tool_options(
             &context.settings.tool,
-            context.http.clone().into(),
+            LazyClient::new(context.settings.tool.ca_bundle.clone()),
             context.settings.owner(),
         )
     };

@@ -26,6 +26,9 @@ pub fn register_settings(redactor: &Redactor, settings: &Settings) {
     for mirror in settings.tool.sites.urls() {
         collected.add_login(mirror.as_str());
     }
+    for secret in settings.tool.sites.secrets() {
+        collected.add_nameless(secret.expose_secret());
+    }
     add_environment(&mut collected, &settings.environment);
     collected.register(redactor);
 }

@@ -26,7 +26,6 @@ type Described = (RunSpec, Option<SecretString>);
 /// Gets the run and carries it out.
 pub(super) async fn start(
     settings: &Settings,
-    http: reqwest::Client,
     stop: &Stop,
     reports: Reports,
     terminal: Terminal,
@@ -61,7 +60,7 @@ pub(super) async fn start(
                 }
             };
             let client = Arc::new(Client::new(own, address, token.clone(), limits));
-            from_registry(settings, http, stop, client, reports, terminal).await
+            from_registry(settings, stop, client, reports, terminal).await
         }
         RunSource::File { config } => {
             let spec = match read_config(config) {
@@ -71,12 +70,12 @@ pub(super) async fn start(
                     return Exit::Usage;
                 }
             };
-            Ok(run(settings, http, stop, reports, terminal, spec))
+            Ok(run(settings, stop, reports, terminal, spec))
         }
         RunSource::Local { module_dir, operation, tool, var_files } => {
             let spec = local(module_dir, *operation, tool.clone());
             let spec = Ok((spec, None));
-            let mut run = run(settings, http, stop, reports, terminal, spec);
+            let mut run = run(settings, stop, reports, terminal, spec);
             run.var_files.clone_from(var_files);
             Ok(run)
         }
@@ -93,7 +92,6 @@ pub(super) async fn start(
 /// The run that the registry has, if it is one to carry out.
 async fn from_registry<'settings>(
     settings: &'settings Settings,
-    http: reqwest::Client,
     stop: &Stop,
     client: Arc<Client>,
     mut reports: Reports,
@@ -141,7 +139,7 @@ async fn from_registry<'settings>(
         }
         Err(failure) => (Err(failure), Vec::new()),
     };
-    let mut run = run(settings, http, stop, reports, terminal, spec);
+    let mut run = run(settings, stop, reports, terminal, spec);
     run.warnings = warnings;
     run.watch = Some(watch);
     Ok(run)
@@ -150,7 +148,6 @@ async fn from_registry<'settings>(
 /// A run without anything that only some origins have.
 fn run<'settings>(
     settings: &'settings Settings,
-    http: reqwest::Client,
     stop: &Stop,
     reports: Reports,
     terminal: Terminal,
@@ -162,7 +159,6 @@ fn run<'settings>(
     };
     Run {
         settings,
-        http,
         stop: stop.clone(),
         reports,
         terminal,

@@ -16,6 +16,7 @@ pub fn tool_options(settings: &ToolSettings, http: LazyClient, owner: String) ->
         signing_keys: settings.signing_keys.clone(),
         search_path: None,
         http,
+        meter: None,
         timeout: settings.timeout,
         when_busy: WhenBusy::Wait,
         owner,

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::Setting;
 use super::setting::{ENDPOINT, TOKEN};
+use super::{Setting, Variable};
 use crate::error::Advice;
 
 /// A setting that is missing or cannot be.
@@ -21,6 +21,14 @@ pub enum SettingsError {
         /// The setting.
         setting: &'static Setting,
         /// What is wrong with it; shows the value only where it cannot be secret.
+        problem: String,
+    },
+    /// A variable that has no flag, with a value that cannot be.
+    #[error("{problem} ({})", variable.name)]
+    Foreign {
+        /// The variable.
+        variable: &'static Variable,
+        /// What is wrong with it; shows nothing of the value.
         problem: String,
     },
     /// A file or directory that a setting names cannot be used.
@@ -67,7 +75,10 @@ impl Advice for SettingsError {
             Self::Missing { setting } | Self::Impossible { setting, .. } => {
                 Some(format!("for example {} {}", setting.flags[0], setting.example))
             }
-            Self::Path { .. } | Self::Conflict { .. } | Self::OutOfPlace { .. } => None,
+            Self::Foreign { .. }
+            | Self::Path { .. }
+            | Self::Conflict { .. }
+            | Self::OutOfPlace { .. } => None,
         }
     }
 }

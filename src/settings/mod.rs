@@ -9,6 +9,7 @@ mod directories;
 mod doctor;
 mod environment;
 mod error;
+mod mirrors;
 mod parse;
 mod reader;
 mod resolve;
@@ -30,6 +31,7 @@ pub use arguments::Arguments;
 pub use doctor::{Access, DoctorSettings};
 pub use environment::Environment;
 pub use error::SettingsError;
+pub use mirrors::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
 pub use parse::{bytes, interval};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
@@ -189,6 +191,8 @@ pub struct ToolSettings {
     pub timeout: Duration,
     /// How long a version that is to be removed is left to the runs that are just starting.
     pub drain_period: Duration,
+    /// What is possible but looks like a mistake; to be logged once logging works.
+    pub warnings: Vec<String>,
 }
 
 /// What is needed to tidy up after runs.

@@ -74,6 +74,17 @@ pub(super) fn web_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
+/// Where releases come from: a URL as above, or the `file` URL of a directory or of a tar of one.
+pub(super) fn site_url(text: &str) -> Result<Url, String> {
+    match Url::parse(text.trim()) {
+        Ok(url) if url.scheme() == "file" => match url.to_file_path() {
+            Ok(_) => Ok(url),
+            Err(()) => Err("the URL names no file of this machine: write file:///PATH".to_owned()),
+        },
+        _ => web_url(text),
+    }
+}
+
 /// `true` or `false`, in the spellings that CI systems use.
 pub(super) fn switch(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {

@@ -12,15 +12,14 @@ use super::reader::{Reader, absolute, existing};
 use super::setting::{
     ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, DEFAULT_TOOL_VERSION,
     DRAIN_PERIOD, FORCE_UNLOCK_OWN, GRACE_PERIOD, LOCK_TIMEOUT, LOG, LOG_FORMAT, LOG_INTERVAL,
-    MIRROR, PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE, RECOVERY_DIR, REGISTRY_TIMEOUT, REPORT_DIR,
+    PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE, RECOVERY_DIR, REGISTRY_TIMEOUT, REPORT_DIR,
     REQUEST_TIMEOUT, SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE, SIGNING_KEY, TMPFS_DIR, TOKEN,
     TOOL_TIMEOUT, WORK_DIR,
 };
 use super::{
     Arguments, CleanSettings, Environment, Logging, RunSource, Settings, SettingsError,
-    ToolSettings, directories, parse, source, variable,
+    ToolSettings, directories, mirrors, parse, source, variable,
 };
-use crate::tool::Sites;
 use crate::workspace::source::GitEnvironment;
 
 /// How often log lines are sent: as often as the registry's page asks for them.
@@ -85,11 +84,12 @@ impl Settings {
     /// Decides all settings but where the run comes from.
     pub(super) fn around(
         source: RunSource,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
         reader: &Reader<'_>,
     ) -> Result<Self, SettingsError> {
         let Reader { arguments, environment } = *reader;
         let tool = ToolSettings::resolve(arguments, environment)?;
+        warnings.extend(tool.warnings.iter().cloned());
         let platform = platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Make)?;
@@ -180,6 +180,7 @@ impl ToolSettings {
         environment: &Environment,
     ) -> Result<Self, SettingsError> {
         let reader = Reader { arguments, environment };
+        let mut warnings = Vec::new();
         let signing_keys = reader
             .paths(&SIGNING_KEY)?
             .into_iter()
@@ -187,12 +188,13 @@ impl ToolSettings {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             cache_dir: cache_dir(&reader, Missing::Make)?,
-            sites: Sites::mirrored(reader.parsed(&MIRROR, parse::web_url)?),
+            sites: mirrors::sites(&reader, &mut warnings)?,
             signing_keys,
             ca_bundle: ca_bundle(&reader)?,
             default_version: reader.parsed(&DEFAULT_TOOL_VERSION, parse::request)?,
             timeout: reader.parsed(&TOOL_TIMEOUT, parse::interval)?.unwrap_or(TOOL_LIMIT),
             drain_period: reader.parsed(&DRAIN_PERIOD, parse::duration)?.unwrap_or(DRAIN),
+            warnings,
         })
     }
 }
@@ -212,16 +214,14 @@ fn cache_dir(reader: &Reader<'_>, missing: Missing) -> Result<PathBuf, SettingsE
     }
 }
 
-/// The bundle, if it can be used: whether it can is known only when a client was made with it.
+/// The bundle, if it can be used.
 fn ca_bundle(reader: &Reader<'_>) -> Result<Option<PathBuf>, SettingsError> {
     let bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
-    if bundle.is_some() {
-        crate::http::client(bundle.as_deref(), crate::http::Redirects::Follow).map_err(
-            |error| SettingsError::Impossible {
-                setting: &CA_BUNDLE,
-                problem: crate::error::chain(&error),
-            },
-        )?;
+    if let Some(path) = &bundle {
+        crate::http::check_bundle(path).map_err(|error| SettingsError::Impossible {
+            setting: &CA_BUNDLE,
+            problem: crate::error::chain(&error),
+        })?;
     }
     Ok(bundle)
 }

@@ -381,7 +381,7 @@ pub const MIRROR: Setting = Setting {
     variables: &["BUTLER_MIRROR"],
     kind: Kind::Value("URL"),
     default: "the vendor's site",
-    help: "Download from here: the path of the vendor's URL is appended",
+    help: "Download from here, an http, https or file URL: the path of the vendor's URL is appended",
     example: "https://mirror.example.com/hashicorp",
     section: Section::Tool,
 };

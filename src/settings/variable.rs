@@ -15,6 +15,24 @@ pub const VARIABLES: &[&Variable] = &[
     &GITHUB_ACTIONS,
     &KUBERNETES_SERVICE_HOST,
     &NO_COLOR,
+    &TERM,
+    &MIRROR_USER,
+    &MIRROR_PASSWORD,
+    &MIRROR_TOKEN,
+    &NETRC,
+    &TFENV_REMOTE,
+    &TFENV_REMOTE_USER,
+    &TFENV_REMOTE_PASSWORD,
+    &TFENV_HASHICORP_PGP_KEY,
+    &ATLANTIS_TF_DOWNLOAD_URL,
+    &TOFUENV_URL_TEMPLATE,
+    &TOFUENV_REMOTE,
+    &TOFUENV_REMOTE_USER,
+    &TOFUENV_REMOTE_PASSWORD,
+    &TOFUENV_OPENTOFU_PGP_KEY,
+    &TG_REMOTE,
+    &TG_REMOTE_USER,
+    &TG_REMOTE_PASSWORD,
 ];
 
 /// What the fetch of the source inherits beside: proxies and certificates, as every HTTP client
@@ -80,3 +98,78 @@ pub const KUBERNETES_SERVICE_HOST: Variable =
 /// `NO_COLOR`.
 pub const NO_COLOR: Variable =
     Variable { name: "NO_COLOR", help: "No colours in the runner's own log" };
+/// `BUTLER_MIRROR_USER`.
+pub const MIRROR_USER: Variable = Variable {
+    name: "BUTLER_MIRROR_USER",
+    help: "Who asks at the mirror, with BUTLER_MIRROR_PASSWORD",
+};
+/// `BUTLER_MIRROR_PASSWORD`.
+pub const MIRROR_PASSWORD: Variable = Variable {
+    name: "BUTLER_MIRROR_PASSWORD",
+    help: "The password for it; sent to the mirror's origin only",
+};
+/// `BUTLER_MIRROR_TOKEN`.
+pub const MIRROR_TOKEN: Variable = Variable {
+    name: "BUTLER_MIRROR_TOKEN",
+    help: "A bearer token for the mirror, instead; sent to the mirror's origin only",
+};
+/// `NETRC`.
+pub const NETRC: Variable = Variable {
+    name: "NETRC",
+    help: "A file with logins by host, for mirrors that have no other; by default ~/.netrc",
+};
+/// `TFENV_REMOTE`.
+pub const TFENV_REMOTE: Variable = Variable {
+    name: "TFENV_REMOTE",
+    help: "A mirror for Terraform, as tfenv and tenv read it, where there is no --mirror",
+};
+/// `TFENV_REMOTE_USER`.
+pub const TFENV_REMOTE_USER: Variable =
+    Variable { name: "TFENV_REMOTE_USER", help: "Who asks at that mirror" };
+/// `TFENV_REMOTE_PASSWORD`.
+pub const TFENV_REMOTE_PASSWORD: Variable =
+    Variable { name: "TFENV_REMOTE_PASSWORD", help: "The password for it" };
+/// `TFENV_HASHICORP_PGP_KEY`.
+pub const TFENV_HASHICORP_PGP_KEY: Variable = Variable {
+    name: "TFENV_HASHICORP_PGP_KEY",
+    help: "A file with a further key that may sign Terraform",
+};
+/// `ATLANTIS_TF_DOWNLOAD_URL`.
+pub const ATLANTIS_TF_DOWNLOAD_URL: Variable = Variable {
+    name: "ATLANTIS_TF_DOWNLOAD_URL",
+    help: "A mirror for Terraform, as Atlantis reads it, where there is neither --mirror nor TFENV_REMOTE",
+};
+/// `TOFUENV_URL_TEMPLATE`.
+pub const TOFUENV_URL_TEMPLATE: Variable = Variable {
+    name: "TOFUENV_URL_TEMPLATE",
+    help: "Where files of OpenTofu are, as tenv reads it, where there is no --mirror",
+};
+/// `TOFUENV_REMOTE`.
+pub const TOFUENV_REMOTE: Variable = Variable {
+    name: "TOFUENV_REMOTE",
+    help: "A mirror for OpenTofu, as tofuenv and tenv read it, where there is neither --mirror nor TOFUENV_URL_TEMPLATE",
+};
+/// `TOFUENV_REMOTE_USER`.
+pub const TOFUENV_REMOTE_USER: Variable =
+    Variable { name: "TOFUENV_REMOTE_USER", help: "Who asks at that mirror" };
+/// `TOFUENV_REMOTE_PASSWORD`.
+pub const TOFUENV_REMOTE_PASSWORD: Variable =
+    Variable { name: "TOFUENV_REMOTE_PASSWORD", help: "The password for it" };
+/// `TOFUENV_OPENTOFU_PGP_KEY`.
+pub const TOFUENV_OPENTOFU_PGP_KEY: Variable = Variable {
+    name: "TOFUENV_OPENTOFU_PGP_KEY",
+    help: "A file with a further key that may sign OpenTofu",
+};
+/// `TG_REMOTE`.
+pub const TG_REMOTE: Variable = Variable {
+    name: "TG_REMOTE",
+    help: "A mirror for Terragrunt, as tenv reads it, where there is no --mirror",
+};
+/// `TG_REMOTE_USER`.
+pub const TG_REMOTE_USER: Variable =
+    Variable { name: "TG_REMOTE_USER", help: "Who asks at that mirror" };
+/// `TG_REMOTE_PASSWORD`.
+pub const TG_REMOTE_PASSWORD: Variable =
+    Variable { name: "TG_REMOTE_PASSWORD", help: "The password for it" };
+/// `TERM`.
+pub const TERM: Variable = Variable { name: "TERM", help: "With the value dumb, no progress bar" };

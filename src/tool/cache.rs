@@ -34,7 +34,7 @@ pub(super) use crate::trust::make_private;
 const PARTIAL: &str = ".partial-";
 
 /// The record's name, in the directory of its version.
-const RECORD: &str = "install.json";
+pub(super) const RECORD: &str = "install.json";
 
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -284,7 +284,7 @@ impl Cache {
             executable_sha256: sum,
             archive_sha256: archive.sha256,
             archive_url: archive.url.clone(),
-            signer: archive.signer,
+            signer: archive.trusted,
             installed_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
@@ -491,7 +491,7 @@ impl Cache {
             executable_sha256: sum,
             archive_sha256: sum,
             archive_url: String::new(),
-            signer: None,
+            signer: record::Trusted::Checksum,
             installed_at: String::new(),
             identity: Identity::from(&path.metadata().unwrap()),
         };

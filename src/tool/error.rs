@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use semver::Version;
 
 use super::archive::ArchiveError;
+use super::bundle::BundleError;
 use super::cache::CacheError;
 use super::checksums::ChecksumsError;
 use super::constraint::ConstraintError;
@@ -125,6 +126,15 @@ pub enum ToolError {
         #[source]
         source: DownloadError,
     },
+    /// An archive was given by its URL alone, and nothing beside it says what it has to be.
+    #[error("there is no checksum file beside the archive of {request}")]
+    Unvouched {
+        /// What was wanted.
+        request: ToolRequest,
+        /// What the site answered.
+        #[source]
+        source: DownloadError,
+    },
     /// The release has no signature that can be checked.
     #[error("{request} has no OpenPGP signature at `{url}`")]
     Unsigned {
@@ -167,12 +177,14 @@ pub enum ToolError {
     /// The checksum file is signed, but has no right shape.
     #[error(transparent)]
     Checksums(#[from] ChecksumsError),
-    /// The archive is not the one that was signed.
-    #[error("`{url}` is not the archive that was signed: its SHA-256 is {actual}, not {expected}")]
+    /// The archive is not the one that was meant.
+    #[error("`{url}` is not the archive {}: its SHA-256 is {actual}, not {expected}", meant.what())]
     Checksum {
         /// The archive.
         url: String,
-        /// What the signed checksum file says.
+        /// Who says which one is meant.
+        meant: Meant,
+        /// The sum of the one that is meant.
         expected: Sha256Sum,
         /// What was downloaded.
         actual: Sha256Sum,
@@ -199,9 +211,40 @@ pub enum ToolError {
     /// The archive cannot be unpacked.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// The version is installed, but not from the archive that was meant.
+    #[error("{request} is installed from another archive: its SHA-256 is {installed}, not {given}")]
+    OtherArchive {
+        /// What was wanted.
+        request: ToolRequest,
+        /// The sum of the archive that it was installed from.
+        installed: Sha256Sum,
+        /// The sum that was given.
+        given: Sha256Sum,
+    },
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// A bundle cannot be written.
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
+}
+
+/// Who says which archive is meant.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Meant {
+    /// The checksum file that its vendor signed.
+    Signed,
+    /// The user, with `--checksum`.
+    Given,
+}
+
+impl Meant {
+    const fn what(self) -> &'static str {
+        match self {
+            Self::Signed => "that was signed",
+            Self::Given => "that was asked for with --checksum",
+        }
+    }
 }
 
 impl Advice for ToolError {
@@ -245,7 +288,12 @@ impl Advice for ToolError {
             }
             Self::Index { .. } => "check that --mirror hands the list on, or name an exact version",
             Self::Platform(_) => "put the wanted version on PATH",
-            Self::UnknownVersion { request, .. } => return Some(unknown_version(&request.version)),
+            Self::UnknownVersion { request, source, .. } => {
+                return Some(unknown_version(&request.version, source));
+            }
+            Self::Unvouched { .. } => {
+                "give the archive's sum with --checksum sha256:HEX, or put the vendor's checksum file and its signature beside it"
+            }
             Self::Unsigned { request, .. } => return Some(unsigned(request)),
             Self::NotReleased { .. } => {
                 "choose a version that is released for this platform, or put this one on PATH"
@@ -253,16 +301,23 @@ impl Advice for ToolError {
             Self::Http(_) => "check the file that --ca-bundle names",
             Self::Download(error) => return error.advice(),
             Self::Key(error) | Self::Signature { source: error, .. } => return error.advice(),
+            Self::Checksum { meant: Meant::Given, .. } => {
+                "do not use this download; check the URL and the sum, which is that of the archive and not of the executable in it"
+            }
             Self::Checksums(_)
             | Self::Checksum { .. }
             | Self::AnotherVersion { .. }
             | Self::Archive(_) => {
                 "do not use this download; check that --mirror and proxies hand files on unchanged"
             }
+            Self::OtherArchive { .. } => {
+                "check the sum; to install from the other archive, uninstall this version first"
+            }
             Self::NotStarted { .. } => {
                 "check that programs may be started from --cache-dir (no `noexec`)"
             }
             Self::Cache(error) => return error.advice(),
+            Self::Bundle(error) => return error.advice(),
         };
         Some(advice.to_owned())
     }
@@ -310,8 +365,16 @@ fn looked_for(product: Option<Product>) -> String {
     )
 }
 
-fn unknown_version(version: &Version) -> String {
-    format!("check that version {version} exists, and that --mirror has it")
+fn unknown_version(version: &Version, source: &DownloadError) -> String {
+    let advice = format!("check that version {version} exists, and that --mirror has it");
+    match source {
+        // Object stores forbid what is not there; others mean it.
+        DownloadError::Refused { .. } => match source.advice() {
+            Some(more) => format!("{advice}; or {more}"),
+            None => advice,
+        },
+        _ => advice,
+    }
 }
 
 /// What to do about a release without a signature.

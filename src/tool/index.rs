@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::ToolOptions;
-use super::download;
+use super::download::{self, Fetcher};
 use super::error::ToolError;
 use crate::spec::Product;
 
@@ -29,8 +29,9 @@ pub(super) async fn released(
     options: &ToolOptions,
 ) -> Result<Vec<Version>, ToolError> {
     let (url, is_paged) = product.index(options.sites.mirror(product));
+    let fetcher = Fetcher::new(product, options);
     if !is_paged {
-        return Ok(listed(&url, options).await?.versions);
+        return Ok(listed(&url, &fetcher).await?.versions);
     }
     let mut versions = BTreeSet::new();
     for page in 1..=PAGES {
@@ -38,7 +39,7 @@ pub(super) async fn released(
         url.query_pairs_mut()
             .append_pair("per_page", &PER_PAGE.to_string())
             .append_pair("page", &page.to_string());
-        let Page { versions: more, entries } = listed(&url, options).await?;
+        let Page { versions: more, entries } = listed(&url, &fetcher).await?;
         let known = versions.len();
         versions.extend(more);
         // A mirror of plain files has all in one, and answers every page with it.
@@ -49,8 +50,8 @@ pub(super) async fn released(
     Ok(versions.into_iter().collect())
 }
 
-async fn listed(url: &url::Url, options: &ToolOptions) -> Result<Page, ToolError> {
-    let list = download::small(options.http.get()?, url, LARGEST).await?;
+async fn listed(url: &url::Url, fetcher: &Fetcher<'_>) -> Result<Page, ToolError> {
+    let list = fetcher.small(url, LARGEST).await?;
     parse(&list).map_err(|source| ToolError::Index { url: download::shown(url), source })
 }
 

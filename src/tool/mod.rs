@@ -8,6 +8,7 @@
 mod archive;
 mod attempt;
 mod audit;
+mod bundle;
 mod cache;
 mod checksums;
 mod choice;
@@ -18,12 +19,15 @@ mod download;
 mod error;
 #[cfg(test)]
 mod fuzz_tests;
+mod given;
 mod index;
 mod installed;
 mod inventory;
 mod journal;
 mod lifetime;
 mod lock;
+mod login;
+mod netrc;
 mod note;
 mod path;
 mod platform;
@@ -36,6 +40,7 @@ mod record;
 mod release;
 mod sites;
 mod status;
+mod transfer;
 mod uninstall;
 mod usage;
 mod verify;
@@ -52,25 +57,30 @@ use crate::spec::{Product, ToolRequest, VersionFile};
 
 pub use archive::ArchiveError;
 pub use audit::{Audited, Verdict, audit};
+pub use bundle::{BundleError, bundle};
 pub use cache::CacheError;
 pub use checksums::ChecksumsError;
 pub use choice::{Reach, choose, choose_for_module, choose_wanted};
 pub use constraint::ConstraintError;
 pub use default::{adopt_default, default_version, use_version};
 pub use digest::{NoSha256Sum, Sha256Sum};
-pub use download::DownloadError;
-pub use error::ToolError;
+pub use download::{Asked, DownloadError};
+pub use error::{Meant, ToolError};
+pub use given::check_given;
 pub use installed::installed;
 pub use inventory::{Available, available, history, inventory, status, users};
 pub use journal::{Act, Entry, Outcome};
 pub use lifetime::{ExpiringKey, expiring_keys};
-pub use platform::UnknownPlatform;
+pub use login::{GivenLogin, Login};
+pub use netrc::Netrc;
+pub use platform::{Platform, UnknownPlatform};
 pub use probe::{Probe, list_url, on_path, probe};
 pub use prune::{Fate, Limits, Pruned, PrunedVersion, prune};
 pub use queue::{InProgress, Queue, in_progress, queue};
 pub use ready::ready;
-pub use sites::Sites;
+pub use sites::{Mirror, Sites, Template};
 pub use status::{InstalledVersion, Signer, Source, State, Status};
+pub use transfer::{Meter, Transfer};
 pub use uninstall::{UninstallError, Uninstalled, uninstall};
 pub use usage::{InUse, User};
 pub use verify::VerifyError;
@@ -89,6 +99,8 @@ pub struct ToolOptions {
     pub search_path: Option<OsString>,
     /// The HTTP client to download with, made when something is downloaded.
     pub http: LazyClient,
+    /// Who sees each piece of an archive come in; without one, slow downloads say a line now and then.
+    pub meter: Option<Meter>,
     /// How long it may take to make one version ready, other processes' installs included.
     pub timeout: Duration,
     /// What happens where another process installs or removes the wanted version.
@@ -106,6 +118,21 @@ impl std::fmt::Debug for ToolOptions {
             .field("signing_keys", &self.signing_keys)
             .field("search_path", &self.search_path)
             .finish_non_exhaustive()
+    }
+}
+
+/// Where the checksum file of a release of `product` comes from; its directory where it is not
+/// called after its release. For tests of what settings mean.
+#[cfg(test)]
+pub(crate) fn place(sites: &Sites, product: Product) -> String {
+    let version = semver::Version::new(1, 0, 0);
+    let request = ToolRequest { product, version };
+    let platform = platform::Platform { system: "linux", architecture: "amd64" };
+    let release = product::Release::of(&request, platform, sites.mirror(product));
+    let place = release.checksums.to_string();
+    match product {
+        Product::Terragrunt => place[..=place.rfind('/').unwrap()].to_owned(),
+        _ => place,
     }
 }
 

@@ -8,7 +8,7 @@ use reqwest::header::DATE;
 use semver::Version;
 
 use super::ToolOptions;
-use super::download::{self, DownloadError};
+use super::download::{self, DownloadError, Fetcher};
 use super::error::ToolError;
 use super::inventory::cache;
 use super::path::SearchPath;
@@ -36,10 +36,13 @@ pub fn list_url(product: Product, options: &ToolOptions) -> String {
 /// When there is no answer.
 pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, ToolError> {
     let (url, _) = product.index(options.sites.mirror(product));
-    let shown = download::shown(&url);
-    let answer = options.http.get()?.get(url).send().await.map_err(|error| {
-        DownloadError::Request { url: shown.clone(), source: error.without_url() }
-    })?;
+    let silent = |status| Probe { status, date: None };
+    let answer = match Fetcher::new(product, options).look(&url).await {
+        Ok(Some(answer)) => answer,
+        Ok(None) => return Ok(silent(StatusCode::OK)),
+        Err(DownloadError::NotFound { .. }) => return Ok(silent(StatusCode::NOT_FOUND)),
+        Err(error) => return Err(error.into()),
+    };
     let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
     Ok(Probe { status: answer.status(), date })

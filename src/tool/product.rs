@@ -7,6 +7,7 @@ use semver::Version;
 use url::Url;
 
 use super::platform::Platform;
+use super::sites::Mirror;
 use crate::spec::{Product, ToolRequest};
 
 /// What distinguishes one product from another. In its texts `{version}` and `{platform}` stand for
@@ -145,7 +146,7 @@ impl Product {
     }
 
     /// Where all its versions are listed, and whether in pages.
-    pub(super) fn index(self, mirror: Option<&Url>) -> (Url, bool) {
+    pub(super) fn index(self, mirror: Option<&Mirror>) -> (Url, bool) {
         match self.entry().index {
             Index::Whole(url) => (located(url, mirror), false),
             Index::Paged(url) => (located(url, mirror), true),
@@ -171,7 +172,7 @@ pub(super) struct Release {
 
 impl Release {
     /// Where the vendor, or the mirror, keeps `request` for `platform`.
-    pub(super) fn of(request: &ToolRequest, platform: Platform, mirror: Option<&Url>) -> Self {
+    pub(super) fn of(request: &ToolRequest, platform: Platform, mirror: Option<&Mirror>) -> Self {
         let entry = request.product.entry();
         let (version, platform) = (request.version.to_string(), platform.to_string());
         let name =
@@ -188,20 +189,35 @@ impl Release {
                 && since.is_some_and(|since| request.version < *since),
         }
     }
+
+    /// The same release where its archive is at `archive` and the other files are beside it.
+    pub(super) fn beside(self, archive: Url) -> Self {
+        let sibling = |file: &Url| {
+            let mut url = archive.clone();
+            let name = file.path_segments().and_then(|mut segments| segments.next_back());
+            if let Ok(mut segments) = url.path_segments_mut() {
+                segments.pop().push(name.unwrap_or_default());
+            }
+            url
+        };
+        Self {
+            archive_name: self.archive_name,
+            checksums: sibling(&self.checksums),
+            signatures: self.signatures.iter().map(sibling).collect(),
+            archive,
+            // Not the vendor's own site any more.
+            may_be_unsigned: false,
+        }
+    }
 }
 
-/// `official`, or its path below the mirror's base. A query of the mirror's stays: some object
-/// stores carry their access in it.
-fn located(official: &str, mirror: Option<&Url>) -> Url {
+/// `official`, or where the mirror keeps it.
+fn located(official: &str, mirror: Option<&Mirror>) -> Url {
     let official =
         Url::parse(official).expect("the table above holds URLs, and a version cannot break one");
     match mirror {
         None => official,
-        Some(mirror) => {
-            let mut url = mirror.clone();
-            url.set_path(&format!("{}{}", mirror.path().trim_end_matches('/'), official.path()));
-            url
-        }
+        Some(mirror) => mirror.locate(official),
     }
 }
 
@@ -210,7 +226,7 @@ mod tests {
     use super::*;
 
     fn urls(request: &str, mirror: Option<&str>) -> Vec<String> {
-        let mirror = mirror.map(|mirror| mirror.parse().unwrap());
+        let mirror = mirror.map(|mirror| Mirror::Base(mirror.parse().unwrap()));
         let platform = Platform { system: "linux", architecture: "amd64" };
         let release = Release::of(&request.parse().unwrap(), platform, mirror.as_ref());
         let mut urls = vec![release.archive, release.checksums];
@@ -244,6 +260,21 @@ mod tests {
     }
 
     #[test]
+    fn files_of_a_release_are_beside_an_archive_that_was_given() {
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let release = Release::of(&"1.9.8".parse().unwrap(), platform, None);
+        let archive: Url = "https://own.example/files/ours.zip?key=a".parse().unwrap();
+        let release = release.beside(archive.clone());
+        assert_eq!(
+            (release.archive, release.archive_name.as_str()),
+            (archive, "terraform_1.9.8_linux_amd64.zip")
+        );
+        let base = "https://own.example/files/terraform_1.9.8_SHA256SUMS";
+        assert_eq!(release.checksums.as_str(), format!("{base}?key=a"));
+        assert_eq!(release.signatures[1].as_str(), format!("{base}.sig?key=a"));
+    }
+
+    #[test]
     fn mirror_takes_the_path_of_the_official_url() {
         for base in ["https://mirror.example/tools/", "https://mirror.example/tools"] {
             assert_eq!(
@@ -251,7 +282,7 @@ mod tests {
                 "https://mirror.example/tools/opentofu/opentofu/releases/download/v1.8.5/tofu_1.8.5_SHA256SUMS"
             );
         }
-        let mirror: Url = "http://127.0.0.1:1?key=a".parse().unwrap();
+        let mirror = Mirror::Base("http://127.0.0.1:1?key=a".parse().unwrap());
         assert_eq!(
             Product::OpenTofu.index(Some(&mirror)).0.as_str(),
             "http://127.0.0.1:1/tofu/api.json?key=a"
@@ -261,7 +292,7 @@ mod tests {
     #[test]
     fn only_what_the_vendor_itself_published_unsigned_may_be_unsigned() {
         let platform = Platform { system: "linux", architecture: "amd64" };
-        let mirror: Url = "https://mirror.example/".parse().unwrap();
+        let mirror = Mirror::Base("https://mirror.example/".parse().unwrap());
         for (request, from_vendor) in [
             ("terragrunt-0.97.2", true),
             ("terragrunt-0.98.0-rc1", true),

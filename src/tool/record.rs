@@ -52,6 +52,63 @@ impl From<&Metadata> for Identity {
     }
 }
 
+/// Why an archive is trusted.
+///
+/// Written as one text, so that what older versions wrote can be read.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(from = "String", into = "String")]
+pub(super) enum Trusted {
+    /// Its sum is in a checksum file that a trusted key signed.
+    Signature {
+        /// The fingerprint of the certificate that signed.
+        fingerprint: String,
+    },
+    /// Its sum is the one that the user gave, together with its URL.
+    Checksum,
+    /// Its sum is in a checksum file on the vendor's own site, from before the vendor signed.
+    Unsigned,
+}
+
+impl Trusted {
+    /// The fingerprint of the certificate that signed, if one did.
+    pub(super) fn fingerprint(&self) -> Option<&str> {
+        match self {
+            Self::Signature { fingerprint } => Some(fingerprint),
+            Self::Checksum | Self::Unsigned => None,
+        }
+    }
+}
+
+/// What stands where the fingerprint of a signer does.
+const BY_USER: &str = "none, checksum given by the user";
+const BY_NOBODY: &str = "none, published without a signature";
+
+impl From<String> for Trusted {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            BY_USER => Self::Checksum,
+            BY_NOBODY => Self::Unsigned,
+            _ => Self::Signature { fingerprint: text },
+        }
+    }
+}
+
+impl From<Trusted> for String {
+    fn from(trusted: Trusted) -> Self {
+        trusted.to_string()
+    }
+}
+
+impl std::fmt::Display for Trusted {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Signature { fingerprint } => fingerprint,
+            Self::Checksum => BY_USER,
+            Self::Unsigned => BY_NOBODY,
+        })
+    }
+}
+
 /// An installed executable, as `install.json` beside it says.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,9 +121,8 @@ pub(super) struct Record {
     pub(super) archive_sha256: Sha256Sum,
     /// Where the archive came from.
     pub(super) archive_url: String,
-    /// The fingerprint of the certificate that signed; none where nobody did, and only the
-    /// checksum that was published beside the archive was checked.
-    pub(super) signer: Option<String>,
+    /// Why the archive was trusted.
+    pub(super) signer: Trusted,
     /// When, by RFC 3339.
     pub(super) installed_at: String,
     /// What the executable's file looked like when it was last summed up.
@@ -89,4 +145,20 @@ pub(super) fn write(path: &Path, value: &impl Serialize) -> std::io::Result<()> 
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_an_archive_is_trusted_is_one_text() {
+        for (trusted, text) in [
+            (Trusted::Checksum, "\"none, checksum given by the user\""),
+            (Trusted::Signature { fingerprint: "C874".to_owned() }, "\"C874\""),
+        ] {
+            assert_eq!(serde_json::to_string(&trusted).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Trusted>(text).unwrap(), trusted);
+        }
+    }
 }

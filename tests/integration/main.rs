@@ -32,6 +32,7 @@ mod terraform_settings;
 mod terragrunt;
 mod tool;
 mod tool_commands;
+mod tool_downloads;
 mod tool_lifecycle;
 mod tool_status;
 mod tool_versions;

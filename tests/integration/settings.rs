@@ -71,6 +71,7 @@ fn command_line_has_no_flag_that_is_no_setting() {
         "--unused-for",
         "--larger-than",
         "--output",
+        "--platform",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

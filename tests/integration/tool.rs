@@ -31,6 +31,7 @@ impl Home {
             signing_keys: vec![site.key_file()],
             search_path: None,
             http: butler_runner::http::LazyClient::new(None),
+            meter: None,
             timeout: Duration::from_mins(10),
             when_busy: WhenBusy::Wait,
             owner: "a test".to_owned(),

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use butler_runner::http::{Redirects, client};
+use butler_runner::http::LazyClient;
 use butler_runner::spec::{Product, ToolRequest};
 use butler_runner::tool::{
     Entry, InProgress, Queue, Sites, ToolOptions, User, WhenBusy, history, in_progress, queue,
@@ -27,7 +27,8 @@ fn options(machine: &Machine, site: &ReleaseSite) -> ToolOptions {
         sites: Sites::mirrored(Some(site.url())),
         signing_keys: vec![site.key_file()],
         search_path: None,
-        http: client(None, Redirects::Follow).unwrap().into(),
+        http: LazyClient::new(None),
+        meter: None,
         timeout: Duration::from_mins(10),
         when_busy: WhenBusy::Wait,
         owner: "run 7".to_owned(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 
-use butler_runner::http::{Redirects, client};
+use butler_runner::http::LazyClient;
 use butler_runner::tool::{Sites, ToolOptions, WhenBusy, ready};
 use expect_test::expect;
 use serde_json::Value;
@@ -222,7 +222,8 @@ async fn users_of_a_version_are_counted_and_named() {
         sites: Sites::mirrored(Some(site.url())),
         signing_keys: vec![site.key_file()],
         search_path: None,
-        http: client(None, Redirects::Follow).unwrap().into(),
+        http: LazyClient::new(None),
+        meter: None,
         timeout: Duration::from_mins(1),
         when_busy: WhenBusy::Wait,
         owner: "run 7".to_owned(),

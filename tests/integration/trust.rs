@@ -26,7 +26,7 @@ impl Mirror {
 
     /// Signs on that day; what is signed is what the site hands out.
     fn sign(&self, day: Day, hash: &str) {
-        let signature = self.gpg.sign(&self.site.file("SHA256SUMS"), day, hash);
+        let signature = self.gpg.sign(&self.site.file("SHA256SUMS").1, day, hash);
         self.site.replace("SHA256SUMS.72D7468F.sig", signature);
     }
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use serde::Serialize;
 
+use super::source::Source;
 use super::{Answer, Failure, Toolbox};
 use crate::settings::interval;
-use crate::tool::{Origin, Reach, WhenBusy, adopt_default, ready};
+use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_given, ready};
 
 /// Download and verify a version, unless it is in the cache, and print its path
 #[derive(Args)]
@@ -29,6 +30,8 @@ pub(super) struct Install {
     #[arg(long, value_name = "BOOLEAN", num_args = 0..=1, require_equals = true)]
     #[arg(default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     wait: bool,
+    #[command(flatten)]
+    source: Source,
 }
 
 /// What was made ready.
@@ -44,7 +47,8 @@ struct Installed {
 }
 
 impl Install {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &mut Toolbox) -> Result<Answer, Failure> {
+        self.source.apply(tools)?;
         let reach = if self.latest { Reach::Released } else { Reach::InstalledFirst };
         let request = match (&self.version, self.from) {
             (Some(version), _) => tools.choose(version, reach).await?,
@@ -55,6 +59,7 @@ impl Install {
         options.timeout = self.timeout.unwrap_or(options.timeout);
         options.when_busy = if self.wait { WhenBusy::Wait } else { WhenBusy::Refuse };
         let tool = ready(&request, &options, &|step| tracing::info!("{step}")).await?;
+        check_given(&tool, &options)?;
         let path = tool.path.display().to_string();
         Answer::new(
             &Installed {

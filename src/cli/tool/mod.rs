@@ -4,10 +4,13 @@
 //! command is a file; it gets a [`Toolbox`] and returns an [`Answer`], which is printed here, as
 //! text or as JSON.
 
+mod bar;
+mod bundle;
 mod columns;
 mod install;
 mod list;
 mod prune;
+mod source;
 mod status;
 mod uninstall;
 mod use_version;
@@ -29,6 +32,7 @@ use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
 use crate::http::LazyClient;
 use crate::run::{Exit, tool_options, version_wish};
+use crate::secret::Redactor;
 use crate::settings::setting::DEFAULT_TOOL_VERSION;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::{Product, ToolRequest};
@@ -55,6 +59,7 @@ pub(super) struct Tool {
 #[derive(Subcommand)]
 enum ToolCommand {
     Install(install::Install),
+    Bundle(bundle::Bundle),
     List(list::List),
     Status(status::Show),
     Verify(verify::Verify),
@@ -185,7 +190,12 @@ impl Tool {
             Ok(resolved) => resolved,
             Err(error) => return refuse(&error),
         };
-        let _log = logging::start(&logging, environment, &Arc::default());
+        let redactor = Arc::new(Redactor::new());
+        redactor.register(&settings.sites.secrets().collect::<Vec<_>>());
+        let _log = logging::start(&logging, environment, &redactor);
+        for warning in &settings.warnings {
+            tracing::warn!("{warning}");
+        }
         if let (Some(given), Some(implied)) = (self.product, implied)
             && given != implied
         {
@@ -195,10 +205,13 @@ impl Tool {
             );
             return Exit::Usage.code();
         }
-        let tools = toolbox(self.product.or(implied), settings);
+        let mut tools = toolbox(self.product.or(implied), settings);
+        let meter = bar::meter(environment);
+        tools.options.meter.clone_from(&meter);
         let answer = block_on(async {
             match self.command {
-                ToolCommand::Install(install) => install.run(&tools).await,
+                ToolCommand::Install(install) => install.run(&mut tools).await,
+                ToolCommand::Bundle(bundle) => bundle.run(&tools).await,
                 ToolCommand::List(list) => list.run(&tools).await,
                 ToolCommand::Status(status) => status.run(&tools).await,
                 ToolCommand::Verify(verify) => verify.run(&tools).await,
@@ -208,6 +221,7 @@ impl Tool {
                 ToolCommand::Which(which) => which.run(&tools).await,
             }
         });
+        bar::clear(meter.as_ref());
         match answer {
             Some(Ok(answer)) => {
                 let printed = print(&answer, self.json);

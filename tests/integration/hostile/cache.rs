@@ -19,6 +19,7 @@ fn options(site: &ReleaseSite, cache: &Path) -> ToolOptions {
         signing_keys: vec![site.key_file()],
         search_path: None,
         http: LazyClient::new(None),
+        meter: None,
         timeout: Duration::from_mins(10),
         when_busy: WhenBusy::Wait,
         owner: "a test".to_owned(),

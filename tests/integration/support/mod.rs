@@ -6,6 +6,7 @@ pub(crate) mod cloud_storage;
 pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
+pub(crate) mod forward_proxy;
 pub(crate) mod git_server;
 pub(crate) mod gpg;
 pub(crate) mod http_backend;

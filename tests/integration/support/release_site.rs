@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use ::openssl::ssl::SslAcceptor;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use futures_util::{StreamExt, stream};
 use sequoia_openpgp as openpgp;
 use sha2::{Digest, Sha256};
@@ -23,6 +24,7 @@ use tokio::sync::{oneshot, watch};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use super::authority::Authority;
 use openpgp::serialize::{Marshal, MarshalInto};
 use openpgp::{Cert, cert::CertBuilder, packet::signature::SignatureBuilder, types::SignatureType};
 
@@ -47,11 +49,22 @@ pub(crate) enum Fault {
     ByAnother,
     /// Another file of the site, the one whose path ends with this.
     InPlace(&'static str),
+    /// Back to where the client comes from.
+    Looping,
+}
+
+/// A request, as far as tests ask for it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) path: String,
+    pub(crate) range: Option<String>,
+    pub(crate) authorization: Option<String>,
 }
 
 /// A release site; it ends when this is dropped.
 pub(crate) struct ReleaseSite {
     address: SocketAddr,
+    scheme: &'static str,
     shared: Arc<Shared>,
     directory: tempfile::TempDir,
     server: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
@@ -67,6 +80,13 @@ struct Shared {
     /// Changes when the site behaves again.
     behaving: watch::Sender<()>,
     authorized: AtomicBool,
+    seen: Mutex<Vec<Seen>>,
+    /// What `Authorization` has to be.
+    demanded: Mutex<Option<String>>,
+    /// Where everything is redirected to.
+    elsewhere: Mutex<Option<String>>,
+    /// Whether parts of files are handed out.
+    whole_files_only: AtomicBool,
 }
 
 impl ReleaseSite {
@@ -86,6 +106,12 @@ impl ReleaseSite {
         Self::start_with_archives(archives)
     }
 
+    /// The same with TLS, under a certificate of `authority`.
+    pub(crate) fn start_with_tls(authority: &Authority, version: &str) -> Self {
+        let archive = archive(&[("terraform", b"binary")]);
+        Self::start_as(vec![(version, archive)], None, Some(authority.acceptor()))
+    }
+
     /// Serves a version of Terraform whose signed checksum file has this text.
     pub(crate) fn start_with_checksums(version: &str, text: &str) -> Self {
         Self::start_with(vec![(version, Vec::new())], Some(text))
@@ -97,6 +123,14 @@ impl ReleaseSite {
     }
 
     fn start_with(archives: Vec<(&str, Vec<u8>)>, checksums: Option<&str>) -> Self {
+        Self::start_as(archives, checksums, None)
+    }
+
+    fn start_as(
+        archives: Vec<(&str, Vec<u8>)>,
+        checksums: Option<&str>,
+        acceptor: Option<SslAcceptor>,
+    ) -> Self {
         let (key, stranger) = (certificate(), certificate());
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("key.asc"), key.armored().to_vec().unwrap()).unwrap();
@@ -151,19 +185,62 @@ impl ReleaseSite {
             requests: watch::Sender::default(),
             behaving: watch::Sender::default(),
             authorized: AtomicBool::new(false),
+            seen: Mutex::default(),
+            demanded: Mutex::default(),
+            elsewhere: Mutex::default(),
+            whole_files_only: AtomicBool::new(false),
         });
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         // A thread and a runtime of its own, so that a test may block without stopping the site.
-        let thread = std::thread::spawn(move || serve(listener, router, stopped));
-        Self { address, shared, directory, server: Some((stop, thread)) }
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let thread = std::thread::spawn(move || serve(listener, router, acceptor, stopped));
+        Self { address, scheme, shared, directory, server: Some((stop, thread)) }
     }
 
     /// What `--mirror` is to name.
     pub(crate) fn url(&self) -> url::Url {
-        format!("http://{}/", self.address).parse().unwrap()
+        format!("{}://{}/", self.scheme, self.address).parse().unwrap()
+    }
+
+    /// Serves nobody whose `Authorization` is another one.
+    pub(crate) fn demand(&self, authorization: &str) {
+        *self.shared.demanded.lock().unwrap() = Some(authorization.to_owned());
+    }
+
+    /// Redirects everything to the same path of another site.
+    pub(crate) fn lead_to(&self, site: &url::Url) {
+        let site = site.as_str().trim_end_matches('/').to_owned();
+        *self.shared.elsewhere.lock().unwrap() = Some(site);
+    }
+
+    /// Hands out whole files only, whatever part was asked for.
+    pub(crate) fn forget_ranges(&self) {
+        self.shared.whole_files_only.store(true, Ordering::Relaxed);
+    }
+
+    /// The requests for files whose path ends with `name`, in order.
+    pub(crate) fn seen(&self, name: &str) -> Vec<Seen> {
+        let seen = self.shared.seen.lock().unwrap();
+        seen.iter().filter(|seen| seen.path.ends_with(name)).cloned().collect()
+    }
+
+    /// The file whose path ends with `name`, and its path.
+    pub(crate) fn file(&self, name: &str) -> (String, Vec<u8>) {
+        let mut files = self.shared.files.iter();
+        let (path, file) = files.find(|(path, _)| path.ends_with(name)).unwrap();
+        (path.clone(), file.to_vec())
+    }
+
+    /// Writes all files to a directory, laid out as the site is.
+    pub(crate) fn write_to(&self, directory: &Path) {
+        for (path, file) in &self.shared.files {
+            let path = directory.join(path.trim_start_matches('/'));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, file).unwrap();
+        }
     }
 
     /// What `--signing-key` is to name: the armored public key.
@@ -181,11 +258,6 @@ impl ReleaseSite {
     pub(crate) fn replace(&self, name: &str, content: impl Into<Bytes>) {
         let path = self.shared.files.keys().find(|path| path.ends_with(name)).unwrap();
         self.shared.replaced.lock().unwrap().insert(path.clone(), content.into());
-    }
-
-    /// The file whose path ends with `name`.
-    pub(crate) fn file(&self, name: &str) -> Bytes {
-        self.shared.files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1.clone()
     }
 
     /// Behaves again.
@@ -264,13 +336,50 @@ pub(crate) fn executable(path: &Path, content: impl AsRef<[u8]>) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn serve(listener: std::net::TcpListener, router: Router, stopped: oneshot::Receiver<()>) {
+/// A listener whose connections begin with a handshake; clients that do not like it are dropped.
+struct Secure {
+    listener: tokio::net::TcpListener,
+    acceptor: SslAcceptor,
+}
+
+impl axum::serve::Listener for Secure {
+    type Io = tokio_openssl::SslStream<tokio::net::TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, SocketAddr) {
+        loop {
+            let (stream, address) = self.listener.accept().await.unwrap();
+            let ssl = openssl::ssl::Ssl::new(self.acceptor.context()).unwrap();
+            let mut stream = tokio_openssl::SslStream::new(ssl, stream).unwrap();
+            if std::pin::Pin::new(&mut stream).accept().await.is_ok() {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+fn serve(
+    listener: std::net::TcpListener,
+    router: Router,
+    acceptor: Option<SslAcceptor>,
+    stopped: oneshot::Receiver<()>,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         listener.set_nonblocking(true).unwrap();
         let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let serving = async {
+            match acceptor {
+                Some(acceptor) => axum::serve(Secure { listener, acceptor }, router).await,
+                None => axum::serve(listener, router).await,
+            }
+        };
         tokio::select! {
-            result = axum::serve(listener, router) => result.unwrap(),
+            result = serving => result.unwrap(),
             _ = stopped => {}
         }
     });
@@ -280,22 +389,59 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     shared.authorized.fetch_or(headers.contains_key(header::AUTHORIZATION), Ordering::Relaxed);
     let path = uri.path();
     shared.requests.send_modify(|requests| requests.push(path.to_owned()));
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let (range, authorization) = (text(header::RANGE), text(header::AUTHORIZATION));
+    let seen = Seen { path: path.to_owned(), range: range.clone(), authorization };
+    let authorization = seen.authorization.clone();
+    shared.seen.lock().unwrap().push(seen);
+    if shared.demanded.lock().unwrap().as_ref().is_some_and(|it| authorization.as_ref() != Some(it))
+    {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    if let Some(elsewhere) = &*shared.elsewhere.lock().unwrap() {
+        return Redirect::temporary(&format!("{elsewhere}{path}")).into_response();
+    }
     let replaced = shared.replaced.lock().unwrap().get(path).cloned();
-    let Some(file) = replaced.or_else(|| shared.files.get(path).cloned()) else {
+    let Some(file) = &replaced.or_else(|| shared.files.get(path).cloned()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let half = file.slice(..file.len() / 2);
+    let tag = format!("\"{}\"", hex::encode(&Sha256::digest(file)[..8]));
+    let from = range.filter(|_| text(header::IF_RANGE).as_ref() == Some(&tag));
+    let from = from.filter(|_| !shared.whole_files_only.load(Ordering::Relaxed));
+    let from: Option<usize> =
+        from.map(|range| range.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap());
+    let content = file.slice(from.unwrap_or(0)..);
+    let mut response = misbehaving(&shared, path, file, &content).await;
+    response.headers_mut().insert(header::ETAG, tag.parse().unwrap());
+    if let Some(from) = from {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let range = format!("bytes {from}-{}/{}", file.len() - 1, file.len());
+        response.headers_mut().insert(header::CONTENT_RANGE, range.parse().unwrap());
+    }
+    response
+}
+
+/// `content`, which is `file` or the rest of it, or what the site does instead.
+async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes) -> Response {
+    let half = content.slice(..content.len() / 2);
     let mut behaving = shared.behaving.subscribe();
     match shared.fault(path) {
-        None => file.into_response(),
+        None => content.clone().into_response(),
+        Some(Fault::Looping) => Redirect::temporary(path).into_response(),
         Some(Fault::Missing) => StatusCode::NOT_FOUND.into_response(),
         Some(Fault::Failing(_)) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         Some(Fault::Breaking(_)) => {
-            let broken = stream::once(async { Err(std::io::Error::other("broken")) });
-            partly(file.len(), stream::once(async { Ok(half) }).chain(broken))
+            let broken = stream::once(async {
+                // What is written already goes out when there is nothing more for the moment.
+                for _ in 0..8 {
+                    tokio::task::yield_now().await;
+                }
+                Err(std::io::Error::other("broken"))
+            });
+            partly(content.len(), stream::once(async { Ok(half) }).chain(broken))
         }
         Some(Fault::Hanging) => {
-            partly(file.len(), stream::once(async { Ok(half) }).chain(stream::pending()))
+            partly(content.len(), stream::once(async { Ok(half) }).chain(stream::pending()))
         }
         Some(Fault::Held) => {
             let _ = behaving.changed().await;

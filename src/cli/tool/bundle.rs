@@ -1,0 +1,68 @@
+//! `tool bundle`: gathers versions for machines without network.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Answer, Failure, Toolbox};
+use crate::tool::{Platform, bundle};
+
+/// Download and verify versions into a bundle that `tool install` takes without network
+#[derive(Args)]
+#[command(after_help = "There: tool install VERSION --url file:///PATH, or \
+BUTLER_MIRROR=file:///PATH for runs too.")]
+pub(super) struct Bundle {
+    /// The exact versions: 1.9.0 or opentofu-1.8.3
+    #[arg(required = true, value_name = "VERSION")]
+    versions: Vec<String>,
+    /// Where to: a directory, which may hold a bundle already, or a file that ends in .tar
+    #[arg(long, value_name = "DIR|FILE.tar", default_value = "bundle.tar")]
+    output: PathBuf,
+    /// For which platform; can be repeated; by default for this one
+    #[arg(long = "platform", value_name = "OS_ARCH", value_parser = platform)]
+    platforms: Vec<Platform>,
+}
+
+/// What was gathered.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bundled {
+    output: String,
+    versions: Vec<Version>,
+    platforms: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Version {
+    product: &'static str,
+    version: String,
+}
+
+impl Bundle {
+    pub(super) async fn run(mut self, tools: &Toolbox) -> Result<Answer, Failure> {
+        let requests = self.versions.iter().map(|version| tools.request(version));
+        let requests = requests.collect::<Result<Vec<_>, _>>()?;
+        if self.platforms.is_empty() {
+            self.platforms.push(Platform::current().map_err(|error| Failure::usage(&error))?);
+        }
+        let say = |step: &str| tracing::info!("{step}");
+        bundle(&requests, &self.platforms, &self.output, &tools.options, &say).await?;
+        let output = std::path::absolute(&self.output).unwrap_or(self.output);
+        let output = output.display().to_string();
+        let version = |request: &crate::spec::ToolRequest| Version {
+            product: request.product.name(),
+            version: request.version.to_string(),
+        };
+        let bundled = Bundled {
+            output: output.clone(),
+            versions: requests.iter().map(version).collect(),
+            platforms: self.platforms.iter().map(ToString::to_string).collect(),
+        };
+        Answer::new(&bundled, output)
+    }
+}
+
+fn platform(text: &str) -> Result<Platform, String> {
+    text.parse().map_err(|error: crate::tool::UnknownPlatform| error.to_string())
+}

@@ -1,0 +1,58 @@
+//! Where one version comes from, when the user says so: `--url` and `--checksum`.
+
+use clap::Args;
+use url::Url;
+
+use super::{Failure, Toolbox};
+use crate::run::Exit;
+use crate::tool::Sha256Sum;
+
+/// Where the version comes from and what it has to be.
+#[derive(Args)]
+pub(super) struct Source {
+    /// Download this archive, or from this bundle: an http, https or file URL. Without --checksum
+    /// the checksum file and its signature have to be beside it
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The SHA-256 sum that the archive has to have. With --url it is trusted without a signature,
+    /// else it is checked in addition to the signature
+    #[arg(long, value_name = "sha256:HEX")]
+    checksum: Option<String>,
+}
+
+impl Source {
+    /// Takes what was given into the options.
+    pub(super) fn apply(self, tools: &mut Toolbox) -> Result<(), Failure> {
+        let url =
+            self.url.as_deref().map(url).transpose().map_err(|problem| impossible(&problem))?;
+        let sum = self.checksum.as_deref().map(checksum).transpose().map_err(impossible)?;
+        let sites = std::mem::take(&mut tools.options.sites);
+        tools.options.sites = sites.with_given(url, sum);
+        Ok(())
+    }
+}
+
+fn impossible(problem: &str) -> Failure {
+    let advice =
+        "for example --url https://mirror.example/terraform.zip --checksum sha256:9f86d0...";
+    Failure { exit: Exit::Usage, message: problem.to_owned(), advice: Some(advice.to_owned()) }
+}
+
+/// A URL may hold a password, so no message shows it.
+fn url(text: &str) -> Result<Url, String> {
+    let url =
+        Url::parse(text).map_err(|problem| format!("the URL is not valid: {problem} (--url)"))?;
+    let problem = match url.scheme() {
+        _ if url.fragment().is_some() => "the URL holds a fragment (--url)",
+        "http" | "https" => return Ok(url),
+        "file" if url.to_file_path().is_ok() => return Ok(url),
+        "file" => "the URL names no file of this machine: write file:///PATH (--url)",
+        _ => "the URL is neither http, https nor file (--url)",
+    };
+    Err(problem.to_owned())
+}
+
+fn checksum(text: &str) -> Result<Sha256Sum, &'static str> {
+    let sum = text.strip_prefix("sha256:").and_then(|sum| sum.parse().ok());
+    sum.ok_or("the checksum is not sha256: and 64 hexadecimal digits (--checksum)")
+}

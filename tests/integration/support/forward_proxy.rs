@@ -1,0 +1,105 @@
+//! An HTTP proxy on loopback, as companies have one: hands requests and tunnels on, if it likes the
+//! client's `Proxy-Authorization`, and remembers what it was asked for.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// A proxy; its connections end with their clients.
+pub(crate) struct ForwardProxy {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl ForwardProxy {
+    /// One that demands this `Proxy-Authorization`, or none.
+    pub(crate) fn start(demanded: Option<&'static str>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, noted) = (client.unwrap(), Arc::clone(&noted));
+                std::thread::spawn(move || serve(client, demanded, &noted));
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// What `HTTP_PROXY` or `HTTPS_PROXY` is to name, with a login where one is given.
+    pub(crate) fn url(&self, login: &str) -> String {
+        format!("http://{login}{}", self.address)
+    }
+
+    /// The request lines that came by: `GET http://…` or `CONNECT …`.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn serve(client: TcpStream, demanded: Option<&str>, asked: &Mutex<Vec<String>>) {
+    let mut reader = BufReader::new(client.try_clone().unwrap());
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let mut client = client;
+    let mut words = lines[0].split(' ');
+    let (method, target) = (words.next().unwrap(), words.next().unwrap());
+    asked.lock().unwrap().push(format!("{method} {target}"));
+    let field = |line: &String, name: &str| {
+        let (field, value) = line.split_once(": ")?;
+        field.eq_ignore_ascii_case(name).then(|| value.to_owned())
+    };
+    let authorization = lines.iter().find_map(|line| field(line, "proxy-authorization"));
+    if demanded.is_some() && authorization.as_deref() != demanded {
+        let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\n\
+                       content-length: 0\r\nconnection: close\r\n\r\n";
+        let _ = client.write_all(refusal.as_bytes());
+        return;
+    }
+    if method == "CONNECT" {
+        let site = TcpStream::connect(target).unwrap();
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        relay(client, site);
+    } else {
+        let url: url::Url = target.parse().unwrap();
+        let mut site = TcpStream::connect(url.socket_addrs(|| None).unwrap()[0]).unwrap();
+        let mut head = format!("{method} {} HTTP/1.1\r\nconnection: close\r\n", url.path());
+        for line in &lines[1..] {
+            if !line.to_lowercase().starts_with("proxy-") {
+                head.push_str(line);
+                head.push_str("\r\n");
+            }
+        }
+        site.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+        relay(client, site);
+    }
+}
+
+/// Hands everything on, both ways, until both have said all.
+fn relay(client: TcpStream, site: TcpStream) {
+    let (from, to) = (client.try_clone().unwrap(), site.try_clone().unwrap());
+    let upwards = std::thread::spawn(move || pump(from, to));
+    pump(site, client);
+    upwards.join().unwrap();
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = [0; 8192];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        if to.write_all(&buffer[..read]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+    let _ = from.shutdown(Shutdown::Read);
+}
