@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use nix::unistd::{AccessFlags, access};
+
 use super::error::ProvidersError;
 use super::package::Package;
 use crate::trust;
@@ -33,7 +35,8 @@ pub(super) fn open(root: &Path) -> Result<(), ProvidersError> {
     trust::make_private(&books).map_err(ProvidersError::write(&books))?;
     trust::inspect_root(root).map_err(ProvidersError::distrust(root))?;
     trust::inspect(&books).map_err(ProvidersError::distrust(&books))?;
-    Ok(())
+    let writable = access(&books, AccessFlags::W_OK | AccessFlags::X_OK);
+    writable.map_err(|error| ProvidersError::write(&books)(error.into()))
 }
 
 /// A private directory on the cache's file system, deleted when it is dropped.

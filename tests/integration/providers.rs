@@ -1,7 +1,7 @@
 //! The provider cache: whole runs with real Terraform, a mirror of providers, and caches that are
 //! shared, changed, broken and pruned.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn assert_whole(cache: &Path, files: &Files, version: &str) {
     let books = std::fs::read_dir(cache.join(".butler-runner")).unwrap();
     let passing: Vec<_> = books
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| !name.ends_with(".lock"))
+        .filter(|name| Path::new(name).extension() != Some("lock".as_ref()))
         .collect();
     assert_eq!(passing, [""; 0]);
 }
@@ -125,7 +125,7 @@ async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replace
     run(&world).await;
     let package = place(&cache, VERSION);
     let provider = package.join(format!("terraform-provider-test_v{VERSION}"));
-    let changes: [(&str, &dyn Fn()); 8] = [
+    let changes: [(&str, &dyn Fn()); 9] = [
         ("changed", &|| std::fs::write(&provider, "#!/bin/sh\nexit 7\n").unwrap()),
         ("cut short", &|| std::fs::write(&provider, "").unwrap()),
         ("half unpacked", &|| std::fs::remove_file(&provider).unwrap()),
@@ -140,6 +140,12 @@ async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replace
         }),
         ("open to all", &|| {
             std::fs::set_permissions(&provider, PermissionsExt::from_mode(0o777)).unwrap();
+        }),
+        ("another user's", &|| {
+            // Only root can give files away.
+            if chown(&provider, Some(12345), None).is_err() {
+                std::fs::write(&provider, "").unwrap();
+            }
         }),
         ("a file", &|| {
             std::fs::remove_dir_all(&package).unwrap();
@@ -156,7 +162,7 @@ async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replace
         assert_whole(&cache, mirror.files(VERSION), VERSION);
     }
     run(&world).await;
-    assert_eq!(mirror.archives(), 9, "what took its place is used");
+    assert_eq!(mirror.archives(), 10, "what took its place is used");
     assert!(!world.received().log_text().contains("Warning: "));
 }
 
@@ -324,4 +330,103 @@ async fn a_cache_that_cannot_be_costs_a_warning_and_off_costs_none() {
     let world = world(&mirror, VERSION, Path::new("")).await;
     run(&world).await;
     assert_whole(&world.path("cache/providers"), mirror.files(VERSION), VERSION);
+}
+
+#[tokio::test]
+async fn a_run_does_not_wait_for_ever() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let (first, mut second) =
+        (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
+    mirror.hold(true);
+    let (first_child, _) = start(&first);
+    mirror.asked_for(1).await;
+    second.set("BUTLER_TOOL_TIMEOUT", "1s");
+    let (second_child, _) = start(&second);
+    // It downloads for itself while the first one still does.
+    mirror.asked_for(2).await;
+    mirror.hold(false);
+    for (world, child) in [(&first, first_child), (&second, second_child)] {
+        let end = world.end(&child.wait_with_output().await.unwrap());
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+    }
+    let log = second.received().log_text();
+    assert!(log.contains("takes too long: going on without waiting for it"), "{log}");
+    assert_whole(&cache, mirror.files(VERSION), VERSION);
+}
+
+#[tokio::test]
+async fn a_plugin_cache_that_is_busy_for_too_long_ends_the_run_with_a_reason() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let lock = std::fs::File::create(shared.path().join(".butler-runner.lock")).unwrap();
+    lock.lock().unwrap();
+    let mut world = world(&mirror, VERSION, Path::new("off")).await;
+    let configuration = world.path("home/.terraformrc");
+    let text = std::fs::read_to_string(mirror.configuration()).unwrap();
+    let theirs = shared.path().display();
+    std::fs::write(&configuration, format!("plugin_cache_dir = \"{theirs}\"\n{text}")).unwrap();
+    world.variables.retain(|(name, _)| name != "TF_CLI_CONFIG_FILE");
+    world.set("BUTLER_TOOL_TIMEOUT", "1s");
+    let end = world.run(world.config("test")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let error = world.last_status()["error"].clone();
+    assert_eq!(error["phase"], "init");
+    let expected =
+        format!("another run's init has been using the plugin cache `{theirs}` for too long");
+    assert_eq!(error["message"], expected);
+    drop(lock);
+    run(&world).await;
+    assert!(place(shared.path(), VERSION).is_dir(), "Terraform works in it");
+}
+
+#[tokio::test]
+async fn a_cache_on_another_file_system_is_copied_from_and_to() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let cache = shared.path().join("providers");
+    let world = world(&mirror, VERSION, &cache).await;
+    for _ in 0..2 {
+        run(&world).await;
+        assert_whole(&cache, mirror.files(VERSION), VERSION);
+    }
+    assert_eq!(mirror.archives(), 1);
+}
+
+#[tokio::test]
+async fn a_cache_that_root_has_filled_is_used_and_nothing_is_put_into_it() {
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    run(&world(&mirror, VERSION, &cache).await).await;
+    open_to_all(shared.path());
+    for (version, archives) in [(VERSION, 1), ("2.0.0", 2)] {
+        let mut world = world(&mirror, version, &cache).await;
+        for (variable, file) in [
+            ("TF_CLI_CONFIG_FILE", mirror.configuration()),
+            ("SSL_CERT_FILE", mirror.certificates()),
+        ] {
+            let copy = world.path(variable);
+            std::fs::copy(file, &copy).unwrap();
+            world.set(variable, copy);
+        }
+        world.add_run(world.config("test"));
+        let end = world.end(&world.execute_as_user().output().await.unwrap());
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let log = world.received().log_text();
+        assert!(log.contains("Warning: nothing is put into the provider cache"), "{log}");
+        assert_eq!(mirror.archives(), archives, "{version}");
+    }
+    assert!(!place(&cache, "2.0.0").exists());
+}
+
+/// Lets every user read everything in `path`.
+fn open_to_all(path: &Path) {
+    let mode = path.metadata().unwrap().mode();
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode | 0o055)).unwrap();
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            open_to_all(&entry.unwrap().path());
+        }
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use axum::Router;
@@ -36,8 +36,8 @@ pub(crate) struct ProviderMirror {
 }
 
 struct Shared {
-    answers: BTreeMap<String, Vec<u8>>,
-    archives: Mutex<usize>,
+    lists: BTreeMap<String, String>,
+    archives: BTreeMap<String, Vec<u8>>,
     requested: watch::Sender<usize>,
     held: watch::Sender<bool>,
 }
@@ -54,21 +54,22 @@ pub(crate) fn package(version: &str, script: &str) -> Files {
 impl ProviderMirror {
     /// A mirror of the provider in these versions. A provider that nobody starts can be any script.
     pub(crate) fn start(packages: &[(&str, Files)]) -> Self {
-        let (mut answers, mut versions) = (BTreeMap::new(), serde_json::Map::new());
+        let (mut lists, mut archives) = (BTreeMap::new(), BTreeMap::new());
+        let mut versions = serde_json::Map::new();
         for (version, files) in packages {
             let name = format!("terraform-provider-test_{version}_{}.zip", platform());
             versions.insert((*version).to_owned(), serde_json::json!({}));
-            let archives = serde_json::json!({"archives": {platform(): {"url": name}}});
-            answers.insert(format!("/{ADDRESS}/{version}.json"), archives.to_string().into_bytes());
+            let list = serde_json::json!({"archives": {platform(): {"url": name}}});
+            lists.insert(format!("/{ADDRESS}/{version}.json"), list.to_string());
             let files: Vec<_> =
                 files.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
-            answers.insert(format!("/{ADDRESS}/{name}"), archive(&files));
+            archives.insert(format!("/{ADDRESS}/{name}"), archive(&files));
         }
-        let index = serde_json::json!({"versions": versions}).to_string().into_bytes();
-        answers.insert(format!("/{ADDRESS}/index.json"), index);
+        let list = serde_json::json!({"versions": versions});
+        lists.insert(format!("/{ADDRESS}/index.json"), list.to_string());
         let shared = Arc::new(Shared {
-            answers,
-            archives: Mutex::default(),
+            lists,
+            archives,
             requested: watch::Sender::default(),
             held: watch::Sender::default(),
         });
@@ -125,7 +126,7 @@ impl ProviderMirror {
 
     /// How many archives were asked for.
     pub(crate) fn archives(&self) -> usize {
-        *self.shared.archives.lock().unwrap()
+        *self.shared.requested.borrow()
     }
 
     /// Holds archives back from here on, or hands them out again.
@@ -175,28 +176,24 @@ impl Drop for ProviderMirror {
 fn sum(files: &Files) -> String {
     let mut names: Vec<_> = files.iter().collect();
     names.sort();
-    let lines: String = names
-        .into_iter()
-        .map(|(name, content)| format!("{}  {name}\n", hex::encode(Sha256::digest(content))))
-        .collect();
+    let lines = names.into_iter().fold(String::new(), |lines, (name, content)| {
+        lines + &format!("{}  {name}\n", hex::encode(Sha256::digest(content)))
+    });
     let sum = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(lines));
     format!("h1:{sum}")
 }
 
 async fn answer(State(shared): State<Arc<Shared>>, method: Method, uri: Uri) -> Response {
-    let Some(content) = shared.answers.get(uri.path()) else {
+    if let Some(list) = shared.lists.get(uri.path()) {
+        return ([("content-type", "application/json")], list.clone()).into_response();
+    }
+    let Some(archive) = shared.archives.get(uri.path()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     // Terraform asks for the header alone, too.
-    if uri.path().ends_with(".zip") && method == Method::GET {
-        let asked = {
-            let mut archives = shared.archives.lock().unwrap();
-            *archives += 1;
-            *archives
-        };
-        shared.requested.send_replace(asked);
+    if method == Method::GET {
+        shared.requested.send_modify(|requested| *requested += 1);
         shared.held.subscribe().wait_for(|held| !held).await.unwrap();
-        return content.clone().into_response();
     }
-    ([("content-type", "application/json")], content.clone()).into_response()
+    archive.clone().into_response()
 }
