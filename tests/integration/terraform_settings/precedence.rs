@@ -78,16 +78,18 @@ async fn what_is_not_spoken_about_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn unknown_keys_of_a_run_are_warned_of() {
+async fn unknown_keys_of_a_run_and_secrets_in_the_open_are_warned_of() {
     check(
         "",
-        json!({"terraformrc": {"providerInstalation": {}}, "future": 1, "backend": null}),
+        json!({"terraformrc": {"providerInstalation": {}}, "future": 1, "backend": null,
+            "env": {"DB_PASSWORD": "hunter22-plain"}}),
         json!({}),
         &[],
         "   level",
         expect![[r"
             `terraformSettings` of the run: unknown key `future`, there are terraformrc, backend, env, logging
             `terraformSettings` of the run: unknown key `providerInstalation` in `terraformrc`, did you mean `providerInstallation`?
+            `env.DB_PASSWORD` of the run's `terraformSettings` looks like a secret: `env` is for what everybody may see
         "]],
     )
     .await;
