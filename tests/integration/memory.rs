@@ -25,7 +25,7 @@ use butler_runner::process::{Command, Grace, Input, Output, Sink, supervise};
 use butler_runner::registry::{Address, Client, Limits, parse_config};
 use butler_runner::secret::Redactor;
 use butler_runner::settings::{Arguments, Environment, Settings, ToolSettings, setting};
-use butler_runner::workspace::{SecretSources, resolve};
+use butler_runner::workspace::{SecretSources, parse_run_settings, resolve};
 use nix::unistd::Uid;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -270,6 +270,9 @@ impl Case {
         let mounted = world.path("secrets/database");
         std::fs::create_dir_all(&mounted).unwrap();
         std::fs::write(mounted.join("password"), secrets.value("mounted secret")).unwrap();
+        let registry = world.path("secrets/registry");
+        std::fs::create_dir_all(&registry).unwrap();
+        std::fs::write(registry.join("token"), secrets.value("token of the settings")).unwrap();
         world.set("BUTLER_SECRETS_DIR", world.path("secrets"));
         let lines = [secrets.value("first line"), secrets.value("second line")].join("\n");
         let mut config = world.config(operation);
@@ -300,6 +303,9 @@ impl Case {
             "SECRET_KEY": {"value": secrets.value("environment"), "sensitive": true},
         });
         config["upstreamOutputs"] = json!({"upstream": secrets.value("upstream output")});
+        let token = json!({"secretId": "registry", "key": "token"});
+        config["terraformSettings"] =
+            json!({"terraformrc": {"credentials": {"app.terraform.io": {"token": token}}}});
         Self { world, secrets, config, _git: (git, repository) }
     }
 
@@ -467,8 +473,10 @@ async fn what_holds_secrets_cannot_be_printed() {
         "envVars": {"A": {"value": NEEDLE}},
         "upstreamOutputs": {"c": NEEDLE},
         "stateBackend": {"type": "pg", "config": {"conn_str": NEEDLE}},
+        "terraformSettings": {"backend": {"type": "pg", "config": {"connStr": NEEDLE}}},
     });
     let parsed = parse_config(config.to_string().as_bytes()).unwrap();
+    let laid_down = parse_run_settings(parsed.terraform_settings.as_ref().unwrap()).unwrap();
     let inputs = resolve(&parsed.spec, &SecretSources::default()).unwrap();
     let mirror = format!("https://runner:{NEEDLE}@mirror.example.com");
     let arguments = Arguments::default()
@@ -502,7 +510,7 @@ async fn what_holds_secrets_cannot_be_printed() {
     assert_eq!(*exit.output, NEEDLE.as_bytes());
     let bytes = format!("{:?}", NEEDLE.as_bytes());
     for shown in [
-        format!("{parsed:?} {inputs:?}"),
+        format!("{parsed:?} {inputs:?} {laid_down:?}"),
         format!("{arguments:?} {environment:?} {settings:?} {tool:?} {:?}", settings.git),
         format!("{:?}", settings.child_environment(&[])),
         format!("{redactor:?} {client:?}"),

@@ -112,7 +112,7 @@ async fn a_module_registry_gets_its_token_which_is_shown_nowhere_and_wiped() {
         }
         assert!(log.contains("token = \"***\""), "{log}");
         assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
-        assert_eq!(world.left_in("home"), [PathBuf::new(); 0], "nothing is written into the home");
+        assert!(world.left_in("home").is_empty(), "nothing is written into the home");
     })
     .await;
 }
@@ -139,7 +139,9 @@ async fn providers_come_from_the_network_mirror_which_gets_the_token_of_its_host
         assert_eq!(world.last_status()["error"]["phase"], "plan", "{log}");
         let asked = registry.requests();
         assert!(asked.iter().any(|(path, _)| path.ends_with("tiny.zip")), "{asked:?}");
-        for (path, authorization) in asked.iter().filter(|(path, _)| path.ends_with(".json")) {
+        for (path, authorization) in
+            asked.iter().filter(|(path, _)| path.contains("index.") || path.contains("1.0.0."))
+        {
             assert_eq!(authorization.as_deref(), Some("Bearer hunter22-mirror"), "{path}");
         }
         assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));

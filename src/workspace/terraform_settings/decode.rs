@@ -5,16 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use secrecy::SecretString;
-
 use super::document::{Entry, Node, Value, shown};
 use super::error::Problem;
-use super::names::{is_free, keys_of, terraform_name, unknown};
+use super::names::{keys_of, unknown};
 use crate::spec::{
-    BackendSettings, BackendValue, CliConfig, InstallationMethod, LoggingSettings, ProviderSource,
-    RegistryHost, SecretReference, TerraformSettings,
+    CliConfig, InstallationMethod, LoggingSettings, ProviderSource, RegistryHost, SecretReference,
+    TerraformSettings,
 };
-use crate::workspace::hcl::is_identifier;
 use crate::workspace::variables::{is_environment_name, refusal};
 
 /// What Terraform takes in `TF_LOG`.
@@ -43,9 +40,9 @@ pub(super) fn decode(root: Node) -> Decoded {
 
 /// Where something stands: as [`super::names::KEYS`] calls it, and with the user's names in it.
 #[derive(Clone)]
-struct Place {
+pub(super) struct Place {
     known: String,
-    shown: String,
+    pub(super) shown: String,
 }
 
 impl Place {
@@ -53,12 +50,12 @@ impl Place {
         Self { known: String::new(), shown: String::new() }
     }
 
-    fn key(&self, key: &str) -> Self {
+    pub(super) fn key(&self, key: &str) -> Self {
         self.member(key, key)
     }
 
     /// A member whose name is the user's own.
-    fn member(&self, known: &str, name: &str) -> Self {
+    pub(super) fn member(&self, known: &str, name: &str) -> Self {
         let join = |to: &str, name: &str| {
             if to.is_empty() { name.to_owned() } else { format!("{to}.{name}") }
         };
@@ -67,14 +64,14 @@ impl Place {
 }
 
 /// The known members of a map.
-struct Fields {
+pub(super) struct Fields {
     line: usize,
     entries: Vec<Entry>,
 }
 
 impl Fields {
     /// Takes a member out; `null` is as good as none.
-    fn take(&mut self, key: &str) -> Option<Node> {
+    pub(super) fn take(&mut self, key: &str) -> Option<Node> {
         self.take_any(key).filter(|node| !matches!(node.value, Value::Null))
     }
 
@@ -85,7 +82,7 @@ impl Fields {
     }
 }
 
-struct Decoder {
+pub(super) struct Decoder {
     wrong: Vec<Problem>,
     unknown: Vec<Problem>,
 }
@@ -220,7 +217,7 @@ impl Decoder {
 
     /// `{secretId, key}`: a secret by name. Of a resource's id, which begins with `/`, the last
     /// segment is the name; `namespace/name` has both.
-    fn reference(&mut self, node: Node, place: &Place) -> Option<SecretReference> {
+    pub(super) fn reference(&mut self, node: Node, place: &Place) -> Option<SecretReference> {
         if !matches!(node.value, Value::Map(_)) {
             let text =
                 format!("`{}` must be {REFERENCE}, and is {}", place.shown, node.value.kind());
@@ -245,86 +242,6 @@ impl Decoder {
             return self.wrong(line, place, "secretId", "names no secret");
         }
         Some(SecretReference { namespace, name: name.to_owned(), key })
-    }
-
-    fn backend(&mut self, node: Node, place: &Place) -> Option<BackendSettings> {
-        let mut fields = self.fields(node, place)?;
-        let config = fields.take("config");
-        let (line, kind) = self.required_text(&mut fields, "type", place)?;
-        if !is_identifier(&kind) {
-            return self.wrong(line, place, "type", "must be a name such as `s3`");
-        }
-        let place = place.key("config");
-        let mut settings: Vec<(String, BackendValue)> = Vec::new();
-        for Entry { line, name, node } in
-            config.map_or_else(Vec::new, |it| self.entries(it, &place))
-        {
-            let member = place.member("SETTING", &name);
-            let setting = terraform_name(&name);
-            if !is_identifier(&setting) {
-                self.note(line, format!("`{}` is no setting of a backend", member.shown));
-            } else if settings.iter().any(|(known, _)| *known == setting) {
-                self.note(
-                    line,
-                    format!("`{}` is Terraform's `{setting}`, which is given twice", member.shown),
-                );
-            } else if is_reference(&node.value) {
-                let reference = self.reference(node, &member);
-                settings.extend(reference.map(|it| (setting, BackendValue::Reference(it))));
-            } else {
-                let mut json = String::new();
-                let translate = !is_free(&setting);
-                if self.append_json(node, translate, &member, &mut json).is_some() {
-                    settings.push((setting, BackendValue::Json(SecretString::from(json))));
-                }
-            }
-        }
-        Some(BackendSettings { kind, config: settings })
-    }
-
-    /// Appends a value of a backend's setting, with the names in it as Terraform has them.
-    fn append_json(
-        &mut self,
-        node: Node,
-        translate: bool,
-        place: &Place,
-        json: &mut String,
-    ) -> Option<()> {
-        if is_reference(&node.value) {
-            let text = format!(
-                "`{}` is a reference inside of a value; only the whole value of a setting can be one",
-                place.shown
-            );
-            self.note(node.line, text);
-            return None;
-        }
-        match node.value {
-            Value::Null => json.push_str("null"),
-            Value::Bool(value) => json.push_str(if value { "true" } else { "false" }),
-            Value::Number(text) => json.push_str(&text),
-            Value::Text(text) => json.push_str(&quoted(&text)),
-            Value::List(nodes) => {
-                json.push('[');
-                for (index, node) in nodes.into_iter().enumerate() {
-                    json.push_str(if index == 0 { "" } else { "," });
-                    self.append_json(node, translate, place, json)?;
-                }
-                json.push(']');
-            }
-            Value::Map(entries) => {
-                json.push('{');
-                for (index, Entry { name, node, .. }) in entries.into_iter().enumerate() {
-                    let member = place.member("MEMBER", &name);
-                    let name = if translate { terraform_name(&name) } else { name };
-                    json.push_str(if index == 0 { "" } else { "," });
-                    json.push_str(&quoted(&name));
-                    json.push(':');
-                    self.append_json(node, translate && !is_free(&name), &member, json)?;
-                }
-                json.push('}');
-            }
-        }
-        Some(())
     }
 
     fn environment(&mut self, node: Node, place: &Place) -> Option<Vec<(String, String)>> {
@@ -391,7 +308,7 @@ impl Decoder {
     }
 
     /// The members of a map whose keys are known; the others are noted.
-    fn fields(&mut self, node: Node, place: &Place) -> Option<Fields> {
+    pub(super) fn fields(&mut self, node: Node, place: &Place) -> Option<Fields> {
         let line = node.line;
         let is_map = matches!(node.value, Value::Map(_) | Value::Null);
         let keys = keys_of(&place.known);
@@ -408,7 +325,7 @@ impl Decoder {
     }
 
     /// The members of a map; none of what is no map, which is noted.
-    fn entries(&mut self, node: Node, place: &Place) -> Vec<Entry> {
+    pub(super) fn entries(&mut self, node: Node, place: &Place) -> Vec<Entry> {
         match node.value {
             Value::Map(entries) => entries,
             Value::Null => Vec::new(),
@@ -423,7 +340,7 @@ impl Decoder {
         }
     }
 
-    fn required_text(
+    pub(super) fn required_text(
         &mut self,
         fields: &mut Fields,
         key: &str,
@@ -448,19 +365,20 @@ impl Decoder {
         }
     }
 
-    fn wrong<T>(&mut self, line: usize, place: &Place, key: &str, expected: &str) -> Option<T> {
+    pub(super) fn wrong<T>(
+        &mut self,
+        line: usize,
+        place: &Place,
+        key: &str,
+        expected: &str,
+    ) -> Option<T> {
         self.note(line, format!("`{}` {expected}", place.key(key).shown));
         None
     }
 
-    fn note(&mut self, line: usize, text: String) {
+    pub(super) fn note(&mut self, line: usize, text: String) {
         self.wrong.push(Problem::new(line, text));
     }
-}
-
-/// Whether a map is a reference: that is what `secretId` means wherever it stands.
-fn is_reference(value: &Value) -> bool {
-    matches!(value, Value::Map(entries) if entries.iter().any(|entry| entry.name == "secretId"))
 }
 
 /// The URL as Terraform takes it: a mirror's must end in a slash, or its last part is dropped.
@@ -469,8 +387,4 @@ fn network_mirror(text: &str) -> Option<String> {
     let usable = url.scheme() == "https" && url.query().is_none() && url.fragment().is_none();
     (usable && url.username().is_empty() && url.password().is_none())
         .then(|| if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }

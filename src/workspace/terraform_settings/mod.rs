@@ -5,6 +5,7 @@
 //! a warning in a run, which a newer registry may have written. References are resolved at the very
 //! end, and only those that count.
 
+mod backend;
 mod decode;
 mod document;
 mod error;

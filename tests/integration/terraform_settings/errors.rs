@@ -46,7 +46,7 @@ async fn each_mistake_in_a_file_is_named_with_its_line_before_anything_is_sent()
     }
     assert_eq!(world.received().request_names(), [""; 0]);
     assert!(!shown.contains("hunter22"), "{shown}");
-    expect![[r#"
+    expect![[r"
         ERROR the settings file `FILE` cannot be used: line 3: unknown key `networkMiror` in `terraformrc.providerInstallation`, did you mean `networkMirror`?; `butler-runner schema settings` prints what there is
         ERROR the settings file `FILE` cannot be used: line 2: unknown key `terraformRC`, did you mean `terraformrc`?; line 4: `logging.level` must be one of TRACE, DEBUG, INFO, WARN, ERROR, OFF, JSON; line 5: unknown key `colour` in `logging`, there are level, path; `butler-runner schema settings` prints what there is
         ERROR the settings file `FILE` cannot be used: line 2: unknown key `networkMirror` in `terraformrc`, it belongs to `terraformrc.providerInstallation`; `butler-runner schema settings` prints what there is
@@ -64,7 +64,7 @@ async fn each_mistake_in_a_file_is_named_with_its_line_before_anything_is_sent()
         ERROR `logging.path` of the settings file is relative, and there is no directory for reports; make it absolute, or give --report-dir (BUTLER_REPORT_DIR)
         ERROR the settings file `FILE` cannot be used: line 1: the whole must be a map, and is a list; `butler-runner schema settings` prints what there is
         ERROR the settings file `FILE` cannot be used: line 2: unknown key `loging`, did you mean `logging`?; `butler-runner schema settings` prints what there is
-    "#]].assert_eq(&shown);
+    "]].assert_eq(&shown);
 }
 
 #[tokio::test]
@@ -104,17 +104,14 @@ async fn settings_of_a_run_that_cannot_be_are_a_failed_run() {
         let end = world.run(config).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         let error = world.last_status()["error"].clone();
-        shown += &format!(
-            "{}: {}\n",
-            error["phase"].as_str().unwrap(),
-            error["message"].as_str().unwrap()
-        );
+        let [phase, message] = ["phase", "message"].map(|part| error[part].as_str().unwrap());
+        shown.extend([phase, ": ", message, "\n"]);
     }
     assert!(!shown.contains("hunter22"), "{shown}");
-    expect![[r#"
+    expect![[r"
         config: `terraformSettings` of the run cannot be used: `terraformrc.credentials.app.terraform.io.token` must be a reference such as {secretId: tfc-token, key: token}, and is text
         variables: cannot resolve 2 secrets: `backend.config.secret_key` (set `PROD_KEYS_SECRET_KEY` or mount `<secrets-dir>/prod/keys/secretKey` for --secrets-dir), `terraformrc.credentials.app.terraform.io` (set `TFC_TOKEN_TOKEN` or mount `<secrets-dir>/tfc-token/token` for --secrets-dir)
         variables: cannot resolve the secret of `terraformrc.credentials.app.terraform.io`: the reference has a part that can be no secret's name
         config: `terraformSettings` of the run cannot be used: the whole must be a map, and is a list
-    "#]].assert_eq(&shown);
+    "]].assert_eq(&shown);
 }

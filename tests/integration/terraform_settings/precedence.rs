@@ -49,7 +49,7 @@ async fn a_section_of_the_run_counts_as_a_whole_before_the_files() {
         json!({"envVars": {"THREE": {"value": "variable"}}}),
         &[("ONE", "ambient"), ("TWO", "ambient"), ("THREE", "ambient"), ("TF_LOG", "TRACE")],
         "ambient run variable level ERROR",
-        expect![[r#"
+        expect![[r"
             `backend` of the settings file is ignored: the run's `stateBackend` counts
             `logging` of the settings file is ignored: the run's `terraformSettings` counts
             `TF_LOG` of the environment is ignored: the run's `terraformSettings` counts
@@ -57,7 +57,7 @@ async fn a_section_of_the_run_counts_as_a_whole_before_the_files() {
             `env` of the settings file is ignored: the run's `terraformSettings` counts
             `env.THREE` of the run's `terraformSettings` is ignored: `envVars` of the run counts
             `TWO` of the environment is ignored: the run's `terraformSettings` counts
-        "#]],
+        "]],
     )
     .await;
 }
@@ -70,25 +70,27 @@ async fn what_is_not_spoken_about_stays_as_it_is() {
         json!({}),
         &[("ONE", "file"), ("TWO", "ambient")],
         "file ambient  level OFF",
-        expect![[r#"
+        expect![[r"
             `env.TF_LOG` of the settings file is ignored: `logging.level` counts
-        "#]],
+        "]],
     )
     .await;
 }
 
 #[tokio::test]
-async fn unknown_keys_of_a_run_are_warned_of() {
+async fn unknown_keys_of_a_run_and_secrets_in_the_open_are_warned_of() {
     check(
         "",
-        json!({"terraformrc": {"providerInstalation": {}}, "future": 1, "backend": null}),
+        json!({"terraformrc": {"providerInstalation": {}}, "future": 1, "backend": null,
+            "env": {"DB_PASSWORD": "hunter22-plain"}}),
         json!({}),
         &[],
         "   level",
-        expect![[r#"
+        expect![[r"
             `terraformSettings` of the run: unknown key `future`, there are terraformrc, backend, env, logging
             `terraformSettings` of the run: unknown key `providerInstalation` in `terraformrc`, did you mean `providerInstallation`?
-        "#]],
+            `env.DB_PASSWORD` of the run's `terraformSettings` looks like a secret: `env` is for what everybody may see
+        "]],
     )
     .await;
 }
@@ -117,10 +119,10 @@ async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_t
     let asked = registry.requests();
     let versions = asked.iter().rfind(|(path, _)| path.ends_with("/versions")).unwrap();
     assert_eq!(versions.1.as_deref(), Some("Bearer hunter22-ours"));
-    expect![[r#"
+    expect![[r"
         `TF_TOKEN_127.0.0.1:PORT` of the environment is ignored: the settings file counts
         `~/.terraformrc` of the environment is ignored: the settings file counts
-    "#]]
+    "]]
     .assert_eq(&shown(warnings(&world, &end)));
     assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
 
@@ -131,10 +133,10 @@ async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_t
     let asked = registry.requests();
     let versions = asked.iter().rfind(|(path, _)| path.ends_with("/versions")).unwrap();
     assert_eq!(versions.1.as_deref(), Some("Bearer hunter22-of-the-run"));
-    expect![[r#"
+    expect![[r"
         `terraformrc.credentials.127.0.0.1:PORT` of the settings file is ignored: the run's `TF_TOKEN_127.0.0.1:PORT` counts
         `~/.terraformrc` of the environment is ignored: the settings file counts
-    "#]].assert_eq(&shown(warnings(&world, &end)));
+    "]].assert_eq(&shown(warnings(&world, &end)));
     assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
 }
 
@@ -147,9 +149,9 @@ async fn the_runs_own_backend_counts_before_all_others() {
     let end = world.run(config).await;
     assert_succeeded(&end);
     assert!(world.path("terraform.tfstate").is_file());
-    expect![[r#"
+    expect![[r"
         `backend` of the settings file is ignored: the run's `terraformSettings` counts
         `backend` of the run's `terraformSettings` is ignored: the run's `stateBackend` counts
-    "#]]
+    "]]
     .assert_eq(&(warnings(&world, &end).join("\n") + "\n"));
 }
