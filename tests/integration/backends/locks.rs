@@ -1,18 +1,22 @@
-//! Locks that outlive their holder's process, where the backend tells who holds them.
+//! What a run that meets a lock is told of it, backend by backend, and that a graceful stop releases it.
 
+use butler_runner::engine::KilledLock;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::{config, failure, recipe};
 use crate::support::cloud_storage::{self, CloudStorage};
+use crate::support::documented::assert_documented;
+use crate::support::http_backend::HttpBackend;
 use crate::support::kubernetes::Cluster;
 use crate::support::object_store::{ObjectStore, TABLE};
+use crate::support::postgres::Postgres;
 use crate::support::world::{MODULE, World, eventually};
 
-/// Has one run stand still under its lock and asserts what another one says of that, and that a
-/// graceful stop of the first releases it.
-async fn assert_told_and_released(backend: &Value) {
+/// Has one run stand still under its lock and asserts that another one says so, and that a graceful
+/// stop of the first releases it. Returns what is told of the lock.
+async fn told_and_released(backend: &Value) -> &'static str {
     let holder = World::new(&[]).await;
     let ready = holder.path("ready");
     let module = format!(
@@ -30,50 +34,65 @@ async fn assert_told_and_released(backend: &Value) {
     let end = other.run(config(&other, "plan", backend)).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let (message, advice) = failure(&other);
+    let (_, lock) = message.split_once("the state is locked").expect("it says why it failed");
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).unwrap().unwrap().name;
-    assert!(message.contains(&format!("the state is locked by {user}@")), "{message}");
-    let (_, id) = message.split_once("(OperationTypeApply, id ").expect("the message has the id");
-    let (id, _) = id.split_once(')').unwrap();
-    assert!(advice.contains(&format!("`terraform force-unlock {id}`")), "{advice}");
+    let (told, id) = if let Some((_, id)) = lock.split_once("(OperationTypeApply, id ") {
+        assert!(lock.starts_with(&format!(" by {user}@")), "{message}");
+        ("holder, time and id", id.split_once(')').unwrap().0)
+    } else if let Some((id, _)) = lock.split_once("; its backend does not say by whom)") {
+        ("id", id.strip_prefix(" (id ").unwrap())
+    } else {
+        assert!(lock.contains("; its backend does not say by whom"), "{message}");
+        ("nothing", "")
+    };
+    assert_eq!(advice.contains("`terraform force-unlock "), !id.is_empty(), "{advice}");
+    assert!(advice.contains(id), "{advice}");
 
     kill(pid, Signal::SIGTERM).unwrap();
     let end = holder.end(&run.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143), "{}", end.stderr);
     let end = other.run(config(&other, "plan", backend)).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
+    told
 }
 
 #[tokio::test]
-async fn a_lock_file_in_s3_is_told_and_released() {
+async fn every_lock_is_told_as_documented_and_released_by_a_graceful_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("terraform.tfstate");
+    let postgres = Postgres::start();
+    let connection = postgres.connection_string();
+    let http = HttpBackend::start().await;
     let store = ObjectStore::start().await;
-    assert_told_and_released(&recipe("s3", &store.config())).await;
-}
-
-#[tokio::test]
-async fn a_lock_in_dynamodb_is_told_and_released() {
-    let store = ObjectStore::start().await;
-    let mut settings = store.config();
-    settings["use_lockfile"] = json!(false);
-    settings["dynamodb_table"] = json!(TABLE);
-    settings["dynamodb_endpoint"] = json!(store.endpoint());
-    assert_told_and_released(&recipe("s3", &settings)).await;
-}
-
-#[tokio::test]
-async fn a_lease_in_kubernetes_is_told_and_released() {
+    let mut dynamodb = store.config();
+    dynamodb["key"] = json!("another.tfstate");
+    dynamodb["use_lockfile"] = json!(false);
+    dynamodb["dynamodb_table"] = json!(TABLE);
+    dynamodb["dynamodb_endpoint"] = json!(store.endpoint());
     let cluster = Cluster::start().await;
-    let kubeconfig = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(kubeconfig.path(), cluster.kubeconfig()).unwrap();
-    let settings = json!({"config_path": kubeconfig.path()});
-    assert_told_and_released(&recipe("kubernetes", &settings)).await;
-}
-
-#[tokio::test]
-async fn a_lock_object_in_gcs_is_told_and_released() {
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, cluster.kubeconfig()).unwrap();
     let storage = CloudStorage::start().await;
-    let settings = json!({
+    let gcs = json!({
         "access_token": cloud_storage::TOKEN,
         "storage_custom_endpoint": storage.endpoint(),
     });
-    assert_told_and_released(&recipe("gcs", &settings)).await;
+    let mut rows = Vec::new();
+    for (name, kind, settings) in [
+        ("local", "local", json!({"path": state})),
+        ("pg", "pg", json!({"conn_str": connection})),
+        ("http", "http", http.config()),
+        ("s3 with `use_lockfile`", "s3", store.config()),
+        ("s3 with `dynamodb_table`", "s3", dynamodb),
+        ("kubernetes", "kubernetes", json!({"config_path": kubeconfig})),
+        ("gcs", "gcs", gcs),
+    ] {
+        let told = told_and_released(&recipe(kind, &settings)).await;
+        let killed = match KilledLock::of(kind, true, false) {
+            KilledLock::EndsWithTool => "it ends with the tool",
+            _ => "it stays, and is named; `--force-unlock-own` removes it",
+        };
+        rows.push(format!("| {name} | {told} | released | {killed} |"));
+    }
+    assert_documented("docs/faults.md", "locks", &rows);
 }

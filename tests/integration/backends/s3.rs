@@ -30,6 +30,8 @@ async fn a_wrong_login_is_told_with_the_servers_reason_and_without_the_login() {
         let (message, _) = failure(&world);
         assert!(message.contains("StatusCode: 403") && message.contains(reason), "{message}");
         let shown = world.shown(&end);
+        // Terraform tells of old names only beside an error.
+        assert!(!shown.contains("Deprecated"), "the flat endpoint is translated: {shown}");
         for secret in [value, &store.access_key, &store.secret_key] {
             assert!(!shown.contains(secret), "{shown}");
         }

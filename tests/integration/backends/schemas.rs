@@ -41,9 +41,15 @@ fn assert_taken(kind: &str, settings: &Value, expected: &str) {
     for settings in [settings.clone(), as_strings(settings)] {
         let output = initialised(kind, &settings);
         let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
-        for refusal in
-            ["Unsupported", "Invalid", "not expected", "Incorrect", "required", "Missing"]
-        {
+        for refusal in [
+            "Deprecated",
+            "Unsupported",
+            "Invalid",
+            "not expected",
+            "Incorrect",
+            "required",
+            "Missing",
+        ] {
             assert!(!output.contains(refusal), "{kind} {settings}: {output}");
         }
         assert!(output.contains(expected), "{kind} {settings}: {output}");

@@ -45,7 +45,7 @@ impl Cluster {
                 if headers.get(header::AUTHORIZATION).is_none_or(|given| *given != *login) {
                     return failure(StatusCode::UNAUTHORIZED, "Unauthorized");
                 }
-                shared.lock().unwrap().answer(&method, uri.path(), &body)
+                shared.lock().unwrap().answer(&method, &uri, &body)
             }
         };
         let router = Router::new().fallback(answer);
@@ -101,16 +101,19 @@ impl Drop for Cluster {
 }
 
 impl Kept {
-    fn answer(&mut self, method: &Method, path: &str, body: &Bytes) -> Response {
+    fn answer(&mut self, method: &Method, uri: &Uri, body: &Bytes) -> Response {
+        let path = uri.path();
         let is_collection = path.ends_with("/secrets") || path.ends_with("/leases");
         match (method.as_str(), is_collection) {
             ("GET", true) => {
-                let mut paths = self.objects.range(path.to_owned()..);
-                let items: Vec<_> = paths
-                    .by_ref()
-                    .take_while(|(other, _)| other.starts_with(path))
-                    .map(|(_, object)| object)
-                    .collect();
+                let selector = selector(uri.query().unwrap_or_default());
+                let is_meant = |object: &Value| {
+                    let labels = &object["metadata"]["labels"];
+                    selector.iter().all(|(name, value)| labels[name] == **value)
+                };
+                let objects = self.objects.iter().filter(|(other, _)| other.starts_with(path));
+                let items: Vec<_> =
+                    objects.map(|(_, object)| object).filter(|object| is_meant(object)).collect();
                 found(&json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
             }
             ("POST", true) => {
@@ -153,6 +156,15 @@ impl Kept {
         self.objects.insert(path.to_owned(), object.clone());
         found(&object)
     }
+}
+
+/// The labels that `labelSelector=NAME=VALUE,...` asks for.
+fn selector(query: &str) -> Vec<(String, String)> {
+    let mut parameters = url::form_urlencoded::parse(query.as_bytes());
+    let labels = parameters.find(|(name, _)| name == "labelSelector");
+    let labels = labels.map(|(_, labels)| labels.into_owned()).unwrap_or_default();
+    let pairs = labels.split(',').filter_map(|label| label.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn found(object: &Value) -> Response {

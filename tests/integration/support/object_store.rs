@@ -1,6 +1,6 @@
-//! An S3 server of one test's own, with DynamoDB for locks: moto, which checks every signature.
+//! An S3 server of one test's own, with `DynamoDB` for locks: moto, which checks every signature.
 //!
-//! `.ci/setup test` installs it from PyPI. It takes any signature for good only while a
+//! `.ci/setup test` installs it from `PyPI`. It takes any signature for good only while a
 //! test makes a bucket or a login, or looks at what is in a bucket.
 
 use std::io::{BufRead, BufReader};
