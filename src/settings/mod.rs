@@ -187,6 +187,8 @@ pub struct ToolSettings {
     pub timeout: Duration,
     /// How long a version that is to be removed is left to the runs that are just starting.
     pub drain_period: Duration,
+    /// Where runs keep packages of providers; none where they keep none.
+    pub provider_cache: Option<PathBuf>,
 }
 
 /// What is needed to tidy up after runs.

@@ -72,7 +72,7 @@ fn kept(machine: &Machine) -> Vec<String> {
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.retain(|name| !(name.ends_with(".lock") || name.ends_with(".users")));
-    names.retain(|name| name != "history.json");
+    names.retain(|name| !["history.json", "default.json"].contains(&name.as_str()));
     names.sort();
     names
 }

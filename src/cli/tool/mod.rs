@@ -23,7 +23,7 @@ use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
 use crate::http::LazyClient;
 use crate::run::{Exit, tool_options, version_wish};
-use crate::settings::setting::DEFAULT_TOOL_VERSION;
+use crate::settings::setting::{DEFAULT_TOOL_VERSION, PROVIDER_CACHE};
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::{Product, ToolRequest};
 use crate::tool::{
@@ -62,8 +62,9 @@ impl Selection for ToolFlags {
     const GLOBAL: bool = true;
 
     fn has(setting: &Setting) -> bool {
-        matches!(setting.section, Section::Tool | Section::Lifecycle)
-            && *setting != DEFAULT_TOOL_VERSION
+        let is_kept_by_runs = *setting == PROVIDER_CACHE;
+        let is_about_versions = matches!(setting.section, Section::Tool | Section::Lifecycle);
+        is_kept_by_runs || is_about_versions && *setting != DEFAULT_TOOL_VERSION
     }
 }
 
@@ -111,12 +112,22 @@ impl Toolbox {
 struct Answer {
     json: serde_json::Value,
     text: String,
+    /// What is wrong with what was found, although the question was answered.
+    failure: Option<Failure>,
 }
 
 impl Answer {
     fn new(value: &impl Serialize, text: String) -> Result<Self, Failure> {
         let json = serde_json::to_value(value).map_err(|error| Failure::usage(&error))?;
-        Ok(Self { json, text })
+        Ok(Self { json, text, failure: None })
+    }
+
+    /// The answer, which is not what one would like to hear.
+    fn failed(self, message: String, advice: String) -> Self {
+        Self {
+            failure: Some(Failure { exit: Exit::Failed, message, advice: Some(advice) }),
+            ..self
+        }
     }
 }
 
@@ -131,6 +142,12 @@ impl Failure {
     /// What was asked for cannot be.
     fn usage(error: &(dyn std::error::Error + 'static)) -> Self {
         Self { exit: Exit::Usage, message: chain(error), advice: None }
+    }
+
+    /// Says it; returns the exit code.
+    fn report(self) -> u8 {
+        complain(&self.message, self.advice.as_deref());
+        self.exit.code()
     }
 
     /// What was typed in cannot be, and its error knows what can.
@@ -181,11 +198,11 @@ impl Tool {
             }
         });
         match answer {
-            Some(Ok(answer)) => print(&answer, self.json),
-            Some(Err(Failure { exit, message, advice })) => {
-                complain(&message, advice.as_deref());
-                exit.code()
+            Some(Ok(answer)) => {
+                let printed = print(&answer, self.json);
+                answer.failure.map_or(printed, Failure::report)
             }
+            Some(Err(failure)) => failure.report(),
             None => Exit::Failed.code(),
         }
     }

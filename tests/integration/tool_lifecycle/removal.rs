@@ -27,7 +27,7 @@ fn a_version_is_removed_and_one_that_is_not_there_is_no_error() {
     let said = machine.run(&AT_ONCE);
     expect![[r#"
         exit 0
-        removed terraform 1.9.8
+        removed terraform 1.9.8, which was the default; `tool use` chooses another one
     "#]]
     .assert_eq(said.shown());
     assert_eq!(kept(&machine), [""; 0]);
@@ -38,11 +38,14 @@ fn a_version_is_removed_and_one_that_is_not_there_is_no_error() {
     "#]]
     .assert_eq(again.shown());
     let again = machine.run(&[AT_ONCE.as_slice(), &["--json"]].concat()).well();
-    let nothing = json!({"product": "terraform", "version": "1.9.8", "removed": false, "bytes": 0});
+    let nothing = json!({
+        "product": "terraform", "version": "1.9.8", "removed": false, "wasDefault": false, "bytes": 0
+    });
     assert_eq!(again.json(), nothing);
     machine.run(&["tool", "install", "1.9.8"]).well();
     let said = machine.run(&["terraform", "uninstall", "1.9.8", "--drain-period", "0", "--json"]);
     assert!(said.well().json()["bytes"].as_u64().unwrap() > 6);
+    assert_eq!(machine.run(&["tool", "which"]).code, Some(1), "there is no default any more");
     let (install, uninstall) = ("Install 1.9.8 Succeeded", "Uninstall 1.9.8 Succeeded");
     assert_eq!(history_of(&options), [install, uninstall, install, uninstall]);
     let empty = Machine::new();
