@@ -164,7 +164,9 @@ impl Pruning<'_> {
             Err(UninstallError::InUse { users, .. }) => {
                 Fate::Kept { reason: format!("in use{}", by(&users)) }
             }
-            Err(UninstallError::Tool(ToolError::Cache(error @ CacheError::Busy { .. }))) => {
+            Err(UninstallError::Tool(error))
+                if matches!(*error, ToolError::Cache(CacheError::Busy { .. })) =>
+            {
                 Fate::Kept { reason: error.to_string() }
             }
             Err(error) => Fate::Failed { reason: crate::error::chain(&error) },
@@ -201,12 +203,16 @@ impl Pruning<'_> {
                 continue;
             }
             if self.limits.dry_run {
-                partial.iter().for_each(|path| self.discard(path, pruned));
+                for path in &partial {
+                    self.discard(path, pruned);
+                }
                 continue;
             }
             // Nobody makes such directories without it.
             let Ok(_lock) = self.lock(&request).await else { continue };
-            self.cache.partial(&request).iter().for_each(|path| self.discard(path, pruned));
+            for path in self.cache.partial(&request) {
+                self.discard(&path, pruned);
+            }
             if is_gone && let Ok(Ok(unused)) = usage::unused(&self.cache, &request) {
                 self.cache.forget(&request, unused);
             }

@@ -42,7 +42,7 @@ pub enum Uninstalled {
 pub enum UninstallError {
     /// There is no cache, or it cannot be used.
     #[error(transparent)]
-    Tool(#[from] ToolError),
+    Tool(Box<ToolError>),
     /// Somebody uses it.
     #[error("{request} is in use{}", by(users))]
     InUse {
@@ -61,9 +61,15 @@ pub enum UninstallError {
     },
 }
 
+impl From<ToolError> for UninstallError {
+    fn from(error: ToolError) -> Self {
+        Self::Tool(Box::new(error))
+    }
+}
+
 impl From<CacheError> for UninstallError {
     fn from(error: CacheError) -> Self {
-        Self::Tool(error.into())
+        ToolError::from(error).into()
     }
 }
 

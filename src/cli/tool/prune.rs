@@ -35,7 +35,7 @@ struct Report {
     dry_run: bool,
     #[serde(flatten)]
     tools: Pruned,
-    providers: Vec<Provider>,
+    providers: Vec<Package>,
     /// Of all of it, in bytes.
     freed: u64,
 }
@@ -43,7 +43,7 @@ struct Report {
 /// A package of a provider that was removed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Provider {
+struct Package {
     provider: String,
     version: String,
     platform: String,
@@ -60,7 +60,7 @@ impl Prune {
         let (providers, problem) = match (&tools.named, &tools.settings.provider_cache) {
             (None, Some(cache)) => {
                 match providers::prune(cache, unused_for, larger_than, dry_run) {
-                    Ok(pruned) => (pruned.removed.into_iter().map(Provider::from).collect(), None),
+                    Ok(pruned) => (pruned.removed.into_iter().map(Package::from).collect(), None),
                     Err(error) => (Vec::new(), Some(Failure::from(error))),
                 }
             }
@@ -84,7 +84,7 @@ impl Prune {
     }
 }
 
-impl From<providers::Removed> for Provider {
+impl From<providers::Removed> for Package {
     fn from(removed: providers::Removed) -> Self {
         Self {
             provider: removed.provider,
@@ -117,7 +117,7 @@ impl Report {
                 }
             });
         }
-        for Provider { provider, version, platform, last_used, bytes } in &self.providers {
+        for Package { provider, version, platform, last_used, bytes } in &self.providers {
             let bytes = sized(*bytes);
             lines.push(format!(
                 "{removed} {provider} {version} for {platform}, {bytes}, last used {last_used}"

@@ -18,7 +18,7 @@ pub(super) struct Uninstall {
 /// What was removed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Removed {
+struct Report {
     product: &'static str,
     version: String,
     removed: bool,
@@ -50,7 +50,7 @@ impl Uninstall {
             (false, _) => format!("{request} is not installed"),
         };
         Answer::new(
-            &Removed {
+            &Report {
                 product: request.product.name(),
                 version: request.version.to_string(),
                 removed,

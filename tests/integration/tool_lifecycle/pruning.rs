@@ -146,12 +146,12 @@ fn a_version_in_use_is_passed_over() {
     let tool = runtime.block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
     last_used(&machine, "terraform", "1.9.8", 50);
     let said = machine.run(&["terraform", "prune", "--unused-for", "30d"]);
-    expect![[r#"
+    expect![[r"
         exit 0
         kept terraform 1.9.8, in use by 1 run: pid <pid>, run 7, since <time>
         removed terraform 1.7.5, 3.0 MiB, last used <time>
         freed 3.0 MiB
-    "#]]
+    "]]
     .assert_eq(&shown(&said, std::process::id()));
     assert!(is_executable(&tool.path));
     assert_eq!(kept(&machine), ["1.8.5", "1.9.8"]);
@@ -174,18 +174,18 @@ fn without_a_limit_only_leftovers_go() {
     let file = std::fs::File::options().write(true).open(&stale).unwrap();
     file.set_modified(SystemTime::now() - DAY).unwrap();
     let told = machine.run(&["tool", "prune", "--dry-run"]);
-    expect![[r#"
+    expect![[r"
         exit 0
         would remove 3 leftovers of killed processes
         would free 1.4 KiB
-    "#]]
+    "]]
     .assert_eq(told.shown());
     let said = machine.run(&["tool", "prune"]);
-    expect![[r#"
+    expect![[r"
         exit 0
         removed 3 leftovers of killed processes
         freed 1.4 KiB
-    "#]]
+    "]]
     .assert_eq(said.shown());
     for (path, stays) in [(half, false), (unknown, false), (stale, false), (fresh.clone(), true)] {
         assert_eq!(path.exists(), stays, "{}", path.display());
