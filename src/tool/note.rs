@@ -168,7 +168,10 @@ mod tests {
         let history = journal::read(&cache, Product::Terraform);
         assert_eq!(history.len(), 1, "{history:?}");
         let error = history[0].error.as_deref().unwrap();
-        assert_eq!(error, format!("process {} (run 7) died in the middle of it", std::process::id()));
+        assert_eq!(
+            error,
+            format!("process {} (run 7) died in the middle of it", std::process::id())
+        );
         drop((dead, living));
         assert_eq!(doing(), []);
     }

@@ -130,7 +130,8 @@ fn providers_go_with_the_versions_unless_a_product_is_named() {
         exit 0
         removed registry.terraform.io/example/old 1.0.0 for linux_amd64, 2.0 KiB, last used <time>
         freed 2.0 KiB
-    "]].assert_eq(&timeless(&said));
+    "]]
+    .assert_eq(&timeless(&said));
     assert!(!path.exists());
     machine.set("BUTLER_PROVIDER_CACHE", elsewhere.ancestors().nth(5).unwrap());
     let said = machine.run(&["tool", "prune", "--unused-for", "35d", "--json"]).well().json();
