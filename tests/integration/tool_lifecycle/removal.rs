@@ -114,12 +114,11 @@ async fn a_version_that_a_run_uses_is_not_removed() {
 fn a_version_whose_executable_somebody_runs_is_not_removed() {
     let (_site, machine, options) = installed(&sleeping());
     let path = machine.run(&["tool", "install", "1.9.8"]).well().printed_path().to_owned();
-    let mut sleeper = Command::new(&path).arg("1000").spawn().unwrap();
-    let pid = sleeper.id();
+    let sleeper = Ends::spawn(Command::new(&path).arg("1000"));
+    let pid = sleeper.0.id();
     eventually("its executable", || !users_of(&options).is_empty());
     let said = machine.run(&AT_ONCE);
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
+    drop(sleeper);
     expect![[r"
         exit 1
         error: terraform 1.9.8 is in use by 1 process: pid <pid>, started by itself, since <time>
