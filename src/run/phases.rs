@@ -120,7 +120,7 @@ pub(super) async fn perform(
         killed_lock,
     };
     let providers = Providers {
-        cache: context.settings.provider_cache.clone(),
+        cache: context.settings.tool.provider_cache.clone(),
         patience: context.settings.tool.timeout,
     };
     let allow_ephemeral_state = context.settings.allow_ephemeral_state;

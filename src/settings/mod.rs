@@ -56,8 +56,6 @@ pub struct Settings {
     pub tool: ToolSettings,
     /// What the user lays down for Terraform (`--settings`), not read yet.
     pub settings_file: Option<PathBuf>,
-    /// Where provider packages are kept for the next run; may not exist yet.
-    pub provider_cache: Option<PathBuf>,
     /// An existing directory in memory for secret files; none to look for one.
     pub tmpfs_dir: Option<PathBuf>,
     /// Where what could not be handed over is kept; may not exist yet.
@@ -191,6 +189,8 @@ pub struct ToolSettings {
     pub timeout: Duration,
     /// How long a version that is to be removed is left to the runs that are just starting.
     pub drain_period: Duration,
+    /// Where runs keep packages of providers; none where they keep none.
+    pub provider_cache: Option<PathBuf>,
     /// What is possible but looks like a mistake; to be logged once logging works.
     pub warnings: Vec<String>,
 }

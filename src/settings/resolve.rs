@@ -123,7 +123,6 @@ impl Settings {
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
             settings_file: reader.existing(&SETTINGS_FILE, Path::is_file)?,
-            provider_cache: provider_cache(reader, &tool.cache_dir)?,
             tool,
             source,
             warnings,
@@ -186,8 +185,10 @@ impl ToolSettings {
             .into_iter()
             .map(|key| existing(&SIGNING_KEY, key, Path::is_file))
             .collect::<Result<_, _>>()?;
+        let cache_dir = cache_dir(&reader, Missing::Make)?;
         Ok(Self {
-            cache_dir: cache_dir(&reader, Missing::Make)?,
+            provider_cache: provider_cache(&reader, &cache_dir)?,
+            cache_dir,
             sites: mirrors::sites(&reader, &mut warnings)?,
             signing_keys,
             ca_bundle: ca_bundle(&reader)?,

@@ -81,7 +81,6 @@ fn adopt(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
 }
 
 /// Leaves the product of `request` without a default if that is `request`, which is to be removed.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the command that removes versions"))]
 pub(super) fn forget(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
     if named(cache, request.product).as_ref() != Some(&request.version) {
         return Ok(());

@@ -7,6 +7,7 @@ use super::blocking::blocking;
 use super::cache::{Cache, Lookup};
 use super::error::ToolError;
 use super::platform::Platform;
+use super::usage;
 use crate::spec::ToolRequest;
 
 /// The executable of `request`, if it is in the cache and the one that was verified.
@@ -15,9 +16,13 @@ use crate::spec::ToolRequest;
 /// When it is not there, not the one that was verified, or could be somebody else's.
 pub async fn installed(request: &ToolRequest, options: &ToolOptions) -> Result<PathBuf, ToolError> {
     let cache = Cache::new(&options.cache, Platform::current()?)?;
-    let wanted = request.clone();
-    match blocking(move |abandoned| cache.lookup(&wanted, abandoned)).await? {
-        Lookup::Installed(path) => Ok(path),
+    let (looked, wanted) = (cache.clone(), request.clone());
+    match blocking(move |abandoned| looked.lookup(&wanted, abandoned)).await? {
+        Lookup::Installed(path) => {
+            // Whoever asks where it is, is about to start it.
+            usage::remember(&cache, request);
+            Ok(path)
+        }
         Lookup::Missing => Err(ToolError::NotInstalled { request: request.clone() }),
         Lookup::Tampered(path) => Err(ToolError::Tampered { request: request.clone(), path }),
     }

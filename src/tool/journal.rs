@@ -168,3 +168,69 @@ pub(super) fn interrupted(cache: &Cache, request: &ToolRequest, note: &Content) 
     };
     append(cache, request.product, entry);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::platform::Platform;
+
+    fn cache() -> (tempfile::TempDir, Cache) {
+        let directory = tempfile::tempdir().unwrap();
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let cache = Cache::new(directory.path(), platform).unwrap();
+        cache.prepare(Product::Terraform).unwrap();
+        (directory, cache)
+    }
+
+    fn installed(patch: u64) -> Entry {
+        Entry::ended(&Version::new(1, 0, patch), Act::Install, SystemTime::now(), None)
+    }
+
+    fn patches(cache: &Cache) -> Vec<u64> {
+        read(cache, Product::Terraform).into_iter().map(|entry| entry.version.patch).collect()
+    }
+
+    #[test]
+    fn those_who_write_at_once_lose_nothing() {
+        let (_directory, cache) = cache();
+        std::thread::scope(|scope| {
+            for writer in 0..20 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for entry in 0..5 {
+                        append(cache, Product::Terraform, installed(writer * 5 + entry));
+                    }
+                });
+            }
+        });
+        let mut found = patches(&cache);
+        found.sort_unstable();
+        assert_eq!(found, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_oldest_entries_go_when_there_are_too_many() {
+        let (_directory, cache) = cache();
+        for patch in 0..LONGEST as u64 + 3 {
+            append(&cache, Product::Terraform, installed(patch));
+        }
+        assert_eq!(patches(&cache), (3..LONGEST as u64 + 3).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_in_nobodys_way() {
+        let (_directory, cache) = cache();
+        let path = cache.journal(Product::Terraform);
+        for broken in ["", "{", "[1, 2", "{\"a\": 1}"] {
+            std::fs::write(&path, broken).unwrap();
+            assert_eq!(patches(&cache), [0; 0], "{broken}");
+            append(&cache, Product::Terraform, installed(7));
+            assert_eq!(patches(&cache), [7], "{broken}");
+        }
+        // What a later release has written is not ours to throw away.
+        std::fs::write(&path, r#"[{"operation": "repair"}]"#).unwrap();
+        append(&cache, Product::Terraform, installed(7));
+        assert_eq!(patches(&cache), [7]);
+        assert!(std::fs::read_to_string(&path).unwrap().contains("repair"));
+    }
+}

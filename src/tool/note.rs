@@ -138,3 +138,54 @@ pub(super) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content> {
     living.sort_by(|one, other| (&one.since, one.pid).cmp(&(&other.since, other.pid)));
     living
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Product;
+    use crate::tool::platform::Platform;
+
+    #[test]
+    fn what_a_dead_process_said_is_not_believed_but_remembered_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let cache = Cache::new(directory.path(), platform).unwrap();
+        let request = "1.9.8".parse().unwrap();
+        let content = |doing| Content::now(doing, "run 7");
+        let dead = write(&cache, &request, &content(Doing::Install)).unwrap();
+        let living = write(&cache, &request, &content(Doing::Use)).unwrap();
+        let doing = || {
+            let found = read(&cache, &request).into_iter();
+            found.map(|content| content.doing).collect::<Vec<_>>()
+        };
+        assert_eq!(doing().len(), 2);
+        // As the kernel does it: the lock ends, and the file stays.
+        let path = dead.path.clone();
+        dead.file.unlock().unwrap();
+        assert_eq!(doing(), [Doing::Use]);
+        assert!(!path.exists());
+        assert_eq!(doing(), [Doing::Use]);
+        let history = journal::read(&cache, Product::Terraform);
+        assert_eq!(history.len(), 1, "{history:?}");
+        let error = history[0].error.as_deref().unwrap();
+        assert_eq!(
+            error,
+            format!("process {} (run 7) died in the middle of it", std::process::id())
+        );
+        drop((dead, living));
+        assert_eq!(doing(), []);
+    }
+
+    #[test]
+    fn a_note_that_is_being_written_is_nobodys_yet() {
+        let directory = tempfile::tempdir().unwrap();
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let cache = Cache::new(directory.path(), platform).unwrap();
+        let request = "1.9.8".parse().unwrap();
+        make_private(&cache.users(&request)).unwrap();
+        let path = cache.users(&request).join(format!("{UNFINISHED}abc"));
+        std::fs::write(&path, "{").unwrap();
+        assert!(read(&cache, &request).is_empty());
+        assert!(path.exists(), "its writer is about to give it its name");
+    }
+}

@@ -1,7 +1,7 @@
 //! Makes room in the cache: removes versions that nobody has used for long, or the least recently
 //! used of too many, and what killed processes left.
 //!
-//! Never one that is in use, that somebody works on, or that is to be kept. Each goes in the way in
+//! Never one that is in use, that somebody works on, or that is the default. Each goes in the way in
 //! which a single one is removed, without a drain period: nobody was told its path lately.
 
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::journal::{Act, moment};
 use super::lock::VersionLock;
 use super::queue::working;
 use super::uninstall::{UninstallError, by, refuse_used, remove};
-use super::{ToolOptions, WhenBusy, lock, usage};
+use super::{ToolOptions, WhenBusy, default, lock, usage};
 use crate::spec::{Product, ToolRequest};
 
 /// Nobody writes one file for so long: what looks unfinished after that is left over.
@@ -33,8 +33,6 @@ pub struct Limits {
     pub unused_for: Option<Duration>,
     /// The least recently used until all take no more than this, in bytes.
     pub larger_than: Option<u64>,
-    /// Versions that stay whatever the limits say.
-    pub keep: Vec<ToolRequest>,
     /// Nothing goes; it is only said what would.
     pub dry_run: bool,
 }
@@ -47,7 +45,8 @@ pub struct Pruned {
     pub versions: Vec<PrunedVersion>,
     /// How many directories and files killed processes had left.
     pub leftovers: usize,
-    /// How much room all of it took, in bytes.
+    /// How much room all that is gone took, in bytes.
+    #[serde(skip)]
     pub bytes: u64,
 }
 
@@ -75,9 +74,9 @@ pub struct PrunedVersion {
 pub enum Fate {
     /// It is gone, or would be.
     Removed,
-    /// It stays, because somebody uses it or works on it.
+    /// It stays: it is the default, or somebody uses it or works on it.
     Kept {
-        /// Who.
+        /// Which of these.
         reason: String,
     },
     /// It could not be removed.
@@ -134,10 +133,15 @@ impl Pruning<'_> {
             let age = now.duration_since(used).unwrap_or_default();
             let is_old = self.limits.unused_for.is_some_and(|limit| age >= limit);
             let is_too_much = self.limits.larger_than.is_some_and(|limit| total > limit);
-            if !(is_old || is_too_much) || self.limits.keep.contains(&request) {
+            if !(is_old || is_too_much) {
                 continue;
             }
-            let fate = self.remove(&request).await;
+            let default = default::effective(&self.cache, request.product);
+            let fate = if default.as_ref() == Some(&request.version) {
+                Fate::Kept { reason: "the default".to_owned() }
+            } else {
+                self.remove(&request).await
+            };
             if fate == Fate::Removed {
                 total -= bytes;
                 pruned.bytes += bytes;
@@ -160,7 +164,9 @@ impl Pruning<'_> {
             Err(UninstallError::InUse { users, .. }) => {
                 Fate::Kept { reason: format!("in use{}", by(&users)) }
             }
-            Err(UninstallError::Tool(ToolError::Cache(error @ CacheError::Busy { .. }))) => {
+            Err(UninstallError::Tool(error))
+                if matches!(*error, ToolError::Cache(CacheError::Busy { .. })) =>
+            {
                 Fate::Kept { reason: error.to_string() }
             }
             Err(error) => Fate::Failed { reason: crate::error::chain(&error) },
@@ -197,12 +203,16 @@ impl Pruning<'_> {
                 continue;
             }
             if self.limits.dry_run {
-                partial.iter().for_each(|path| self.discard(path, pruned));
+                for path in &partial {
+                    self.discard(path, pruned);
+                }
                 continue;
             }
             // Nobody makes such directories without it.
             let Ok(_lock) = self.lock(&request).await else { continue };
-            self.cache.partial(&request).iter().for_each(|path| self.discard(path, pruned));
+            for path in self.cache.partial(&request) {
+                self.discard(&path, pruned);
+            }
             if is_gone && let Ok(Ok(unused)) = usage::unused(&self.cache, &request) {
                 self.cache.forget(&request, unused);
             }

@@ -18,7 +18,7 @@ use super::error::ToolError;
 use super::inventory::cache;
 use super::journal::Act;
 use super::usage::{self, Unused, User};
-use super::{ToolOptions, WhenBusy, lock};
+use super::{ToolOptions, WhenBusy, default, lock};
 use crate::cancel::{Stop, StopReason};
 use crate::error::Advice;
 use crate::spec::ToolRequest;
@@ -30,6 +30,8 @@ pub enum Uninstalled {
     Removed {
         /// How much room it took, in bytes.
         bytes: u64,
+        /// Whether it was the default of its product, which has none now.
+        was_default: bool,
     },
     /// There was none.
     NotInstalled,
@@ -40,7 +42,7 @@ pub enum Uninstalled {
 pub enum UninstallError {
     /// There is no cache, or it cannot be used.
     #[error(transparent)]
-    Tool(#[from] ToolError),
+    Tool(Box<ToolError>),
     /// Somebody uses it.
     #[error("{request} is in use{}", by(users))]
     InUse {
@@ -59,9 +61,15 @@ pub enum UninstallError {
     },
 }
 
+impl From<ToolError> for UninstallError {
+    fn from(error: ToolError) -> Self {
+        Self::Tool(Box::new(error))
+    }
+}
+
 impl From<CacheError> for UninstallError {
     fn from(error: CacheError) -> Self {
-        Self::Tool(error.into())
+        ToolError::from(error).into()
     }
 }
 
@@ -151,5 +159,12 @@ pub(super) fn remove(cache: &Cache, request: &ToolRequest) -> Result<Uninstalled
         return Ok(Uninstalled::NotInstalled);
     }
     let unused = refuse_used(cache, request)?;
-    Ok(Uninstalled::Removed { bytes: cache.remove(request, unused)? })
+    let default = default::effective(cache, request.product);
+    let was_default = default.as_ref() == Some(&request.version);
+    let bytes = cache.remove(request, unused)?;
+    if let Err(error) = default::forget(cache, request) {
+        // It is none all the same: what is not installed is no default.
+        tracing::debug!(%request, error = crate::error::chain(&error), "cannot forget the default");
+    }
+    Ok(Uninstalled::Removed { bytes, was_default })
 }

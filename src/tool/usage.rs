@@ -157,6 +157,13 @@ pub(super) fn users(cache: &Cache, request: &ToolRequest) -> Vec<User> {
     users
 }
 
+/// Remembers that somebody uses `request` now who does not say for how long.
+pub(super) fn remember(cache: &Cache, request: &ToolRequest) {
+    if let Ok(used) = open(cache, request, &cache.users(request).join(USED)) {
+        touch(&used);
+    }
+}
+
 /// When `request` was last used, as far as anybody could write it down.
 pub(super) fn last_use(cache: &Cache, request: &ToolRequest) -> Option<SystemTime> {
     std::fs::metadata(cache.users(request).join(USED)).ok()?.modified().ok()

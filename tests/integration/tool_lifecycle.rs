@@ -72,8 +72,12 @@ fn kept(machine: &Machine) -> Vec<String> {
     let entries = std::fs::read_dir(machine.path("cache/terraform")).into_iter().flatten();
     let mut names: Vec<_> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.retain(|name| !(name.ends_with(".lock") || name.ends_with(".users")));
-    names.retain(|name| name != "history.json");
+    let is_known_about = |name: &str| {
+        let extension = Path::new(name).extension();
+        extension.is_some_and(|it| it == "lock" || it == "users")
+    };
+    names.retain(|name| !is_known_about(name));
+    names.retain(|name| !["history.json", "default.json"].contains(&name.as_str()));
     names.sort();
     names
 }

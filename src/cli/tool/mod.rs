@@ -33,7 +33,7 @@ use crate::error::{Advice, chain};
 use crate::http::LazyClient;
 use crate::run::{Exit, tool_options, version_wish};
 use crate::secret::Redactor;
-use crate::settings::setting::DEFAULT_TOOL_VERSION;
+use crate::settings::setting::{DEFAULT_TOOL_VERSION, PROVIDER_CACHE};
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::{Product, ToolRequest};
 use crate::tool::{
@@ -76,8 +76,9 @@ impl Selection for ToolFlags {
     const GLOBAL: bool = true;
 
     fn has(setting: &Setting) -> bool {
-        matches!(setting.section, Section::Tool | Section::Lifecycle)
-            && *setting != DEFAULT_TOOL_VERSION
+        let is_kept_by_runs = *setting == PROVIDER_CACHE;
+        let is_about_versions = matches!(setting.section, Section::Tool | Section::Lifecycle);
+        is_kept_by_runs || is_about_versions && *setting != DEFAULT_TOOL_VERSION
     }
 }
 

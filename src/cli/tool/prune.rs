@@ -1,22 +1,26 @@
-//! `tool prune`: makes room in the cache.
+//! `tool prune`: makes room in the cache of tools, and in that of providers.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::{Answer, Failure, Toolbox};
+use crate::providers;
 use crate::settings::bytes;
 use crate::tool::{Fate, Limits, Pruned, PrunedVersion, prune};
 
-/// Remove versions that nobody has used for long, and what killed processes left
+/// Remove versions and providers that nobody has used for long, and what killed processes left
 ///
-/// Without a limit only leftovers go. A version that is in use stays, whatever the limits say.
+/// Without a limit only leftovers go. What is in use stays, whatever the limits say, and so does the
+/// default version. Where a product is named, it is about its versions alone.
 #[derive(Args)]
 pub(super) struct Prune {
-    /// Remove versions that were not used for this long: 30d
+    /// Remove what was not used for this long: 30d
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     unused_for: Option<Duration>,
-    /// Remove the least recently used versions until all take no more than this: 5GiB
+    /// Remove the least recently used until all versions take no more than this, and all providers
+    /// no more than this: 5GiB
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     larger_than: Option<u64>,
     /// Say what would be done, and do nothing
@@ -24,43 +28,113 @@ pub(super) struct Prune {
     dry_run: bool,
 }
 
+/// What was removed, or would be.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    dry_run: bool,
+    #[serde(flatten)]
+    tools: Pruned,
+    providers: Vec<Package>,
+    /// Of all of it, in bytes.
+    freed: u64,
+}
+
+/// A package of a provider that was removed.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Package {
+    provider: String,
+    version: String,
+    platform: String,
+    last_used: String,
+    bytes: u64,
+}
+
 impl Prune {
     pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
-        let limits = Limits {
-            unused_for: self.unused_for,
-            larger_than: self.larger_than,
-            keep: Vec::new(),
-            dry_run: self.dry_run,
-        };
+        let Self { unused_for, larger_than, dry_run } = self;
+        let limits = Limits { unused_for, larger_than, dry_run };
         let pruned = prune(&tools.products, &limits, &tools.options).await?;
-        Answer::new(&pruned, text(&pruned, self.dry_run))
+        // Providers are no product's.
+        let (providers, problem) = match (&tools.named, &tools.settings.provider_cache) {
+            (None, Some(cache)) => {
+                match providers::prune(cache, unused_for, larger_than, dry_run) {
+                    Ok(pruned) => (pruned.removed.into_iter().map(Package::from).collect(), None),
+                    Err(error) => (Vec::new(), Some(Failure::from(error))),
+                }
+            }
+            _ => (Vec::new(), None),
+        };
+        let freed = pruned.bytes + providers.iter().map(|it| it.bytes).sum::<u64>();
+        let is_left = |version: &PrunedVersion| matches!(version.fate, Fate::Failed { .. });
+        let left = pruned.versions.iter().filter(|version| is_left(version)).count();
+        let report = Report { dry_run, tools: pruned, providers, freed };
+        let answer = Answer::new(&report, report.text())?;
+        if let Some(problem) = problem {
+            return Ok(Answer { failure: Some(problem), ..answer });
+        }
+        Ok(match left {
+            0 => answer,
+            _ => answer.failed(
+                "not everything could be removed".to_owned(),
+                "the answer says what, and why".to_owned(),
+            ),
+        })
     }
 }
 
-fn text(pruned: &Pruned, dry_run: bool) -> String {
-    let (removed, freed) =
-        if dry_run { ("would remove", "would free") } else { ("removed", "freed") };
-    let mut lines: Vec<_> = pruned
-        .versions
-        .iter()
-        .map(|PrunedVersion { product, version, last_used, bytes, fate }| match fate {
-            Fate::Removed => {
-                format!("{removed} {product} {version}, {}, last used {last_used}", sized(*bytes))
-            }
-            Fate::Kept { reason } => format!("kept {product} {version}, {reason}"),
-            Fate::Failed { reason } => format!("could not remove {product} {version}: {reason}"),
-        })
-        .collect();
-    match pruned.leftovers {
-        0 => {}
-        1 => lines.push(format!("{removed} 1 leftover of a killed process")),
-        count => lines.push(format!("{removed} {count} leftovers of killed processes")),
+impl From<providers::Removed> for Package {
+    fn from(removed: providers::Removed) -> Self {
+        Self {
+            provider: removed.provider,
+            version: removed.version,
+            platform: removed.platform,
+            last_used: moment(removed.last_used),
+            bytes: removed.size,
+        }
     }
-    lines.push(match pruned.bytes {
-        0 if lines.is_empty() => "nothing to remove".to_owned(),
-        bytes => format!("{freed} {}", sized(bytes)),
-    });
-    lines.join("\n")
+}
+
+fn moment(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let (removed, freed) =
+            if self.dry_run { ("would remove", "would free") } else { ("removed", "freed") };
+        let mut lines = Vec::new();
+        for PrunedVersion { product, version, last_used, bytes, fate } in &self.tools.versions {
+            let bytes = sized(*bytes);
+            lines.push(match fate {
+                Fate::Removed => {
+                    format!("{removed} {product} {version}, {bytes}, last used {last_used}")
+                }
+                Fate::Kept { reason } => format!("kept {product} {version}, {reason}"),
+                Fate::Failed { reason } => {
+                    format!("could not remove {product} {version}: {reason}")
+                }
+            });
+        }
+        for Package { provider, version, platform, last_used, bytes } in &self.providers {
+            let bytes = sized(*bytes);
+            lines.push(format!(
+                "{removed} {provider} {version} for {platform}, {bytes}, last used {last_used}"
+            ));
+        }
+        match self.tools.leftovers {
+            0 => {}
+            1 => lines.push(format!("{removed} 1 leftover of a killed process")),
+            count => lines.push(format!("{removed} {count} leftovers of killed processes")),
+        }
+        match self.freed {
+            0 if lines.is_empty() => lines.push("nothing to remove".to_owned()),
+            0 => {}
+            bytes => lines.push(format!("{freed} {}", sized(bytes))),
+        }
+        lines.join("\n")
+    }
 }
 
 /// A number of bytes for people.

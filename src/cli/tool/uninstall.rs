@@ -18,10 +18,11 @@ pub(super) struct Uninstall {
 /// What was removed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Removed {
+struct Report {
     product: &'static str,
     version: String,
     removed: bool,
+    was_default: bool,
     bytes: u64,
 }
 
@@ -36,17 +37,25 @@ impl Uninstall {
         })?;
         let progress = |step: &str| tracing::info!("{step}");
         let ended = uninstall(&request, &tools.options, tools.drain_period, &stop, &progress).await;
-        let (bytes, text) = match ended {
-            Ok(Uninstalled::Removed { bytes }) => (Some(bytes), format!("removed {request}")),
-            Ok(Uninstalled::NotInstalled) => (None, format!("{request} is not installed")),
+        let (removed, bytes, was_default) = match ended {
+            Ok(Uninstalled::Removed { bytes, was_default }) => (true, bytes, was_default),
+            Ok(Uninstalled::NotInstalled) => (false, 0, false),
             Err(error) => return Err(failure(error)),
         };
+        let text = match (removed, was_default) {
+            (true, true) => {
+                format!("removed {request}, which was the default; `tool use` chooses another one")
+            }
+            (true, false) => format!("removed {request}"),
+            (false, _) => format!("{request} is not installed"),
+        };
         Answer::new(
-            &Removed {
+            &Report {
                 product: request.product.name(),
                 version: request.version.to_string(),
-                removed: bytes.is_some(),
-                bytes: bytes.unwrap_or_default(),
+                removed,
+                was_default,
+                bytes,
             },
             text,
         )

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
 use std::thread::JoinHandle;
 
 use nix::sys::ptrace::{self, Options};
@@ -42,7 +42,7 @@ impl Stopped {
         let tracer = std::thread::spawn(move || trace(shell, &reached, &told, &order));
         match tell.recv() {
             Ok(pid) => Self { pid, orders, tracer },
-            Err(_) => panic!("it ended before that: {:?}", tracer.join()),
+            Err(RecvError) => panic!("it ended before that: {:?}", tracer.join()),
         }
     }
 

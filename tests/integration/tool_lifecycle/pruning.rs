@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use butler_runner::tool::ready;
 use expect_test::expect;
-use serde_json::json;
 
 use super::*;
 
@@ -20,13 +19,17 @@ fn well_used() -> (ReleaseSite, Machine, ToolOptions) {
         ("opentofu-1.8.3", &binary),
     ]);
     let machine = Machine::with_site(&site);
-    for (product, version, days) in [
+    let uses = [
         ("terraform", "1.7.5", 40),
         ("terraform", "1.8.5", 20),
         ("terraform", "1.9.8", 50),
         ("tofu", "1.8.3", 31),
-    ] {
+    ];
+    for (product, version, _) in uses {
         machine.run(&[product, "install", version]).well();
+    }
+    machine.run(&["terraform", "use", "1.8.5"]).well();
+    for (product, version, days) in uses {
         last_used(&machine, product, version, days);
     }
     let options = options(&machine, &site);
@@ -50,52 +53,91 @@ fn versions_that_nobody_has_used_for_long_are_removed() {
     let (_site, machine, options) = well_used();
     let prune = ["tool", "prune", "--unused-for", "30d"];
     let told = machine.run(&[prune.as_slice(), &["--dry-run"]].concat());
-    expect![[r#"
+    expect![[r"
         exit 0
         would remove terraform 1.9.8, 3.0 MiB, last used <time>
         would remove terraform 1.7.5, 3.0 MiB, last used <time>
-        would remove opentofu 1.8.3, 3.0 MiB, last used <time>
-        would free 9.0 MiB
-    "#]]
+        kept opentofu 1.8.3, the default
+        would free 6.0 MiB
+    "]]
     .assert_eq(&timeless(&told));
     assert_eq!(kept(&machine), ["1.7.5", "1.8.5", "1.9.8"]);
-    // To use one is to keep it.
-    machine.run(&["tool", "install", "1.7.5"]).well();
+    // To ask where it is, is to use it.
+    machine.run(&["tool", "which", "1.7.5"]).well();
     let said = machine.run(&prune);
-    expect![[r#"
+    expect![[r"
         exit 0
         removed terraform 1.9.8, 3.0 MiB, last used <time>
-        removed opentofu 1.8.3, 3.0 MiB, last used <time>
-        freed 6.0 MiB
-    "#]]
+        kept opentofu 1.8.3, the default
+        freed 3.0 MiB
+    "]]
     .assert_eq(&timeless(&said));
     assert_eq!(kept(&machine), ["1.7.5", "1.8.5"]);
     assert_eq!(history_of(&options).last().unwrap(), "Uninstall 1.9.8 Succeeded");
-    expect![[r#"
+    expect![[r"
         exit 0
         nothing to remove
-    "#]]
-    .assert_eq(machine.run(&prune).shown());
+    "]]
+    .assert_eq(machine.run(&["terraform", "prune", "--unused-for", "30d"]).shown());
     // What is known about a version goes with it.
     assert!(!machine.path("cache/terraform/.1.9.8.users").exists());
     assert!(!machine.path("cache/terraform/.1.9.8.lock").exists());
 }
 
 #[test]
-fn the_least_recently_used_versions_go_until_there_is_room() {
+fn the_least_recently_used_versions_go_until_there_is_room_but_never_the_default() {
     let (_site, machine, _) = well_used();
-    let words = ["terraform", "prune", "--larger-than", "7MiB", "--json"];
-    let said = machine.run(&words).well().json();
-    assert_eq!(said["versions"].as_array().unwrap().len(), 1, "{said}");
-    assert_eq!(said["versions"][0]["version"], "1.9.8");
-    assert_eq!(said["versions"][0]["product"], "terraform");
-    assert_eq!(said["versions"][0]["fate"], "removed");
-    assert_eq!(said["bytes"], said["versions"][0]["bytes"]);
+    let fates = |words: &[&str]| {
+        let said = machine.run(&[words, &["--json"]].concat()).well().json();
+        let fate = |it: &serde_json::Value| {
+            let name = |key: &str| it[key].as_str().unwrap().to_owned();
+            [name("product"), name("version"), name("fate")].join(" ")
+        };
+        let fates: Vec<_> = said["versions"].as_array().unwrap().iter().map(fate).collect();
+        let removed = fates.iter().filter(|fate| fate.ends_with("removed")).count();
+        assert_eq!(said["freed"].as_u64().unwrap() >> 20, 3 * removed as u64);
+        fates
+    };
+    assert_eq!(
+        fates(&["terraform", "prune", "--larger-than", "7MiB"]),
+        ["terraform 1.9.8 removed"]
+    );
     assert_eq!(kept(&machine), ["1.7.5", "1.8.5"]);
-    let said = machine.run(&["tool", "prune", "--larger-than", "4MiB", "--json"]).well().json();
-    let versions: Vec<_> =
-        said["versions"].as_array().unwrap().iter().map(|it| &it["version"]).collect();
-    assert_eq!(versions, [&json!("1.7.5"), &json!("1.8.3")], "the other product's too");
+    assert_eq!(
+        fates(&["tool", "prune", "--larger-than", "4MiB"]),
+        ["terraform 1.7.5 removed", "opentofu 1.8.3 kept", "terraform 1.8.5 kept"]
+    );
+}
+
+#[test]
+fn providers_go_with_the_versions_unless_a_product_is_named() {
+    let (_site, mut machine, _) = well_used();
+    let package = |place: &str| {
+        let providers = machine.path(place).join("registry.terraform.io/example");
+        let path = providers.join("old/1.0.0/linux_amd64");
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::write(path.join("provider"), [0; 2048]).unwrap();
+        let directory = std::fs::File::open(&path).unwrap();
+        directory.set_modified(SystemTime::now() - DAY * 40).unwrap();
+        path
+    };
+    let (path, elsewhere) = (package("cache/providers"), package("elsewhere"));
+    machine.run(&["terraform", "prune", "--unused-for", "60d"]).well();
+    machine.run(&["terraform", "prune", "--unused-for", "30d"]).well();
+    assert!(path.exists());
+    let said = machine.run(&["tool", "prune", "--unused-for", "35d"]);
+    expect![[r"
+        exit 0
+        removed registry.terraform.io/example/old 1.0.0 for linux_amd64, 2.0 KiB, last used <time>
+        freed 2.0 KiB
+    "]]
+    .assert_eq(&timeless(&said));
+    assert!(!path.exists());
+    machine.set("BUTLER_PROVIDER_CACHE", elsewhere.ancestors().nth(5).unwrap());
+    let said = machine.run(&["tool", "prune", "--unused-for", "35d", "--json"]).well().json();
+    assert_eq!(said["providers"][0]["provider"], "registry.terraform.io/example/old");
+    assert_eq!((&said["providers"][0]["bytes"], &said["freed"]), (&2048.into(), &2048.into()));
+    assert!(!elsewhere.exists());
 }
 
 #[test]
@@ -105,12 +147,12 @@ fn a_version_in_use_is_passed_over() {
     let tool = runtime.block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
     last_used(&machine, "terraform", "1.9.8", 50);
     let said = machine.run(&["terraform", "prune", "--unused-for", "30d"]);
-    expect![[r#"
+    expect![[r"
         exit 0
         kept terraform 1.9.8, in use by 1 run: pid <pid>, run 7, since <time>
         removed terraform 1.7.5, 3.0 MiB, last used <time>
         freed 3.0 MiB
-    "#]]
+    "]]
     .assert_eq(&shown(&said, std::process::id()));
     assert!(is_executable(&tool.path));
     assert_eq!(kept(&machine), ["1.8.5", "1.9.8"]);
@@ -133,18 +175,18 @@ fn without_a_limit_only_leftovers_go() {
     let file = std::fs::File::options().write(true).open(&stale).unwrap();
     file.set_modified(SystemTime::now() - DAY).unwrap();
     let told = machine.run(&["tool", "prune", "--dry-run"]);
-    expect![[r#"
+    expect![[r"
         exit 0
         would remove 3 leftovers of killed processes
         would free 1.4 KiB
-    "#]]
+    "]]
     .assert_eq(told.shown());
     let said = machine.run(&["tool", "prune"]);
-    expect![[r#"
+    expect![[r"
         exit 0
         removed 3 leftovers of killed processes
         freed 1.4 KiB
-    "#]]
+    "]]
     .assert_eq(said.shown());
     for (path, stays) in [(half, false), (unknown, false), (stale, false), (fresh.clone(), true)] {
         assert_eq!(path.exists(), stays, "{}", path.display());

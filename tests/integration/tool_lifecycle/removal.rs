@@ -25,24 +25,27 @@ const AT_ONCE: [&str; 5] = ["tool", "uninstall", "1.9.8", "--drain-period", "0"]
 fn a_version_is_removed_and_one_that_is_not_there_is_no_error() {
     let (_site, machine, options) = installed(b"binary");
     let said = machine.run(&AT_ONCE);
-    expect![[r#"
+    expect![[r"
         exit 0
-        removed terraform 1.9.8
-    "#]]
+        removed terraform 1.9.8, which was the default; `tool use` chooses another one
+    "]]
     .assert_eq(said.shown());
     assert_eq!(kept(&machine), [""; 0]);
     let again = machine.run(&AT_ONCE);
-    expect![[r#"
+    expect![[r"
         exit 0
         terraform 1.9.8 is not installed
-    "#]]
+    "]]
     .assert_eq(again.shown());
     let again = machine.run(&[AT_ONCE.as_slice(), &["--json"]].concat()).well();
-    let nothing = json!({"product": "terraform", "version": "1.9.8", "removed": false, "bytes": 0});
+    let nothing = json!({
+        "product": "terraform", "version": "1.9.8", "removed": false, "wasDefault": false, "bytes": 0
+    });
     assert_eq!(again.json(), nothing);
     machine.run(&["tool", "install", "1.9.8"]).well();
     let said = machine.run(&["terraform", "uninstall", "1.9.8", "--drain-period", "0", "--json"]);
     assert!(said.well().json()["bytes"].as_u64().unwrap() > 6);
+    assert_eq!(machine.run(&["tool", "which"]).code, Some(1), "there is no default any more");
     let (install, uninstall) = ("Install 1.9.8 Succeeded", "Uninstall 1.9.8 Succeeded");
     assert_eq!(history_of(&options), [install, uninstall, install, uninstall]);
     let empty = Machine::new();
@@ -111,17 +114,16 @@ async fn a_version_that_a_run_uses_is_not_removed() {
 fn a_version_whose_executable_somebody_runs_is_not_removed() {
     let (_site, machine, options) = installed(&sleeping());
     let path = machine.run(&["tool", "install", "1.9.8"]).well().printed_path().to_owned();
-    let mut sleeper = Command::new(&path).arg("1000").spawn().unwrap();
-    let pid = sleeper.id();
+    let sleeper = Ends::spawn(Command::new(&path).arg("1000"));
+    let pid = sleeper.0.id();
     eventually("its executable", || !users_of(&options).is_empty());
     let said = machine.run(&AT_ONCE);
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
-    expect![[r#"
+    drop(sleeper);
+    expect![[r"
         exit 1
         error: terraform 1.9.8 is in use by 1 process: pid <pid>, started by itself, since <time>
         hint: retry after that has ended
-    "#]]
+    "]]
     .assert_eq(&shown(&said, pid));
     assert!(is_executable(&path));
     machine.run(&AT_ONCE).well();
@@ -137,12 +139,12 @@ fn a_run_that_starts_in_the_drain_period_keeps_its_version() {
     let tool = runtime.block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
     assert_eq!(tool.origin, Origin::Cache);
     let said = ended(&machine, uninstall);
-    expect![[r#"
+    expect![[r"
         exit 1
         INFO terraform 1.9.8 is pending deletion: it is removed in 5s if nobody uses it by then
         error: terraform 1.9.8 is in use by 1 run: pid <pid>, run 7, since <time>
         hint: retry after that has ended
-    "#]]
+    "]]
     .assert_eq(&shown(&said, std::process::id()));
     assert!(is_executable(&tool.path));
     assert_eq!(working(&options), None, "the mark is gone");
@@ -179,11 +181,11 @@ fn a_version_that_is_pending_deletion_is_not_removed_by_another() {
     let first = Ends::spawn(&mut machine.command(&["tool", "uninstall", "1.9.8"]));
     eventually("a mark", || working(&options).is_some());
     let said = machine.run(&AT_ONCE);
-    expect![[r#"
+    expect![[r"
         exit 1
         error: not waiting for process <pid> (butler-runner tool), which has been uninstalling terraform 1.9.8 since <time>
         hint: try again when that is done
-    "#]].assert_eq(&shown(&said, first.0.id()));
+    "]].assert_eq(&shown(&said, first.0.id()));
 }
 
 #[cfg(target_os = "linux")]
@@ -230,11 +232,11 @@ fn a_run_that_is_just_looking_the_version_up_keeps_it() {
     let stopped = Stopped::at(&install, move || files.says("use"));
     let pid = stopped.pid().as_raw().cast_unsigned();
     let said = machine.run(&AT_ONCE);
-    expect![[r#"
+    expect![[r"
         exit 1
         error: terraform 1.9.8 is in use by 1 process: pid <pid>, butler-runner tool, since <time>
         hint: retry after that has ended
-    "#]]
+    "]]
     .assert_eq(&shown(&said, pid));
     assert_eq!(stopped.go_on().status.code(), Some(0));
     assert_eq!(archives(&site), 1);
@@ -321,11 +323,11 @@ fn a_user_whose_cache_is_read_only_is_seen_but_not_named() {
     let mut line = [0; 5];
     std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut line).unwrap();
     let said = machine.run(&AT_ONCE);
-    expect![[r#"
+    expect![[r"
         exit 1
         error: terraform 1.9.8 is in use by a process that cannot be named: the cache is read-only for it
         hint: retry after that has ended
-    "#]].assert_eq(said.shown());
+    "]].assert_eq(said.shown());
     drop(holder.stdin.take());
     holder.wait().unwrap();
     machine.run(&AT_ONCE).well();

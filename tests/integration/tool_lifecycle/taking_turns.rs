@@ -63,18 +63,18 @@ fn an_install_that_is_not_to_wait_says_who_installs() {
     let first = spawn(&machine, &["tool", "install", "1.9.8"]);
     eventually("a download", || archives(&site) == 1);
     let said = machine.run(&["tool", "install", "1.9.8", "--wait=false"]);
-    expect![[r#"
+    expect![[r"
         exit 1
         error: not waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
         hint: try again when that is done
-    "#]].assert_eq(&shown(&said, first.id()));
+    "]].assert_eq(&shown(&said, first.id()));
     let said = machine.run(&["tool", "install", "1.9.8", "--wait", "--timeout", "300ms"]);
-    expect![[r#"
+    expect![[r"
         exit 1
         INFO waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
         error: gave up after 300ms of waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
         hint: end that process, or allow more time with --tool-timeout
-    "#]].assert_eq(&shown(&said, first.id()));
+    "]].assert_eq(&shown(&said, first.id()));
     // The variable means the same.
     let mut command = machine.command(&["tool", "install", "1.9.8"]);
     let output = command.env("BUTLER_TOOL_TIMEOUT", "300ms").output().unwrap();
