@@ -135,20 +135,15 @@ impl Source {
 
 impl Signer {
     /// Who is behind a `fingerprint` in the record of a version of `product`; an empty one is none.
-    pub(super) fn of(product: Product, fingerprint: &str) -> Option<Self> {
-        if fingerprint.is_empty() {
-            return None;
-        }
+    pub(super) fn of(product: Product, fingerprint: impl Into<Option<String>>) -> Option<Self> {
+        let fingerprint = fingerprint.into().filter(|fingerprint| !fingerprint.is_empty())?;
         let vendor = match product {
             Product::Terraform => "HashiCorp",
             Product::OpenTofu => "OpenTofu",
             Product::Terragrunt => "Gruntwork",
         };
         let is_built_in = fingerprint == product.signer().fingerprint;
-        Some(Self {
-            name: is_built_in.then(|| vendor.to_owned()),
-            fingerprint: fingerprint.to_owned(),
-        })
+        Some(Self { name: is_built_in.then(|| vendor.to_owned()), fingerprint })
     }
 }
 
@@ -185,7 +180,9 @@ mod tests {
     #[test]
     fn a_signer_is_the_vendor_only_with_the_key_that_is_built_in() {
         let hashicorp = Product::Terraform.signer().fingerprint;
-        let name = |product, fingerprint| Signer::of(product, fingerprint).map(|it| it.name);
+        let name = |product, fingerprint: &str| {
+            Signer::of(product, fingerprint.to_owned()).map(|it| it.name)
+        };
         assert_eq!(name(Product::Terraform, hashicorp), Some(Some("HashiCorp".to_owned())));
         assert_eq!(name(Product::OpenTofu, hashicorp), Some(None));
         assert_eq!(name(Product::Terragrunt, ""), None);
