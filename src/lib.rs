@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
-//! (`registry`, `workspace`, `tool`, `engine`, `report`, `ci`; not each other) → mechanism (`process`,
-//! `http`) → leaves (`secret`, `spec`, `event`, `cancel`, `error`).
+//! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `ci`; not each other) → mechanism (`process`,
+//! `http`) → leaves (`secret`, `spec`, `event`, `cancel`, `trust`, `error`).
 
+mod blocking;
 pub mod cancel;
 pub mod ci;
 pub mod cli;
@@ -23,6 +24,7 @@ pub mod event;
 mod fuzz;
 pub mod http;
 pub mod process;
+pub mod providers;
 pub mod registry;
 pub mod report;
 pub mod run;
@@ -30,4 +32,5 @@ pub mod secret;
 pub mod settings;
 pub mod spec;
 pub mod tool;
+mod trust;
 pub mod workspace;

@@ -89,7 +89,8 @@ pub struct Tested {
 }
 
 impl<S: Sink> Engine<'_, S> {
-    /// `init`, with the backend's settings from a file if there is one.
+    /// `init`, with the backend's settings from a file if there is one, and with a directory for
+    /// its plugin cache if that is not the environment's affair.
     ///
     /// # Errors
     /// When it fails or is stopped.
@@ -97,9 +98,13 @@ impl<S: Sink> Engine<'_, S> {
         &self,
         backend: Option<&Path>,
         without_backend: bool,
+        plugin_cache: Option<&Path>,
     ) -> Result<(), EngineError> {
-        let command = self
+        let mut command = self
             .command(arguments::init(backend, without_backend, self.lock_timeout), Output::Lines);
+        if let Some(directory) = plugin_cache {
+            command.environment.set("TF_PLUGIN_CACHE_DIR", directory);
+        }
         self.succeed("init", &command).await.map(drop)
     }
 

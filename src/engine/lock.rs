@@ -325,6 +325,43 @@ mod tests {
     }
 
     #[test]
+    fn holder_is_read_from_what_each_kind_of_lock_makes_of_it() {
+        for (kind, id) in [
+            // As Terraform 1.11.4 prints them for s3's two kinds of locks, broken into lines where it
+            // breaks them; and as its source has them for kubernetes, gcs and azurerm.
+            (
+                "operation error S3: PutObject, https response error\n│ StatusCode: 412, RequestID:\n│ \
+                 0m2kpDuIgJW4spRlOQRWyNfxXVFycW5DtUqjrGbX, HostID:\n│ 9Gjjt1m+cjU4OPvX9O9=,\n│ api error \
+                 PreconditionFailed: At least one of the pre-conditions you\n│ specified did not hold",
+                "8b6983e4-417d-c2a2-6a53-5f0f8f674b40",
+            ),
+            (
+                "operation error DynamoDB: PutItem, https response error\n│ StatusCode: 400, RequestID:\n│ \
+                 c68mpEKcWO2zUK0AhoILVduQotPKwi34EHf4,\n│ ConditionalCheckFailedException: The \
+                 conditional request failed",
+                "97ef4d05-2df1-300d-3ed1-963fbb4295b4",
+            ),
+            ("the state is already locked by another terraform client", "97ef4d05-2df1"),
+            // The id is the object's generation.
+            (
+                "writing \"gs://states/network/default.tflock\" failed: googleapi: Error 412:\n│ At least \
+                 one of the pre-conditions you specified did not hold., conditionNotMet",
+                "1763757180933409",
+            ),
+            ("state blob is already locked", "97ef4d05-2df1"),
+        ] {
+            let lock = read(&message(kind, id)).unwrap();
+            assert_eq!(lock.id.as_deref(), Some(id), "{kind}");
+            assert_eq!(lock.holder.unwrap().who, "alice@host", "{kind}");
+        }
+        // Whoever has no right to write a lock file has not met a lock.
+        let refused = "Error: Error acquiring the state lock\n\nError message: operation error S3: \
+            PutObject, https response error\nStatusCode: 403, api error AccessDenied: Access Denied\n\
+            unable to retrieve file from S3 bucket 'states' with key 'a.tflock'";
+        assert_eq!(read(refused), None);
+    }
+
+    #[test]
     fn details_of_the_asker_are_not_taken_for_the_holders() {
         let id = |id: &str| StateLock { id: Some(id.to_owned()), holder: None };
         let http = message("HTTP remote state already locked:\n│ ID=theirs", "mine");

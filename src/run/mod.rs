@@ -13,6 +13,7 @@ mod demo;
 mod descriptors;
 #[cfg(test)]
 mod fuzz_tests;
+mod init;
 mod leftovers;
 mod logs;
 mod memory;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use super::init::{Providers, init};
 use super::outcome::Failure;
 use super::phases::Findings;
 use super::plan_report::{PlanOptions, PlanReport};
@@ -28,6 +29,7 @@ pub(super) struct Files {
     /// Whether the module's directory is the user's own.
     pub(super) in_place: bool,
     pub(super) plan: PlanOptions,
+    pub(super) providers: Providers,
 }
 
 /// Runs `init` and the operation.
@@ -37,11 +39,7 @@ pub(super) async fn operate(
     files: &Files,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    let without_backend = operation == Operation::Validate;
-    engine
-        .init(files.backend.as_deref().filter(|_| !without_backend), without_backend)
-        .await
-        .map_err(|error| engine_failure(Phase::Init, &error))?;
+    init(engine, files, operation == Operation::Validate).await?;
     match operation {
         Operation::Plan => {
             let plan = plan(engine, PlanMode::Normal, files, findings).await?;
@@ -210,7 +208,7 @@ async fn test(
     }
 }
 
-fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
+pub(super) fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
     match error {
         EngineError::Stopped { reason, left, .. } => {
             let mut failure = Failure::stopped(phase, reason);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
+use super::init::Providers;
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
@@ -82,7 +83,7 @@ pub(super) async fn perform(
     redactor.end_observation();
     let environment = environment(context, spec, &place, &inputs)?;
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
-    let backend = write_backend(context, spec, &place.directory, &tool.request)?;
+    let backend = write_backend(context, spec, &module, &place.directory, &tool.request)?;
     let plan = plan_options(context, &inputs, &module);
     if let Source::Git(_) = spec.source {
         workspace::write_provider_features(&module, &environment, &place.directory)
@@ -103,7 +104,12 @@ pub(super) async fn perform(
         killed_lock,
     };
     let in_place = matches!(spec.source, Source::Directory(_));
-    operate(&engine, spec.operation, &Files { variables, backend, in_place, plan }, findings).await
+    let providers = Providers {
+        cache: context.settings.provider_cache.clone(),
+        patience: context.settings.tool.timeout,
+    };
+    let files = Files { variables, backend, in_place, plan, providers };
+    operate(&engine, spec.operation, &files, findings).await
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.
@@ -327,10 +333,16 @@ fn write_variables(
 fn write_backend(
     context: &Context<'_>,
     spec: &RunSpec,
+    module: &Module,
     directory: &Path,
     tool: &ToolRequest,
 ) -> Result<Option<PathBuf>, Failure> {
     let (Source::Git(_), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(None) };
+    if let Some(block) = &module.backend {
+        // Of the same type too, and then nobody would see it from where the state is.
+        let (ours, theirs) = (&backend.kind, &block.kind);
+        context.log.say(&format!("Using the run's backend `{ours}`, not the module's `{theirs}`"));
+    }
     let files = workspace::write_backend(backend, tool, directory, context.directory.secrets())
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     Ok(Some(files.config_file))

@@ -11,6 +11,7 @@ use super::memory;
 use super::ownership::OwnedDirectory;
 use super::recovery::{ERRORED_STATE, keep_state};
 use crate::process::Input;
+use crate::providers::VIEW;
 use crate::secret::{Layout, PrivateDirectory, WipeError};
 use crate::settings::Settings;
 
@@ -23,7 +24,7 @@ const MODULE: &str = "module";
 /// What of a run's directory is no secret and may be huge: what `init` downloads, and the clone
 /// but for what the run itself writes into it.
 pub(super) const LAYOUT: Layout =
-    Layout { public: &[SOURCE, "providers", "modules"], changed: Some((SOURCE, MODULE)) };
+    Layout { public: &[SOURCE, "providers", VIEW, "modules"], changed: Some((SOURCE, MODULE)) };
 
 /// One run's directory; it is wiped when it is dropped.
 #[derive(Debug)]

@@ -6,9 +6,9 @@
 //! volumes of Kubernetes are; it is warned about, and everything below it has to be the user's.
 
 use std::collections::BTreeSet;
-use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -25,6 +25,9 @@ use super::release::VerifiedArchive;
 use super::usage::Unused;
 use crate::spec::Product;
 use crate::spec::ToolRequest;
+use crate::trust::{self, Distrust};
+
+pub(super) use crate::trust::make_private;
 
 /// How the names of half-made directories begin.
 const PARTIAL: &str = ".partial-";
@@ -55,7 +58,7 @@ pub enum CacheError {
     },
     /// Another process installs or removes the version, and is not waited for any longer.
     #[error("{}{holder}", match waited {
-        Some(waited) => format!("gave up after {} on ", humantime::format_duration(*waited)),
+        Some(waited) => format!("gave up after {} of waiting for ", humantime::format_duration(*waited)),
         None => "not waiting for ".to_owned(),
     })]
     Busy {
@@ -72,6 +75,16 @@ pub enum CacheError {
         /// What is wrong with it.
         fault: &'static str,
     },
+}
+
+impl CacheError {
+    fn of(path: &Path, distrust: Distrust) -> Self {
+        let path = path.to_owned();
+        match distrust {
+            Distrust::Read(source) => Self::Read { path, source },
+            Distrust::Unsafe(fault) => Self::Unsafe { path, fault },
+        }
+    }
 }
 
 impl crate::error::Advice for CacheError {
@@ -448,55 +461,13 @@ pub(super) fn size(path: &Path) -> u64 {
 }
 
 /// Refuses a cache that belongs to somebody else, who could exchange what is below it at any time.
-/// The root itself may be a link: the user named it.
 fn inspect_root(root: &Path) -> Result<(), CacheError> {
-    let metadata = match std::fs::metadata(root) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(source) => return Err(CacheError::Read { path: root.to_owned(), source }),
-    };
-    if is_foreign(&metadata) {
-        return Err(CacheError::Unsafe { path: root.to_owned(), fault: FOREIGN });
-    }
-    // With the sticky bit, others can add to a directory but not exchange what is ours.
-    if metadata.mode() & 0o1002 == 0o002 {
-        tracing::warn!(path = %root.display(), "every user may write to the cache's directory");
-    }
-    Ok(())
-}
-
-const FOREIGN: &str = "it belongs to another user";
-
-fn is_foreign(metadata: &Metadata) -> bool {
-    metadata.uid() != 0 && metadata.uid() != nix::unistd::geteuid().as_raw()
+    trust::inspect_root(root).map_err(|distrust| CacheError::of(root, distrust))
 }
 
 /// What is at `path`, links not followed; refused if somebody else could have put it there.
-///
-/// Groups may write: a volume of a Kubernetes pod belongs to the pod's group, and is made writable
-/// for it whenever it is mounted.
 pub(super) fn inspect(path: &Path) -> Result<Option<Metadata>, CacheError> {
-    let metadata = match std::fs::symlink_metadata(path) {
-        Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(CacheError::Read { path: path.to_owned(), source }),
-    };
-    let refused = |fault| Err(CacheError::Unsafe { path: path.to_owned(), fault });
-    if is_foreign(&metadata) {
-        return refused(FOREIGN);
-    }
-    if metadata.is_symlink() {
-        return refused("it is a symbolic link");
-    }
-    if metadata.mode() & 0o002 != 0 {
-        return refused("every user may write to it");
-    }
-    Ok(Some(metadata))
-}
-
-/// Makes a directory and those above it, as far as they are not there, private to the user.
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    trust::inspect(path).map_err(|distrust| CacheError::of(path, distrust))
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
@@ -543,7 +514,7 @@ mod tests {
         for path in [product.as_path(), directory.path()] {
             if std::os::unix::fs::chown(path, Some(12345), None).is_ok() {
                 let error = lookup().unwrap_err();
-                assert!(error.to_string().contains(FOREIGN), "{error}");
+                assert!(error.to_string().contains(trust::FOREIGN), "{error}");
                 assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
                 std::os::unix::fs::chown(path, Some(0), None).unwrap();
             }

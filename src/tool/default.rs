@@ -63,19 +63,21 @@ pub async fn use_version(
 /// When there can be no cache.
 pub fn adopt_default(request: &ToolRequest, options: &ToolOptions) -> Result<bool, ToolError> {
     let cache = cache(options)?;
-    let adopt = || {
-        if effective(&cache, request.product).is_none() {
-            let _lock = lock(&cache, request.product)?;
-            if effective(&cache, request.product).is_none() {
-                write(&cache, request)?;
-            }
-        }
-        Ok::<_, CacheError>(())
-    };
-    if let Err(error) = adopt() {
+    if let Err(error) = adopt(&cache, request) {
         tracing::debug!(%request, error = crate::error::chain(&error), "cannot make it the default");
     }
     Ok(effective(&cache, request.product).as_ref() == Some(&request.version))
+}
+
+fn adopt(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
+    if effective(cache, request.product).is_some() {
+        return Ok(());
+    }
+    let _lock = lock(cache, request.product)?;
+    match effective(cache, request.product) {
+        Some(_) => Ok(()),
+        None => write(cache, request),
+    }
 }
 
 /// Leaves the product of `request` without a default if that is `request`, which is to be removed.
@@ -143,21 +145,42 @@ fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
 mod tests {
     use super::*;
 
-    /// A cache in which Terraform 1.9.8 and 1.10.5 look installed.
-    fn cache() -> (tempfile::TempDir, Cache) {
+    /// A cache in which these versions of Terraform look installed.
+    fn cache_with(versions: &[ToolRequest]) -> (tempfile::TempDir, Cache) {
         let directory = tempfile::tempdir().unwrap();
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
-        for version in ["1.9.8", "1.10.5"] {
-            cache.pretend(&version.parse().unwrap());
+        for version in versions {
+            cache.pretend(version);
         }
         (directory, cache)
     }
 
     #[test]
+    fn of_many_at_once_one_becomes_the_default_and_all_see_the_same() {
+        let versions: Vec<ToolRequest> =
+            (0..8).map(|patch| format!("1.9.{patch}").parse().unwrap()).collect();
+        for _ in 0..20 {
+            let (_directory, cache) = cache_with(&versions);
+            let start = std::sync::Barrier::new(versions.len());
+            let adopted = &|request| {
+                start.wait();
+                adopt(&cache, request).unwrap();
+                effective(&cache, Product::Terraform).unwrap()
+            };
+            let seen: Vec<Version> = std::thread::scope(|scope| {
+                let threads = versions.iter().map(|request| scope.spawn(move || adopted(request)));
+                let threads: Vec<_> = threads.collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(seen.iter().all(|version| *version == seen[0]), "{seen:?}");
+        }
+    }
+
+    #[test]
     fn a_version_that_is_removed_is_no_default_any_more() {
-        let (_directory, cache) = cache();
         let [old, new] = ["1.9.8", "1.10.5"].map(|text| text.parse::<ToolRequest>().unwrap());
+        let (_directory, cache) = cache_with(&[old.clone(), new.clone()]);
         write(&cache, &old).unwrap();
         forget(&cache, &new).unwrap();
         assert_eq!(effective(&cache, Product::Terraform).as_ref(), Some(&old.version));
@@ -168,8 +191,8 @@ mod tests {
 
     #[test]
     fn a_version_that_went_in_another_way_is_no_default_either() {
-        let (directory, cache) = cache();
         let request = "1.9.8".parse().unwrap();
+        let (directory, cache) = cache_with(std::slice::from_ref(&request));
         write(&cache, &request).unwrap();
         assert_eq!(effective(&cache, Product::Terraform), Some(request.version));
         std::fs::remove_dir_all(directory.path().join("terraform/1.9.8")).unwrap();
@@ -179,8 +202,9 @@ mod tests {
     #[test]
     fn what_others_could_have_written_is_not_read() {
         use std::os::unix::fs::PermissionsExt;
-        let (_directory, cache) = cache();
-        write(&cache, &"1.9.8".parse().unwrap()).unwrap();
+        let request = "1.9.8".parse().unwrap();
+        let (_directory, cache) = cache_with(std::slice::from_ref(&request));
+        write(&cache, &request).unwrap();
         let path = file(&cache, Product::Terraform);
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(effective(&cache, Product::Terraform), None);

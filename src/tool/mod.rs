@@ -8,7 +8,6 @@
 mod archive;
 mod attempt;
 mod audit;
-mod blocking;
 mod cache;
 mod checksums;
 mod choice;
@@ -46,6 +45,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::blocking;
 use crate::http::LazyClient;
 use crate::spec::{Product, ToolRequest, VersionFile};
 

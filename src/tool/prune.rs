@@ -19,7 +19,7 @@ use super::inventory::cache;
 use super::journal::{Act, moment};
 use super::lock::VersionLock;
 use super::queue::working;
-use super::uninstall::{UninstallError, refuse_used, remove};
+use super::uninstall::{UninstallError, by, refuse_used, remove};
 use super::{ToolOptions, WhenBusy, lock, usage};
 use crate::spec::{Product, ToolRequest};
 
@@ -75,8 +75,8 @@ pub struct PrunedVersion {
 pub enum Fate {
     /// It is gone, or would be.
     Removed,
-    /// Somebody uses it or works on it.
-    InUse {
+    /// It stays, because somebody uses it or works on it.
+    Kept {
         /// Who.
         reason: String,
     },
@@ -157,10 +157,12 @@ impl Pruning<'_> {
     async fn remove(&self, request: &ToolRequest) -> Fate {
         match self.try_remove(request).await {
             Ok(()) => Fate::Removed,
-            Err(
-                error @ (UninstallError::InUse { .. }
-                | UninstallError::Tool(ToolError::Cache(CacheError::Busy { .. }))),
-            ) => Fate::InUse { reason: crate::error::chain(&error) },
+            Err(UninstallError::InUse { users, .. }) => {
+                Fate::Kept { reason: format!("in use{}", by(&users)) }
+            }
+            Err(UninstallError::Tool(ToolError::Cache(error @ CacheError::Busy { .. }))) => {
+                Fate::Kept { reason: error.to_string() }
+            }
             Err(error) => Fate::Failed { reason: crate::error::chain(&error) },
         }
     }

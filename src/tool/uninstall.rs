@@ -76,7 +76,7 @@ impl Advice for UninstallError {
 }
 
 /// ` by 2 runs: pid 12, run 7, since ...; pid 13, run 8, since ...`.
-fn by(users: &[User]) -> String {
+pub(super) fn by(users: &[User]) -> String {
     let kind =
         if users.iter().all(|user| user.owner.starts_with("run ")) { "run" } else { "process" };
     let (count, plural) = match (users.len(), kind) {

@@ -1,7 +1,8 @@
 //! Translates settings of the s3 backend between the names before and from version 1.6.
 //!
-//! Terraform 1.6 and `OpenTofu` 1.6 moved the endpoints into one `endpoints` setting and renamed
-//! `force_path_style`; both deprecate the old names, and versions before know no others.
+//! Terraform 1.6 and `OpenTofu` 1.6 moved the endpoints into one `endpoints` setting and the role into
+//! one `assume_role`, and renamed a few others. They deprecate the old names, of which Terraform 1.10
+//! dropped the role's; versions before 1.6 know no others.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +10,67 @@ use secrecy::{ExposeSecret, SecretString};
 use semver::Version;
 use serde_json::value::RawValue;
 
-/// The flat settings before 1.6 and their keys in `endpoints`.
-const ENDPOINTS: [(&str, &str); 4] = [
-    ("endpoint", "s3"),
-    ("iam_endpoint", "iam"),
-    ("sts_endpoint", "sts"),
-    ("dynamodb_endpoint", "dynamodb"),
+/// Flat settings that became the members of one object.
+struct Group {
+    /// The object.
+    name: &'static str,
+    /// The flat settings and their keys in it.
+    members: &'static [(&'static str, &'static str)],
+    /// The key without which the others mean nothing.
+    essential: Option<&'static str>,
+}
+
+const GROUPS: [Group; 2] = [
+    Group {
+        name: "endpoints",
+        members: &[
+            ("endpoint", "s3"),
+            ("iam_endpoint", "iam"),
+            ("sts_endpoint", "sts"),
+            ("dynamodb_endpoint", "dynamodb"),
+        ],
+        essential: None,
+    },
+    Group {
+        name: "assume_role",
+        members: &[
+            ("role_arn", "role_arn"),
+            ("session_name", "session_name"),
+            ("external_id", "external_id"),
+            ("assume_role_duration_seconds", DURATION),
+            ("assume_role_policy", "policy"),
+            ("assume_role_policy_arns", "policy_arns"),
+            ("assume_role_tags", "tags"),
+            ("assume_role_transitive_tag_keys", "transitive_tag_keys"),
+        ],
+        essential: Some("role_arn"),
+    },
 ];
+
+/// In the object it is a text such as `1h`, before it was a number of seconds.
+const DURATION: &str = "duration";
 
 /// The same setting before and from 1.6.
 const PATH_STYLE: (&str, &str) = ("force_path_style", "use_path_style");
 
+/// A file before, and a list of files from 1.6.
+const CREDENTIALS_FILE: (&str, &str) = ("shared_credentials_file", "shared_credentials_files");
+
 /// A setting that versions before 1.6.1 refuse; all that it skips came with 1.6.
 const SKIP_ACCOUNT: &str = "skip_requesting_account_id";
 
+type Members = BTreeMap<String, SecretString>;
+
 /// The settings by the names that `version` knows. Where both names are given, the one that
-/// `version` knows wins. Values are JSON text.
+/// `version` knows wins; what is `null` is not given. Values are JSON text.
 pub(super) fn translate(
     settings: &[(&str, &SecretString)],
     version: &Version,
 ) -> Vec<(String, SecretString)> {
+    let is_given = |value: &SecretString| value.expose_secret().trim() != "null";
+    let given: Vec<_> = settings.iter().copied().filter(|(_, value)| is_given(value)).collect();
     let release = (version.major, version.minor, version.patch);
-    if release < (1, 6, 0) { to_flat(settings) } else { to_nested(settings, release) }
+    if release < (1, 6, 0) { to_flat(&given) } else { to_nested(&given, release) }
 }
 
 fn to_nested(
@@ -38,55 +78,88 @@ fn to_nested(
     release: (u64, u64, u64),
 ) -> Vec<(String, SecretString)> {
     let mut translated = Vec::new();
-    // Those that are given in the new form come last and win.
-    let mut endpoints: BTreeMap<String, SecretString> = BTreeMap::new();
+    let mut groups: [Members; GROUPS.len()] = Default::default();
     for (name, value) in settings {
-        let flat = ENDPOINTS.iter().find(|(flat, _)| flat == name);
-        if let Some((_, key)) = flat {
-            endpoints.insert((*key).to_owned(), (*value).clone());
+        if let Some((group, key)) = group_of(name) {
+            let value = if key == DURATION { duration(value) } else { (*value).clone() };
+            groups[group].insert(key.to_owned(), value);
         } else if *name == PATH_STYLE.0 {
             put(&mut translated, PATH_STYLE.1, value, settings);
+        } else if *name == CREDENTIALS_FILE.0 {
+            let list = format!("[{}]", value.expose_secret()).into();
+            put(&mut translated, CREDENTIALS_FILE.1, &list, settings);
         } else if !(*name == SKIP_ACCOUNT && release < (1, 6, 1)) {
             translated.push(((*name).to_owned(), (*value).clone()));
         }
     }
-    if endpoints.is_empty() {
-        return translated;
+    for (group, members) in GROUPS.iter().zip(groups) {
+        add_group(&mut translated, group, members);
     }
-    if let Some(position) = translated.iter().position(|(name, _)| name == "endpoints") {
+    translated
+}
+
+/// The group that a flat setting belongs to, and its key there.
+fn group_of(name: &str) -> Option<(usize, &'static str)> {
+    GROUPS.iter().enumerate().find_map(|(index, group)| {
+        let (_, key) = group.members.iter().find(|(flat, _)| *flat == name)?;
+        Some((index, *key))
+    })
+}
+
+/// Puts what was given flat into the group's object; what is in there already wins.
+fn add_group(translated: &mut Vec<(String, SecretString)>, group: &Group, mut members: Members) {
+    if members.is_empty() {
+        return;
+    }
+    if let Some(position) = translated.iter().position(|(name, _)| name == group.name) {
         match object(&translated[position].1) {
-            Some(given) => endpoints.extend(given),
+            Some(given) => members.extend(given),
             // Not what it should be: Terraform says so.
-            None => return translated,
+            None => return,
         }
         translated.remove(position);
     }
-    let members: Vec<_> = endpoints
+    if group.essential.is_some_and(|key| !members.contains_key(key)) {
+        return;
+    }
+    let members: Vec<_> = members
         .iter()
         .map(|(key, value)| format!("{}:{}", serde_json::json!(key), value.expose_secret()))
         .collect();
-    translated.push(("endpoints".to_owned(), format!("{{{}}}", members.join(",")).into()));
-    translated
+    translated.push((group.name.to_owned(), format!("{{{}}}", members.join(",")).into()));
 }
 
 fn to_flat(settings: &[(&str, &SecretString)]) -> Vec<(String, SecretString)> {
     let mut translated = Vec::new();
     for (name, value) in settings {
+        let group = GROUPS.iter().find(|group| group.name == *name);
         if *name == PATH_STYLE.1 {
             put(&mut translated, PATH_STYLE.0, value, settings);
-        } else if *name == "endpoints"
-            && let Some(endpoints) = object(value)
+        } else if let Some(group) = group
+            && let Some(members) = object(value)
         {
-            for (flat, key) in ENDPOINTS {
-                if let Some(value) = endpoints.get(key) {
-                    put(&mut translated, flat, value, settings);
-                }
+            for (flat, key) in group.members {
+                let Some(value) = members.get(*key) else { continue };
+                let value = if *key == DURATION { &seconds(value) } else { value };
+                put(&mut translated, flat, value, settings);
             }
         } else if *name != SKIP_ACCOUNT {
             translated.push(((*name).to_owned(), (*value).clone()));
         }
     }
     translated
+}
+
+/// A number of seconds as a duration.
+fn duration(seconds: &SecretString) -> SecretString {
+    format!("\"{}s\"", seconds.expose_secret().trim().trim_matches('"')).into()
+}
+
+/// A duration as a number of seconds; what is none stays, and Terraform says so.
+fn seconds(duration: &SecretString) -> SecretString {
+    let text = duration.expose_secret().trim().trim_matches('"');
+    humantime::parse_duration(text)
+        .map_or_else(|_| duration.clone(), |duration| duration.as_secs().to_string().into())
 }
 
 /// Adds a translated setting, unless it is also given by this name.
@@ -144,6 +217,34 @@ mod tests {
             translated("1.5.7", &[endpoints, ("endpoint", r#""mine""#)]),
             owned(&[("sts_endpoint", r#""http://sts""#), ("endpoint", r#""mine""#)])
         );
+    }
+
+    #[test]
+    fn role_is_one_object_from_1_6_on_and_flat_before() {
+        let flat = [
+            ("assume_role_duration_seconds", "5400"),
+            ("assume_role_tags", r#"{"team":"network"}"#),
+            ("external_id", "null"),
+            ("role_arn", r#""arn""#),
+            ("shared_credentials_file", r#""/aws""#),
+        ];
+        let nested = [
+            ("shared_credentials_files", r#"["/aws"]"#),
+            ("assume_role", r#"{"duration":"5400s","role_arn":"arn","tags":{"team":"network"}}"#),
+        ];
+        assert_eq!(translated("1.11.4", &flat), owned(&nested));
+        assert_eq!(translated("1.5.7", &flat), owned(&[flat[0], flat[1], flat[3], flat[4]]));
+        let before = [
+            ("role_arn", r#""arn""#),
+            ("assume_role_duration_seconds", "5400"),
+            ("assume_role_tags", r#"{"team":"network"}"#),
+        ];
+        for duration in ["5400s", "1h30m"] {
+            let nested = nested[1].1.replace("5400s", duration);
+            assert_eq!(translated("1.5.7", &[("assume_role", &nested)]), owned(&before));
+        }
+        // Nobody is to be assumed: the old names meant nothing without a role either.
+        assert_eq!(translated("1.11.4", &[("session_name", r#""run""#)]), owned(&[]));
     }
 
     #[test]

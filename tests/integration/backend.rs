@@ -1,7 +1,6 @@
 //! What the real Terraform makes of the backend files, against a real PostgreSQL.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -169,100 +168,4 @@ fn backend_of_the_run_replaces_whatever_the_module_says() {
         configured.module.succeed(&["apply", "-auto-approve"]);
         assert!(Path::new(&path).is_file());
     }
-}
-
-/// An object store that has one empty bucket and knows who has asked.
-struct EmptyBucket {
-    address: SocketAddr,
-    server: Option<std::thread::JoinHandle<Vec<String>>>,
-}
-
-impl EmptyBucket {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let server = std::thread::spawn(move || {
-            let mut requests = Vec::new();
-            for connection in listener.incoming() {
-                let Some(request) = Self::answer(connection.unwrap()) else {
-                    break;
-                };
-                requests.push(request);
-            }
-            requests
-        });
-        Self { address, server: Some(server) }
-    }
-
-    /// Answers one request and returns its first line; none when there was none.
-    fn answer(mut connection: TcpStream) -> Option<String> {
-        let head: Vec<_> = BufReader::new(connection.try_clone().unwrap())
-            .lines()
-            .map_while(Result::ok)
-            .take_while(|line| !line.is_empty())
-            .collect();
-        let request = head.into_iter().next();
-        let is_list = request.as_ref().is_some_and(|line| line.starts_with("GET /states?"));
-        let status = if is_list { "200 OK" } else { "404 Not Found" };
-        let body = "<ListBucketResult><Name>states</Name><KeyCount>0</KeyCount></ListBucketResult>";
-        let _ = write!(
-            connection,
-            "HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        let _ = connection.shutdown(std::net::Shutdown::Write);
-        let _ = connection.read_to_end(&mut Vec::new());
-        request
-    }
-
-    /// Ends the server; the requests that it got.
-    fn requests(mut self) -> Vec<String> {
-        self.end()
-    }
-
-    fn end(&mut self) -> Vec<String> {
-        let Some(server) = self.server.take() else {
-            return Vec::new();
-        };
-        // A connection without a request is the sign to end.
-        let _ = TcpStream::connect(self.address);
-        server.join().unwrap()
-    }
-}
-
-impl Drop for EmptyBucket {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-#[test]
-fn flat_s3_endpoint_is_used_without_a_deprecation_warning() {
-    let store = EmptyBucket::start();
-    let endpoint = format!("http://{}", store.address);
-    let module = TestModule::new(&[("main.tf", MODULE)]);
-    let given = [
-        ("bucket", "\"states\""),
-        ("key", "\"module\""),
-        ("region", "\"us-east-1\""),
-        ("endpoint", &format!("\"{endpoint}\"")),
-        ("access_key", "\"access\""),
-        ("secret_key", "\"secret\""),
-        ("skip_credentials_validation", "true"),
-        ("skip_requesting_account_id", "true"),
-        ("skip_metadata_api_check", "true"),
-        ("skip_region_validation", "true"),
-        ("use_path_style", "true"),
-    ];
-    let config = given.map(|(name, json)| (name.to_owned(), json.into())).into();
-    let backend = Backend { kind: "s3".to_owned(), config };
-    let private = PrivateDirectory::create(module.base(), "private-").unwrap();
-    let tool = "1.11.4".parse().unwrap();
-    let files = write_backend(&backend, &tool, &module.directory(), &private).unwrap();
-    let output = module.terraform(&["init".to_owned(), flag("backend-config", &files.config_file)]);
-    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
-    assert!(output.status.success(), "{text}");
-    assert!(!text.to_lowercase().contains("deprecated"), "{text}");
-    let requests = store.requests();
-    assert!(requests.iter().any(|line| line.starts_with("GET /states?")), "{requests:?}");
 }

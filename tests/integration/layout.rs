@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Modules by layer; a module imports from layers below its own, or from itself.
 const LAYERS: [&[&str]; 5] = [
-    &["cancel", "error", "event", "fuzz", "secret", "spec"],
+    &["blocking", "cancel", "error", "event", "fuzz", "secret", "spec", "trust"],
     &["http", "process"],
     &["ci", "engine", "providers", "registry", "report", "tool", "workspace"],
     &["devregistry", "doctor", "run", "settings"],

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::environment::find_program;
 use crate::support::http_backend::HttpBackend;
+use crate::support::object_store::ObjectStore;
 use crate::support::postgres::Postgres;
 use crate::support::stand_in::StandIn;
 use crate::support::terraform::TestModule;
@@ -169,6 +170,35 @@ async fn a_killed_tools_own_lock_is_removed_where_that_is_wanted() {
     let (message, _) = error(&world);
     assert!(message.contains("that it left was removed"), "{message}");
     assert_free(&world, &http(&server)).await;
+}
+
+#[tokio::test]
+async fn a_killed_tools_own_lock_file_in_s3_is_removed_where_that_is_wanted() {
+    let store = ObjectStore::start().await;
+    let mut world = World::new(&[]).await;
+    world.set("BUTLER_GRACE_PERIOD", "4s");
+    let mut settings = store.config();
+    settings["use_lockfile"] = json!(true);
+    let lock = format!("{}.tflock", settings["key"].as_str().unwrap());
+    let backend = json!({"type": "s3", "config": settings});
+    interrupted(&world, &backend, HANGS).await;
+    let left = store.object(&lock).await.expect("nobody has removed it");
+    let (message, _) = error(&world);
+    let id = left["ID"].as_str().unwrap();
+    assert!(message.contains(&format!("it left the state lock `{id}`")), "{message}");
+
+    let mut world = World::new(&[]).await;
+    world.set("BUTLER_GRACE_PERIOD", "4s");
+    world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
+    let mut settings = store.config();
+    settings["use_lockfile"] = json!(true);
+    settings["key"] = json!("another.tfstate");
+    let backend = json!({"type": "s3", "config": settings});
+    interrupted(&world, &backend, HANGS).await;
+    assert_eq!(store.object("another.tfstate.tflock").await, None);
+    let (message, _) = error(&world);
+    assert!(message.contains("that it left was removed"), "{message}");
+    assert_free(&world, &backend).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 
 mod backend;
+mod backends;
 mod binary;
 mod doctor;
 mod execute;
@@ -15,6 +16,7 @@ mod logs;
 mod masking;
 mod memory;
 mod plan_json;
+mod providers;
 mod registry;
 mod run_empty_root;
 mod run_inputs;

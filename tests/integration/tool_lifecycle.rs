@@ -7,7 +7,7 @@ mod removal;
 mod taking_turns;
 
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use butler_runner::http::{Redirects, client};
@@ -77,6 +77,10 @@ fn kept(machine: &Machine) -> Vec<String> {
     names
 }
 
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 fn spawn(machine: &Machine, words: &[&str]) -> Child {
     machine.command(words).spawn().unwrap()
 }
@@ -89,7 +93,7 @@ fn ended(machine: &Machine, child: Child) -> Said {
 fn shown(said: &Said, pid: u32) -> String {
     let mut words = Vec::new();
     for word in said.shown().split_inclusive([' ', '\n', ';']) {
-        let bare = word.trim_end_matches([' ', '\n', ';', ':']);
+        let bare = word.trim_end_matches([' ', '\n', ';', ':', ',']);
         let is_time = bare.ends_with('Z') && bare.contains('T') && bare.starts_with("20");
         words.push(match bare {
             _ if is_time => word.replace(bare, "<time>"),
@@ -125,12 +129,6 @@ struct Ends(Child);
 impl Ends {
     fn spawn(command: &mut Command) -> Self {
         Self(command.spawn().unwrap())
-    }
-
-    fn output(mut self) -> Output {
-        let _ = self.0.kill();
-        let status = self.0.wait().unwrap();
-        Output { status, stdout: Vec::new(), stderr: Vec::new() }
     }
 }
 

@@ -33,8 +33,7 @@ impl Prune {
             dry_run: self.dry_run,
         };
         let pruned = prune(&tools.products, &limits, &tools.options).await?;
-        let answer = Answer::new(&pruned, text(&pruned, self.dry_run))?;
-        Ok(answer)
+        Answer::new(&pruned, text(&pruned, self.dry_run))
     }
 }
 
@@ -48,7 +47,7 @@ fn text(pruned: &Pruned, dry_run: bool) -> String {
             Fate::Removed => {
                 format!("{removed} {product} {version}, {}, last used {last_used}", sized(*bytes))
             }
-            Fate::InUse { reason } => format!("kept {product} {version}: {reason}"),
+            Fate::Kept { reason } => format!("kept {product} {version}, {reason}"),
             Fate::Failed { reason } => format!("could not remove {product} {version}: {reason}"),
         })
         .collect();

@@ -2,13 +2,17 @@
 
 pub(crate) mod authority;
 pub(crate) mod canned;
+pub(crate) mod cloud_storage;
 pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
 pub(crate) mod git_server;
 pub(crate) mod http_backend;
+pub(crate) mod kubernetes;
 pub(crate) mod machine;
+pub(crate) mod object_store;
 pub(crate) mod postgres;
+pub(crate) mod provider_mirror;
 pub(crate) mod proxy;
 pub(crate) mod release_site;
 pub(crate) mod ssh_server;

@@ -72,7 +72,7 @@ fn an_install_that_is_not_to_wait_says_who_installs() {
     expect![[r#"
         exit 1
         INFO waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
-        error: gave up after 300ms on process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
+        error: gave up after 300ms of waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
         hint: end that process, or allow more time with --tool-timeout
     "#]].assert_eq(&shown(&said, first.id()));
     // The variable means the same.

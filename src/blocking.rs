@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Runs `work` on a thread where it may block. When the future is dropped, the token that `work`
 /// got is cancelled, so that it ends soon and cleans up after itself.
-pub(super) async fn blocking<T, W>(work: W) -> T
+pub(crate) async fn blocking<T, W>(work: W) -> T
 where
     T: Send + 'static,
     W: FnOnce(&CancellationToken) -> T + Send + 'static,

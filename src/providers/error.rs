@@ -1,0 +1,69 @@
+//! Why the provider cache cannot be used, or not all of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::Advice;
+use crate::trust::Distrust;
+
+/// Why the provider cache cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProvidersError {
+    /// Something in it cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// What.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Something in it cannot be made, changed or removed.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// What.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else could have put it there.
+    #[error("not using `{}`: {fault}", path.display())]
+    Unsafe {
+        /// What.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+}
+
+impl ProvidersError {
+    pub(super) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+
+    pub(super) fn write(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Write { path: path.to_owned(), source }
+    }
+
+    pub(super) fn distrust(path: &Path) -> impl Fn(Distrust) -> Self {
+        move |distrust| match distrust {
+            Distrust::Read(source) => Self::Read { path: path.to_owned(), source },
+            Distrust::Unsafe(fault) => Self::Unsafe { path: path.to_owned(), fault },
+        }
+    }
+}
+
+impl Advice for ProvidersError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::Read { .. } | Self::Write { .. } => {
+                "name a directory that is writable and has room with --provider-cache, or use none: --provider-cache off".to_owned()
+            }
+            Self::Unsafe { path, .. } => format!(
+                "remove `{}`, or use a --provider-cache of your own: it has to belong to you or to root, and others must not be able to write to it",
+                path.display()
+            ),
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! What a module's `.terraform.lock.hcl` says of its providers.
+//!
+//! Terraform writes the file itself, one thing a line, so it is read line by line: what is written
+//! in another way is passed over, and is then downloaded as if there were no cache.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::package::Package;
+
+/// The file's name.
+pub(super) const LOCK_FILE: &str = ".terraform.lock.hcl";
+
+/// A lock file that is larger than this is none.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// How checksums of unpacked packages begin. Those of archives (`zh:`) say nothing of them.
+const UNPACKED: &str = "h1:";
+
+/// A provider that a lock file names, in one version.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Locked {
+    /// Its package for this platform.
+    pub(super) package: Package,
+    /// The checksums that unpacked packages may have, whatever their platform. Never empty.
+    pub(super) sums: Vec<String>,
+}
+
+/// The providers that the lock file of the module at `directory` names with a checksum of the
+/// unpacked package, in the order of their packages. No file is one that names none.
+pub(super) fn read(directory: &Path) -> Vec<Locked> {
+    let path = directory.join(LOCK_FILE);
+    let mut text = String::new();
+    // Not what a link of the repository leads to, nor a pipe that nobody writes to.
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return Vec::new();
+    }
+    match File::open(&path).and_then(|file| file.take(LARGEST).read_to_string(&mut text)) {
+        Ok(_) => parse(&text),
+        Err(error) => {
+            tracing::debug!(path = %path.display(), %error, "cannot read the lock file");
+            Vec::new()
+        }
+    }
+}
+
+fn parse(text: &str) -> Vec<Locked> {
+    let mut all = Vec::new();
+    let (mut address, mut version, mut sums) = ("", "", Vec::new());
+    for line in text.lines().map(str::trim) {
+        let quoted = line.split('"').skip(1).step_by(2);
+        match line.split([' ', '\t', '=', '"']).next() {
+            Some("provider") => {
+                (address, version, sums) = (line.split('"').nth(1).unwrap_or(""), "", Vec::new());
+            }
+            Some("version") => version = line.split('"').nth(1).unwrap_or(""),
+            Some("}") => {
+                if let Some(package) = Package::new(address, version).filter(|_| !sums.is_empty()) {
+                    all.push(Locked { package, sums: std::mem::take(&mut sums) });
+                }
+                (address, version) = ("", "");
+            }
+            Some("#" | "//") => {}
+            _ => sums.extend(quoted.filter(|it| it.starts_with(UNPACKED)).map(str::to_owned)),
+        }
+    }
+    all.sort_by(|one, other| one.package.cmp(&other.package));
+    all.dedup_by(|one, other| one.package == other.package);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"# This file is maintained automatically by "terraform init".
+provider "registry.terraform.io/hashicorp/random" {
+  version     = "3.6.0"
+  constraints = "~> 3.5, >= 3.1.0"
+  hashes = [
+    "h1:p6WG1IPHnqx1fnJVKNjv733FBaArIugqy58HRZnpPCk=",
+    # "h1:not",
+    "h1:R5Ucn26riKIEijcsiOMBR3uOAjuOMfI1x7XvH4P6B1w=",
+    "zh:03360ed3ecd31e8c5dac9c95fe0858be50f3e9a0d0c654b5e504109c2159287d",
+  ]
+}
+
+provider "registry.terraform.io/hashicorp/aws" {
+  version = "5.31.0"
+  hashes  = ["h1:ltxyuBWIy9cq0kIKDJH1jeWJy/y7XJLjS4QrsQK4plA=", "zh:0cdb9c2083bf0902442384f7309367791e4640581652dda456f2d6d7abf0de8d"]
+}
+
+provider "registry.terraform.io/hashicorp/null" {
+  version = "3.2.2"
+  hashes = [
+    "zh:3248aae6a2198f3ec8394218d05bd5e42be59f43a3a7c0b71c66ec0df08b69e7",
+  ]
+}
+
+provider "../../etc/passwd" {
+  version = "1.0.0"
+  hashes  = ["h1:x"]
+}
+"#;
+
+    #[test]
+    fn providers_with_a_checksum_of_the_unpacked_package_are_found() {
+        let found: Vec<_> =
+            parse(TEXT).into_iter().map(|it| (it.package.to_string(), it.sums)).collect();
+        let sums = |sums: &[&str]| sums.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let expected = [
+            ("aws 5.31.0", sums(&["h1:ltxyuBWIy9cq0kIKDJH1jeWJy/y7XJLjS4QrsQK4plA="])),
+            (
+                "random 3.6.0",
+                sums(&[
+                    "h1:p6WG1IPHnqx1fnJVKNjv733FBaArIugqy58HRZnpPCk=",
+                    "h1:R5Ucn26riKIEijcsiOMBR3uOAjuOMfI1x7XvH4P6B1w=",
+                ]),
+            ),
+        ];
+        let expected =
+            expected.map(|(name, sums)| (format!("registry.terraform.io/hashicorp/{name}"), sums));
+        assert_eq!(found, expected);
+        for broken in ["", "}", "provider", "provider \"a/b/c\" {\n}", "\"h1:x\"", "provider {\n}"]
+        {
+            assert_eq!(parse(broken), [], "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_lock_file_that_leads_elsewhere_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("elsewhere"), TEXT).unwrap();
+        std::os::unix::fs::symlink("elsewhere", directory.path().join(LOCK_FILE)).unwrap();
+        assert_eq!(read(directory.path()), []);
+        std::fs::remove_file(directory.path().join(LOCK_FILE)).unwrap();
+        assert_eq!(read(directory.path()), []);
+        std::fs::write(directory.path().join(LOCK_FILE), TEXT).unwrap();
+        assert_eq!(read(directory.path()).len(), 2);
+    }
+}

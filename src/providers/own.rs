@@ -1,0 +1,169 @@
+//! The plugin cache that somebody has set up for Terraform itself.
+//!
+//! It is theirs to decide, so the runner's is not used beside it; but Terraform works in it directly,
+//! and two at a time would spoil each other's packages.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use semver::Version;
+
+use super::lock;
+use crate::process::Environment;
+use crate::spec::{Product, ToolRequest};
+
+/// The variable that names a plugin cache; it beats what a configuration file says.
+pub const VARIABLE: &str = "TF_PLUGIN_CACHE_DIR";
+
+/// What names one in a CLI configuration file.
+const SETTING: &str = "plugin_cache_dir";
+
+/// The lock file, in the plugin cache.
+const LOCK: &str = ".butler-runner.lock";
+
+/// The first `OpenTofu` that locks the packages in its plugin cache itself.
+const LOCKING_OPENTOFU: Version = Version::new(1, 10, 0);
+
+/// The plugin cache that `environment` sets up for a tool that runs in `directory`.
+#[must_use]
+pub fn plugin_cache(environment: &Environment, directory: &Path) -> Option<PathBuf> {
+    if let Some(path) = environment.value(VARIABLE).filter(|path| !path.is_empty()) {
+        return Some(directory.join(path));
+    }
+    let files = configuration_files(environment);
+    let texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    let named = texts.filter_map(|text| setting(&text)).next_back()?;
+    Some(directory.join(expanded(&named, environment)))
+}
+
+/// Gets the right to run `init` on the plugin cache at `directory`; none where the tool sees to that
+/// itself. `progress` is told if it has to wait.
+///
+/// # Errors
+/// When there can be no lock; with [`io::ErrorKind::TimedOut`] when it takes longer than `patience`.
+pub async fn lock(
+    directory: &Path,
+    tool: &ToolRequest,
+    patience: Duration,
+    progress: &(dyn Fn(&str) + Sync),
+) -> io::Result<Option<File>> {
+    if tool.product == Product::OpenTofu && tool.version >= LOCKING_OPENTOFU {
+        return Ok(None);
+    }
+    let path = directory.join(LOCK);
+    let shown = directory.display();
+    let waits =
+        || progress(&format!("Waiting for another run's init on the plugin cache `{shown}`"));
+    match tokio::time::timeout(patience, lock::acquire(&path, waits)).await {
+        Ok(lock) => lock.map(Some),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// The CLI configuration files that count, the one that beats the others last.
+fn configuration_files(environment: &Environment) -> Vec<PathBuf> {
+    for name in ["TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"] {
+        if let Some(path) = environment.value(name).filter(|path| !path.is_empty()) {
+            return vec![path.into()];
+        }
+    }
+    let Some(home) = environment.value("HOME").map(PathBuf::from) else { return Vec::new() };
+    [".terraformrc", ".tofurc"].map(|name| home.join(name)).into()
+}
+
+/// What a CLI configuration file, in HCL or JSON, says of the plugin cache.
+fn setting(text: &str) -> Option<String> {
+    let mut said = text.lines().filter_map(|line| {
+        let line = line.trim_start_matches([' ', '\t', '{', '"']).strip_prefix(SETTING)?;
+        let line = line.trim_start_matches(['"', ' ', '\t']).strip_prefix(['=', ':'])?;
+        line.split('"').nth(1)
+    });
+    said.next_back().map(str::to_owned)
+}
+
+/// `text` with the variables that it names as `$NAME` or `${NAME}`, as Terraform reads it.
+fn expanded(text: &str, environment: &Environment) -> String {
+    let mut parts = text.split('$');
+    let mut expanded = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let braced = part.strip_prefix('{').and_then(|part| part.split_once('}'));
+        let (name, rest) = braced.unwrap_or_else(|| {
+            let end = part.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            part.split_at(end.unwrap_or(part.len()))
+        });
+        let value = environment.value(name).unwrap_or_default();
+        expanded.push_str(&value.to_string_lossy());
+        expanded.push_str(rest);
+    }
+    expanded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environment_beats_the_configuration_file_which_may_name_variables() {
+        let home = tempfile::tempdir().unwrap();
+        let set = |variables: &[(&str, &str)]| {
+            let mut environment = Environment::default();
+            environment.set("HOME", home.path());
+            for (name, value) in variables {
+                environment.set(name, value);
+            }
+            plugin_cache(&environment, Path::new("/module"))
+        };
+        assert_eq!(set(&[]), None);
+        assert_eq!(set(&[(VARIABLE, "/cache")]), Some("/cache".into()));
+        assert_eq!(set(&[(VARIABLE, "cache")]), Some("/module/cache".into()));
+        for (text, expected) in [
+            ("plugin_cache_dir = \"/cache\"", Some("/cache".into())),
+            ("plugin_cache_dir=\"$HOME/cache\"\n", Some(home.path().join("cache"))),
+            ("\n  plugin_cache_dir   = \"${HOME}/cache\" # mine", Some(home.path().join("cache"))),
+            ("{\"plugin_cache_dir\": \"/cache\"}", Some("/cache".into())),
+            ("# plugin_cache_dir = \"/cache\"", None),
+            ("plugin_cache_dir", None),
+            ("plugin_cache_may_break_dependency_lock_file = true", None),
+            ("disable_checkpoint = true", None),
+        ] {
+            std::fs::write(home.path().join(".terraformrc"), text).unwrap();
+            assert_eq!(set(&[]), expected, "{text}");
+            let other = home.path().join("other");
+            let other = other.to_str().unwrap();
+            assert_eq!(set(&[("TF_CLI_CONFIG_FILE", other)]), None, "{text}");
+            std::fs::write(other, text).unwrap();
+            assert_eq!(set(&[("TF_CLI_CONFIG_FILE", other)]), expected, "{text}");
+            assert_eq!(set(&[("TF_CLI_CONFIG_FILE", other), (VARIABLE, "/x")]), Some("/x".into()));
+            std::fs::remove_file(other).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn opentofu_is_locked_out_only_where_it_has_no_lock_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = async |version: &str| {
+            let patience = Duration::from_millis(1);
+            lock(directory.path(), &version.parse().unwrap(), patience, &|_| {}).await
+        };
+        let held = lock("1.11.4").await.unwrap();
+        assert!(held.is_some());
+        for (version, waits) in [
+            ("1.11.4", true),
+            ("1.5.7", true),
+            ("opentofu-1.9.1", true),
+            ("opentofu-1.10.0", false),
+            ("opentofu-1.11.0", false),
+        ] {
+            let locked = lock(version).await;
+            assert_eq!(
+                locked.is_err_and(|it| it.kind() == io::ErrorKind::TimedOut),
+                waits,
+                "{version}"
+            );
+        }
+        drop(held);
+        assert!(lock("1.11.4").await.unwrap().is_some());
+    }
+}

@@ -1,0 +1,144 @@
+//! `init`, with the packages of providers that earlier runs have kept.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use semver::Version;
+
+use super::operations::{Files, engine_failure};
+use super::outcome::Failure;
+use crate::engine::Engine;
+use crate::error::chain;
+use crate::event::Phase;
+use crate::providers::{self, Directories, View};
+use crate::report::RunLog;
+use crate::spec::Product;
+
+/// The first Terraform that writes lock files, without which the cache is of no use.
+const LOCKING: Version = Version::new(0, 14, 0);
+
+/// Where packages of providers are kept.
+pub(super) struct Providers {
+    /// The cache; none where nothing is kept.
+    pub(super) cache: Option<PathBuf>,
+    /// How long other runs' inits are waited for.
+    pub(super) patience: Duration,
+}
+
+/// What an `init` works with.
+enum Packages {
+    /// A plugin cache that is its own.
+    View(View),
+    /// What the user has set up, with the lock that goes with it.
+    Theirs { _lock: Option<std::fs::File> },
+    /// Nothing.
+    Nothing,
+}
+
+/// Runs `init`.
+pub(super) async fn init(
+    engine: &Engine<'_, RunLog>,
+    files: &Files,
+    without_backend: bool,
+) -> Result<(), Failure> {
+    let packages = unless_stopped(engine, packages(engine, &files.providers)).await??;
+    let view = if let Packages::View(view) = &packages { Some(view.path()) } else { None };
+    let backend = files.backend.as_deref().filter(|_| !without_backend);
+    let result = engine
+        .init(backend, without_backend, view.as_deref())
+        .await
+        .map_err(|error| engine_failure(Phase::Init, &error));
+    if let Packages::View(view) = packages {
+        // Where the run has to stop, nobody waits for what is only good for the next one.
+        for warning in unless_stopped(engine, view.close(result.is_ok())).await.unwrap_or_default()
+        {
+            warn(engine, &warning);
+        }
+    }
+    result
+}
+
+/// Makes the packages ready that earlier runs have kept, or finds out why not.
+async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<Packages, Failure> {
+    let progress = |line: &str| engine.log.announce(line);
+    if let Some(theirs) = providers::plugin_cache(&engine.environment, engine.directory) {
+        let lock =
+            providers::lock_plugin_cache(&theirs, engine.tool, providers.patience, &progress);
+        return match lock.await {
+            Ok(lock) => Ok(Packages::Theirs { _lock: lock }),
+            Err(error) if error.kind() == ErrorKind::TimedOut => Err(busy(&theirs)),
+            Err(error) => {
+                // Where nothing can be written, nothing can be spoilt; where there is no directory,
+                // Terraform says so.
+                let is_harmless = [
+                    ErrorKind::NotFound,
+                    ErrorKind::PermissionDenied,
+                    ErrorKind::ReadOnlyFilesystem,
+                ];
+                if !is_harmless.contains(&error.kind()) {
+                    let shown = theirs.display();
+                    warn(
+                        engine,
+                        &format!(
+                            "the plugin cache `{shown}` cannot be locked ({error}): inits at the same time can spoil it"
+                        ),
+                    );
+                }
+                Ok(Packages::Theirs { _lock: None })
+            }
+        };
+    }
+    // Terragrunt runs `init` by itself, several at once, in directories that it makes.
+    let is_usable = match engine.tool.product {
+        Product::Terraform => engine.tool.version >= LOCKING,
+        Product::OpenTofu => true,
+        Product::Terragrunt => false,
+    };
+    let Some(cache) = providers.cache.clone().filter(|_| is_usable) else {
+        return Ok(Packages::Nothing);
+    };
+    let data = engine.environment.value("TF_DATA_DIR").filter(|path| !path.is_empty());
+    let directories = Directories {
+        cache,
+        module: engine.directory.to_owned(),
+        data: engine.directory.join(data.unwrap_or(".terraform".as_ref())),
+    };
+    match View::open(directories, providers.patience, &progress).await {
+        Ok(view) => {
+            view.warnings.iter().for_each(|warning| warn(engine, warning));
+            Ok(Packages::View(view))
+        }
+        Err(error) => {
+            warn(engine, &format!("no provider cache: {}", chain(&error)));
+            Ok(Packages::Nothing)
+        }
+    }
+}
+
+fn busy(plugin_cache: &Path) -> Failure {
+    let shown = plugin_cache.display();
+    let reason =
+        format!("another run's init has been using the plugin cache `{shown}` for too long");
+    Failure {
+        advice: Some("end that run, or give this one a plugin cache of its own".to_owned()),
+        ..Failure::because(Phase::Init, reason)
+    }
+}
+
+fn warn(engine: &Engine<'_, RunLog>, text: &str) {
+    tracing::warn!("{text}");
+    engine.log.say(&format!("Warning: {text}"));
+}
+
+async fn unless_stopped<T>(
+    engine: &Engine<'_, RunLog>,
+    work: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    tokio::select! {
+        // First of all, so that what is done at once is done in any case.
+        biased;
+        done = work => Ok(done),
+        reason = engine.stop.requested() => Err(Failure::stopped(Phase::Init, &reason)),
+    }
+}

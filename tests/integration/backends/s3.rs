@@ -1,0 +1,62 @@
+//! The s3 backend against a server that checks signatures: logins, and what the module says.
+
+use serde_json::{Value, json};
+
+use super::{config, failure};
+use crate::support::object_store::ObjectStore;
+use crate::support::world::{MODULE, World, merge};
+
+/// Where the recipe's state is.
+const KEY: &str = "network/terraform.tfstate";
+
+fn backend(store: &ObjectStore, changes: &Value) -> Value {
+    let mut settings = store.config();
+    merge(&mut settings, changes);
+    json!({"type": "s3", "config": settings})
+}
+
+#[tokio::test]
+async fn a_wrong_login_is_told_with_the_servers_reason_and_without_the_login() {
+    let store = ObjectStore::start().await;
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    for (setting, value, reason) in [
+        ("secret_key", "wrong-secret-key-0123", "SignatureDoesNotMatch"),
+        ("access_key", "AKIAWRONGWRONGWRONG1", "InvalidAccessKeyId"),
+    ] {
+        let backend = backend(&store, &json!({setting: value}));
+        let end = world.run(config(&world, "plan", &backend)).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        assert_eq!(world.last_status()["error"]["phase"], "init");
+        let (message, _) = failure(&world);
+        assert!(message.contains("StatusCode: 403") && message.contains(reason), "{message}");
+        let shown = world.shown(&end);
+        for secret in [value, &store.access_key, &store.secret_key] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_runs_settings_replace_the_modules_block_of_the_same_type_too() {
+    let store = ObjectStore::start().await;
+    // None of this is good where the run's state is; with any of it left, `init` would fail.
+    let block = r#"
+terraform {
+  backend "s3" {
+    bucket         = "former-home"
+    key            = "former.tfstate"
+    region         = "eu-central-1"
+    profile        = "former"
+    dynamodb_table = "former-locks"
+    encrypt        = true
+  }
+}
+"#;
+    let world = World::new(&[("main.tf", MODULE), ("backend.tf", block)]).await;
+    let end = world.run(config(&world, "apply", &backend(&store, &json!({})))).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(store.object(KEY).await.unwrap()["outputs"]["greeting"].is_object());
+    assert_eq!(store.object("former.tfstate").await, None);
+    let told = "Using the run's backend `s3`, not the module's `s3`";
+    assert!(world.received().log_text().lines().any(|line| line == told));
+}

@@ -1,0 +1,327 @@
+//! The provider cache: whole runs with real Terraform, a mirror of providers, and caches that are
+//! shared, changed, broken and pruned.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use butler_runner::providers::prune;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
+
+use crate::support::environment::find_program;
+use crate::support::provider_mirror::{ADDRESS, Files, ProviderMirror, package};
+use crate::support::release_site::platform;
+use crate::support::world::{End, MODULE, World, eventually};
+
+const VERSION: &str = "1.2.3";
+
+/// A provider that nobody starts.
+const IDLE: &str = "exit 1";
+
+fn mirror() -> ProviderMirror {
+    ProviderMirror::start(&[(VERSION, package(VERSION, IDLE)), ("2.0.0", package("2.0.0", IDLE))])
+}
+
+/// A world whose module asks for the provider in `version`, with a lock file that says so.
+async fn world(mirror: &ProviderMirror, version: &str, cache: &Path) -> World {
+    let (module, lock) = (ProviderMirror::module(version), mirror.lock_file(version));
+    with_cache(mirror, &[("main.tf", &module), (".terraform.lock.hcl", &lock)], cache).await
+}
+
+async fn with_cache(mirror: &ProviderMirror, files: &[(&str, &str)], cache: &Path) -> World {
+    let mut world = World::new(files).await;
+    mirror.serve(&mut world);
+    world.set("BUTLER_PROVIDER_CACHE", cache);
+    world
+}
+
+/// Tests of a module without tests: nothing but `init` has to do with providers.
+async fn run(world: &World) -> End {
+    let end = world.run(world.config("test")).await;
+    assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, world.received().log_text());
+    end
+}
+
+fn start(world: &World) -> (Child, Pid) {
+    world.add_run(world.config("test"));
+    let child = world.execute().spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    (child, pid)
+}
+
+/// Where the cache has the package of a version.
+fn place(cache: &Path, version: &str) -> PathBuf {
+    cache.join(ADDRESS).join(version).join(platform())
+}
+
+/// Asserts that the cache has the package, whole and with nothing beside it, for this user only.
+fn assert_whole(cache: &Path, files: &Files, version: &str) {
+    let package = place(cache, version);
+    let mut names: Vec<_> = std::fs::read_dir(&package)
+        .unwrap_or_else(|error| panic!("{}: {error}", package.display()))
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, files.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
+    for (name, content) in files {
+        let path = package.join(name);
+        assert_eq!(std::fs::read(&path).unwrap(), *content, "{name}");
+        let found = path.metadata().unwrap();
+        assert_eq!((found.nlink(), found.mode() & 0o002), (1, 0), "{name}");
+    }
+    assert_eq!(cache.metadata().unwrap().mode() & 0o777, 0o700);
+    let books = std::fs::read_dir(cache.join(".butler-runner")).unwrap();
+    let passing: Vec<_> = books
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".lock"))
+        .collect();
+    assert_eq!(passing, [""; 0]);
+}
+
+#[tokio::test]
+async fn ten_runs_that_share_an_empty_cache_download_a_package_once() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let worlds = (0..10).map(|_| world(&mirror, VERSION, &cache));
+    let worlds = futures_util::future::join_all(worlds).await;
+    futures_util::future::join_all(worlds.iter().map(run)).await;
+    assert_eq!(mirror.archives(), 1);
+    assert_whole(&cache, mirror.files(VERSION), VERSION);
+    for world in &worlds {
+        let log = world.received().log_text();
+        assert!(!log.contains("Warning: "), "{log}");
+    }
+    // Long after, with nobody to download from.
+    mirror.hold(true);
+    run(&worlds[0]).await;
+    assert_eq!(mirror.archives(), 1);
+}
+
+#[tokio::test]
+async fn ten_runs_that_share_the_users_own_plugin_cache_go_one_by_one() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let (cache, theirs) = (shared.path().join("providers"), shared.path().join("theirs"));
+    std::fs::create_dir(&theirs).unwrap();
+    let worlds = (0..10).map(async |_| {
+        let mut world = world(&mirror, VERSION, &cache).await;
+        world.set("TF_PLUGIN_CACHE_DIR", &theirs);
+        world
+    });
+    let worlds = futures_util::future::join_all(worlds).await;
+    futures_util::future::join_all(worlds.iter().map(run)).await;
+    assert_eq!(mirror.archives(), 1);
+    assert!(place(&theirs, VERSION).is_dir());
+    assert!(!cache.exists(), "the runner's own is not used beside it");
+}
+
+#[tokio::test]
+async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replaced() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let world = world(&mirror, VERSION, &cache).await;
+    run(&world).await;
+    let package = place(&cache, VERSION);
+    let provider = package.join(format!("terraform-provider-test_v{VERSION}"));
+    let changes: [(&str, &dyn Fn()); 8] = [
+        ("changed", &|| std::fs::write(&provider, "#!/bin/sh\nexit 7\n").unwrap()),
+        ("cut short", &|| std::fs::write(&provider, "").unwrap()),
+        ("half unpacked", &|| std::fs::remove_file(&provider).unwrap()),
+        ("more than it was", &|| std::fs::write(package.join("more"), "").unwrap()),
+        ("a link in it", &|| {
+            std::fs::remove_file(&provider).unwrap();
+            symlink("/bin/sh", &provider).unwrap();
+        }),
+        ("itself a link", &|| {
+            std::fs::remove_dir_all(&package).unwrap();
+            symlink("/", &package).unwrap();
+        }),
+        ("open to all", &|| {
+            std::fs::set_permissions(&provider, PermissionsExt::from_mode(0o777)).unwrap();
+        }),
+        ("a file", &|| {
+            std::fs::remove_dir_all(&package).unwrap();
+            std::fs::write(&package, "").unwrap();
+        }),
+    ];
+    for (number, (change, make)) in changes.into_iter().enumerate() {
+        make();
+        run(&world).await;
+        assert_eq!(mirror.archives(), number + 2, "{change}");
+        let log = world.received().log_text();
+        let named = format!("Warning: {ADDRESS} {VERSION} in the provider cache is not used: ");
+        assert!(log.contains(&named), "{change}: {log}");
+        assert_whole(&cache, mirror.files(VERSION), VERSION);
+    }
+    run(&world).await;
+    assert_eq!(mirror.archives(), 9, "what took its place is used");
+    assert!(!world.received().log_text().contains("Warning: "));
+}
+
+#[tokio::test]
+async fn a_runner_that_is_killed_in_its_init_leaves_nothing_half_made_and_holds_nobody_up() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let (killed, next) =
+        (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
+    mirror.hold(true);
+    let (mut child, pid) = start(&killed);
+    mirror.asked_for(1).await;
+    kill(pid, Signal::SIGKILL).unwrap();
+    child.wait().await.unwrap();
+    mirror.hold(false);
+    run(&next).await;
+    assert_eq!(mirror.archives(), 2);
+    assert_whole(&cache, mirror.files(VERSION), VERSION);
+    // The next run in the same place finds what was left there, and is well too.
+    eventually("an end of the Terraform that was left alone", || killed.processes().is_empty())
+        .await;
+    run(&killed).await;
+    assert_eq!(mirror.archives(), 2);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_anothers_init_says_so_and_can_be_stopped() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let (first, second) =
+        (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
+    mirror.hold(true);
+    let (first_child, _) = start(&first);
+    mirror.asked_for(1).await;
+    let (mut child, pid) = start(&second);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let waits = "Waiting for another run's init on the provider cache";
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains(waits) {
+            break;
+        }
+    }
+    kill(pid, Signal::SIGTERM).unwrap();
+    while lines.next_line().await.unwrap().is_some() {}
+    let end = second.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(143));
+    assert_eq!(second.statuses(), ["running", "cancelled"]);
+    assert_eq!(second.last_status()["error"]["phase"], "init");
+    assert!(second.received().log_text().contains(waits));
+    mirror.hold(false);
+    let end = first.end(&first_child.wait_with_output().await.unwrap());
+    assert_eq!((end.code, mirror.archives()), (Some(0), 1));
+}
+
+#[tokio::test]
+async fn runs_that_need_nothing_new_wait_for_nobody() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let ready = world(&mirror, "2.0.0", &cache).await;
+    run(&ready).await;
+    let slow = world(&mirror, VERSION, &cache).await;
+    mirror.hold(true);
+    let (child, _) = start(&slow);
+    mirror.asked_for(2).await;
+    // While a package is on its way: one that has another, and one that has none.
+    run(&ready).await;
+    run(&with_cache(&mirror, &[("main.tf", MODULE)], &cache).await).await;
+    mirror.hold(false);
+    let end = slow.end(&child.wait_with_output().await.unwrap());
+    assert_eq!((end.code, mirror.archives()), (Some(0), 2));
+}
+
+#[tokio::test]
+async fn without_a_lock_file_terraform_downloads_and_the_next_one_with_it_has_the_package() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let module = ProviderMirror::module(VERSION);
+    let without = with_cache(&mirror, &[("main.tf", &module)], &cache).await;
+    for archives in [1, 2] {
+        run(&without).await;
+        assert_eq!(mirror.archives(), archives);
+        assert_whole(&cache, mirror.files(VERSION), VERSION);
+    }
+    run(&world(&mirror, VERSION, &cache).await).await;
+    assert_eq!(mirror.archives(), 2);
+}
+
+#[tokio::test]
+async fn pruning_takes_nothing_away_from_a_run() {
+    let shared = tempfile::tempdir().unwrap();
+    let (ready, go) = (shared.path().join("ready"), shared.path().join("go"));
+    let waits = format!(
+        "touch '{}'; while [ ! -e '{}' ]; do sleep 0.05; done; exit 1",
+        ready.display(),
+        go.display()
+    );
+    let mirror = ProviderMirror::start(&[(VERSION, package(VERSION, &waits))]);
+    let cache = shared.path().join("providers");
+    let world = world(&mirror, VERSION, &cache).await;
+    run(&world).await;
+    // A plan starts the provider, which is no real one; up to there it has all it needs.
+    world.add_run(world.config("plan"));
+    let child = world.execute().spawn().unwrap();
+    eventually("a provider that runs", || ready.exists()).await;
+    let pruned = prune(&cache, Some(Duration::ZERO), None, false).unwrap();
+    assert_eq!(pruned.removed[0].path, place(&cache, VERSION));
+    assert!(!place(&cache, VERSION).exists());
+    let run = &world.left_in("tmp")[0];
+    for (name, content) in mirror.files(VERSION) {
+        let path = place(&run.join("data/providers"), VERSION).join(name);
+        assert_eq!(std::fs::read(path).unwrap(), *content);
+    }
+    std::fs::write(go, "").unwrap();
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(1));
+    assert_eq!(world.last_status()["error"]["phase"], "plan");
+    assert_eq!(mirror.archives(), 1);
+}
+
+#[tokio::test]
+async fn a_directory_of_the_users_own_is_left_as_if_there_were_no_cache() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let world = world(&mirror, VERSION, &cache).await;
+    let module = world.path("repository");
+    for _ in 0..2 {
+        let mut command = world.command(&["execute", "--local", "--operation", "test"]);
+        let output = command.arg("--module-dir").arg(&module).output().await.unwrap();
+        let end = world.end(&output);
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let package = place(&module.join(".terraform/providers"), VERSION);
+        assert!(package.symlink_metadata().unwrap().is_dir());
+        assert!(!module.join(".terraform/provider-cache").exists());
+    }
+    prune(&cache, None, Some(0), false).unwrap();
+    let terraform = std::process::Command::new(find_program("terraform").unwrap())
+        .args(["providers", "schema", "-json"])
+        .current_dir(&module)
+        .env_clear()
+        .env("HOME", world.path("home"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&terraform.stderr);
+    // It gets as far as to the provider, which is no real one.
+    assert!(said.contains("plugin"), "{said}");
+    assert!(!said.contains("terraform init"), "it has the package still: {said}");
+    assert_eq!(mirror.archives(), 1);
+}
+
+#[tokio::test]
+async fn a_cache_that_cannot_be_costs_a_warning_and_off_costs_none() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let file = shared.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for (cache, warns) in [(file.join("providers"), true), ("off".into(), false)] {
+        let world = world(&mirror, VERSION, &cache).await;
+        let end = run(&world).await;
+        let log = world.received().log_text();
+        assert_eq!(log.contains("Warning: no provider cache: cannot write "), warns, "{log}");
+        assert_eq!(end.stderr.contains("no provider cache"), warns, "{}", end.stderr);
+        assert!(!world.path("cache/providers").exists());
+    }
+    assert_eq!(mirror.archives(), 2);
+    // By default it is in the cache directory.
+    let world = world(&mirror, VERSION, Path::new("")).await;
+    run(&world).await;
+    assert_whole(&world.path("cache/providers"), mirror.files(VERSION), VERSION);
+}

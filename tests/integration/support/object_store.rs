@@ -1,0 +1,170 @@
+//! An S3 server of one test's own, with DynamoDB for locks: moto, which checks every signature.
+//!
+//! `.ci/setup test` installs it from PyPI. It takes any signature for good only while a
+//! test makes a bucket or a login, or looks at what is in a bucket.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use butler_runner::http::{Redirects, client};
+use serde_json::{Value, json};
+
+use super::environment::search_path;
+
+/// Where `.ci/setup test` puts it.
+const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tools/moto/bin/python");
+
+/// The bucket that there is from the start.
+pub(crate) const BUCKET: &str = "states";
+
+/// The table for locks that there is from the start.
+pub(crate) const TABLE: &str = "locks";
+
+/// A running server; dropping it ends it.
+pub(crate) struct ObjectStore {
+    process: Child,
+    endpoint: String,
+    client: reqwest::Client,
+    pub(crate) access_key: String,
+    pub(crate) secret_key: String,
+}
+
+impl ObjectStore {
+    /// Starts it, with [`BUCKET`], [`TABLE`] and one login for both.
+    ///
+    /// # Panics
+    /// When moto is not installed.
+    pub(crate) async fn start() -> Self {
+        let mut process = Command::new(PYTHON)
+            .args(["-m", "moto.server", "--host", "127.0.0.1", "--port", "0"])
+            .env_clear()
+            .env("PATH", search_path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("moto is installed by `.ci/setup test`");
+        let mut lines =
+            BufReader::new(process.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let endpoint = lines
+            .find_map(|line| Some(line[line.find("http://127.0.0.1:")?..].trim().to_owned()))
+            .expect("moto says where it listens");
+        // Its log of requests has to go somewhere.
+        std::thread::spawn(move || lines.for_each(drop));
+        let client = client(None, Redirects::Refuse).unwrap();
+        let (access_key, secret_key) = (String::new(), String::new());
+        let mut store = Self { process, endpoint, client, access_key, secret_key };
+        store.put_bucket(BUCKET).await;
+        store.put_table().await;
+        store.put_login().await;
+        store.check_signatures(true).await;
+        store
+    }
+
+    /// The settings of an s3 backend, flat as a registry sends them.
+    pub(crate) fn config(&self) -> Value {
+        json!({
+            "bucket": BUCKET,
+            "key": "network/terraform.tfstate",
+            "region": "us-east-1",
+            "endpoint": self.endpoint,
+            "access_key": self.access_key,
+            "secret_key": self.secret_key,
+            "skip_credentials_validation": true,
+            "skip_requesting_account_id": true,
+            "skip_metadata_api_check": true,
+            "skip_region_validation": true,
+            "use_path_style": true,
+        })
+    }
+
+    /// Its URL.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// What is in the bucket at this key.
+    pub(crate) async fn object(&self, key: &str) -> Option<Value> {
+        self.check_signatures(false).await;
+        let url = format!("{}/{BUCKET}/{key}", self.endpoint);
+        let answer = as_user("s3", self.client.get(url)).send().await.unwrap();
+        let found = answer.status().is_success();
+        let text = answer.text().await.unwrap();
+        self.check_signatures(true).await;
+        found.then(|| serde_json::from_str(&text).unwrap())
+    }
+
+    /// Makes a bucket.
+    async fn put_bucket(&self, name: &str) {
+        let url = format!("{}/{name}", self.endpoint);
+        let answer = self.client.put(url).send().await.unwrap();
+        assert!(answer.status().is_success(), "{answer:?}");
+    }
+
+    async fn put_table(&self) {
+        let table = json!({
+            "TableName": TABLE,
+            "KeySchema": [{"AttributeName": "LockID", "KeyType": "HASH"}],
+            "AttributeDefinitions": [{"AttributeName": "LockID", "AttributeType": "S"}],
+            "BillingMode": "PAY_PER_REQUEST",
+        });
+        let request = self.client.post(&self.endpoint).body(table.to_string());
+        let request = request.header("x-amz-target", "DynamoDB_20120810.CreateTable");
+        self.answered("dynamodb", request.header("content-type", "application/x-amz-json-1.0"))
+            .await;
+    }
+
+    async fn put_login(&mut self) {
+        let act = |action: &str, more: &str| {
+            let body = format!("Version=2010-05-08&UserName=terraform&Action={action}{more}");
+            let kind = "application/x-www-form-urlencoded";
+            self.client.post(&self.endpoint).header("content-type", kind).body(body)
+        };
+        let policy = json!({
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Action": ["s3:*", "dynamodb:*"], "Resource": "*"}],
+        });
+        let policy: String =
+            url::form_urlencoded::byte_serialize(policy.to_string().as_bytes()).collect();
+        let policy = format!("&PolicyName=states&PolicyDocument={policy}");
+        self.answered("iam", act("CreateUser", "")).await;
+        self.answered("iam", act("PutUserPolicy", &policy)).await;
+        let answer = self.answered("iam", act("CreateAccessKey", "")).await;
+        let answer = roxmltree::Document::parse(&answer).unwrap();
+        let text = |name: &str| {
+            let node = answer.descendants().find(|node| node.has_tag_name(name)).unwrap();
+            node.text().unwrap().to_owned()
+        };
+        (self.access_key, self.secret_key) = (text("AccessKeyId"), text("SecretAccessKey"));
+    }
+
+    /// Sends a request to one of its services.
+    async fn answered(&self, service: &str, request: reqwest::RequestBuilder) -> String {
+        let answer = as_user(service, request).send().await.unwrap();
+        let (status, text) = (answer.status(), answer.text().await.unwrap());
+        assert!(status.is_success(), "{status}: {text}");
+        text
+    }
+
+    async fn check_signatures(&self, check: bool) {
+        // The number of requests from now on that need none.
+        let unchecked = if check { "0" } else { "inf" };
+        let url = format!("{}/moto-api/reset-auth", self.endpoint);
+        let request = self.client.post(url).header("content-type", "text/plain").body(unchecked);
+        assert!(request.send().await.unwrap().status().is_success());
+    }
+}
+
+/// A request with a signature that nobody has checked; it names the service that is meant.
+fn as_user(service: &str, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+    let scope = format!("x/20260101/us-east-1/{service}/aws4_request");
+    let login = format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=x");
+    request.header("authorization", login)
+}
+
+impl Drop for ObjectStore {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
