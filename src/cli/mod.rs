@@ -11,6 +11,7 @@ mod flags;
 mod internal;
 mod logging;
 mod nss;
+mod schema;
 mod shield;
 mod tool;
 mod usage;
@@ -64,6 +65,7 @@ enum Command {
     Tofu(tool::Tool),
     /// Manage versions of Terragrunt: the commands of `tool` with this product
     Terragrunt(tool::Tool),
+    Schema(schema::Schema),
     #[command(flatten)]
     Internal(internal::Internal),
 }
@@ -97,6 +99,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Terraform(tool) => tool.run(Some(Product::Terraform), log, environment),
         Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),
         Command::Terragrunt(tool) => tool.run(Some(Product::Terragrunt), log, environment),
+        Command::Schema(schema) => schema.run(),
         Command::Internal(internal) => internal.run(),
     }
 }

@@ -47,6 +47,8 @@ impl From<String> for RunStatus {
 pub struct Config {
     /// The run.
     pub spec: RunSpec,
+    /// Its settings for Terraform, as JSON text.
+    pub terraform_settings: Option<SecretString>,
     /// Where its reports go.
     pub callbacks: Callbacks,
     /// What is odd about the configuration but does not stop the run.
@@ -132,7 +134,8 @@ impl Client {
                 Some(Err(error)) => warnings.push(format!("{error}; using `{url}` instead")),
             }
         }
-        Ok(Config { spec: parsed.spec, callbacks, warnings })
+        let terraform_settings = parsed.terraform_settings;
+        Ok(Config { spec: parsed.spec, terraform_settings, callbacks, warnings })
     }
 
     /// Whether a status was sent and never answered, so that nobody knows whether or when it is

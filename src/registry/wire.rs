@@ -10,7 +10,7 @@ use super::entries::{Entries, JsonText};
 use crate::spec::ParseRequestError;
 use crate::spec::{
     Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, RunSpec, SecretReference,
-    Source, ToolRequest, UnknownOperation, Variable,
+    Source, TerraformSetup, ToolRequest, UnknownOperation, Variable,
 };
 
 /// Why a configuration does not make a run.
@@ -89,6 +89,8 @@ impl crate::error::Advice for ConfigError {
 pub struct Parsed {
     /// The run.
     pub spec: RunSpec,
+    /// Its settings for Terraform, as JSON text.
+    pub terraform_settings: Option<SecretString>,
     /// The id that the configuration carries, if any.
     pub run_id: Option<String>,
     /// The callback paths it carries: status, logs, plan, outputs.
@@ -137,7 +139,9 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
                 .map(|(name, variable)| Ok((name.clone(), variable.into_environment(name)?)))
                 .collect::<Result<_, ConfigError>>()?,
             backend: wire.state_backend.map(backend).transpose()?,
+            setup: TerraformSetup::default(),
         },
+        terraform_settings: wire.terraform_settings.map(|settings| settings.0),
         run_id: wire.run_id,
         callbacks: [callbacks.status, callbacks.logs, callbacks.plan, callbacks.outputs],
     })
@@ -157,6 +161,7 @@ struct WireConfig {
     #[serde(default)]
     upstream_outputs: Entries<JsonText>,
     state_backend: Option<WireBackend>,
+    terraform_settings: Option<JsonText>,
     callbacks: Option<WireCallbacks>,
 }
 

@@ -30,6 +30,7 @@ mod secrets;
 mod sources;
 mod state_place;
 mod teardown;
+mod terraform_settings;
 mod tools;
 mod undelivered;
 mod watch;
@@ -42,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use secrecy::SecretString;
 
 pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
@@ -59,7 +61,7 @@ use crate::http;
 use crate::process::{Grace, adopt_orphans};
 use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
-use crate::spec::RunSpec;
+use crate::spec::{RunSpec, TerraformSettings};
 use descriptors::Reserve;
 use logs::Logs;
 use outcome::Failure;
@@ -153,6 +155,8 @@ struct Run<'settings> {
     reports: Reports,
     /// The run, or why there is none.
     spec: Result<RunSpec, Failure>,
+    /// What the run lays down for Terraform, as JSON text, until it is settled what counts.
+    own_settings: Option<SecretString>,
     /// What to say about the configuration.
     warnings: Vec<String>,
     /// Variable files of the user's own.
@@ -163,6 +167,16 @@ struct Run<'settings> {
 }
 
 impl Run<'_> {
+    /// Settles what of its own settings for Terraform and of the `file`'s counts.
+    fn lay_down(&mut self, file: TerraformSettings) {
+        let own = self.own_settings.take();
+        let Ok(spec) = &mut self.spec else { return };
+        match terraform_settings::settle(self.settings, spec, own, file) {
+            Ok(warnings) => self.warnings.extend(warnings),
+            Err(failure) => self.spec = Err(failure),
+        }
+    }
+
     /// Carries it out and reports how it ended.
     async fn carry_out(mut self) -> Exit {
         let directory =

@@ -12,6 +12,7 @@ use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
 use super::secrets::{register_declared, register_inputs, register_spec, register_values};
 use super::state_place;
+use super::terraform_settings::{self, secret_sources};
 use super::tools::tool_options;
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
@@ -22,7 +23,7 @@ use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, RunSpec, Source, ToolRequest};
 use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
-use crate::workspace::{self, Inputs, Module, SecretSources, VariableFiles, source};
+use crate::workspace::{self, Inputs, Module, VariableFiles, source};
 
 /// What a run leaves to be reported, whether or not it got to its end. It cannot be printed.
 #[derive(Default)]
@@ -136,12 +137,7 @@ fn surely_locks(environment: &Environment) -> bool {
 }
 
 fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failure> {
-    let sources = SecretSources {
-        environment: context.settings.environment.clone(),
-        directory: context.settings.secrets_dir.clone(),
-        values: context.settings.sensitive_values,
-    };
-    let inputs = workspace::resolve(spec, &sources)
+    let inputs = workspace::resolve(spec, &secret_sources(context.settings))
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     register_inputs(context.log.redactor(), &inputs);
     for message in &inputs.messages {
@@ -298,11 +294,15 @@ fn environment(
     inputs: &Inputs,
 ) -> Result<Environment, Failure> {
     let mut environment = context.settings.child_environment(&place.used_tokens);
+    for name in &spec.setup.overruled {
+        environment.remove(name);
+    }
     for (name, value, _) in &inputs.environment {
         environment.set(name, value.expose_secret());
     }
     let own_directory = matches!(spec.source, Source::Git(_));
     prepare_environment(&mut environment, own_directory);
+    terraform_settings::hand_over(context, spec, &mut environment)?;
     if let Source::Git(git) = &spec.source {
         let private = context.directory.secrets();
         source::share_credentials(git, &context.settings.git, private, &mut environment)

@@ -11,7 +11,7 @@ use super::collected::{Collected, Known};
 use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{GitCredentials, GitSource, RunSpec, Source};
-use crate::workspace::{Inputs, Module};
+use crate::workspace::{Inputs, Module, written_token};
 
 /// Registers what the runner was started with: tokens for git, the mirror's login, and the
 /// credentials in the environment that children inherit.
@@ -39,6 +39,13 @@ pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
     }
     if let Some(backend) = &spec.backend {
         add_backend(&mut collected, backend);
+    }
+    for (setting, secret) in &spec.setup.secrets {
+        collected.add(Known::ForSure, setting, secret.expose_secret());
+    }
+    for (host, token) in spec.setup.cli_config.iter().flat_map(|config| &config.credentials) {
+        let written = written_token(token);
+        collected.add(Known::ForSure, host.as_str(), written.expose_secret());
     }
     collected.register(redactor);
 }

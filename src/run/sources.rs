@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use secrecy::SecretString;
 use zeroize::Zeroizing;
 
 use super::outcome::{Exit, Failure};
 use super::reports::{RegistryReports, Reports, prepare_directory};
 use super::secrets::register_settings;
-use super::{Run, Terminal, guarded, watch};
+use super::{Run, Terminal, guarded, terraform_settings, watch};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
@@ -17,7 +18,10 @@ use crate::registry::{
     Address, Client, ConfigError, Limits, Patience, RegistryError, RunStatus, parse_config,
 };
 use crate::settings::{RunSource, Settings};
-use crate::spec::{Operation, RunSpec, Source, ToolRequest};
+use crate::spec::{Operation, RunSpec, Source, TerraformSetup, ToolRequest};
+
+/// A run, and what it lays down for Terraform itself, as JSON text.
+type Described = (RunSpec, Option<SecretString>);
 
 /// Gets the run and carries it out.
 pub(super) async fn start(
@@ -33,8 +37,15 @@ pub(super) async fn start(
         tracing::error!(error = %chain(&error), "{}", error.advice().unwrap_or_default());
         return Exit::Usage;
     }
+    let file = match terraform_settings::read(settings) {
+        Ok(file) => file,
+        Err(error) => {
+            tracing::error!("{}", lines(&error));
+            return Exit::Usage;
+        }
+    };
     register_settings(&reports.redactor, settings);
-    match &settings.source {
+    let run = match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
             let limits =
@@ -60,44 +71,53 @@ pub(super) async fn start(
                     return Exit::Usage;
                 }
             };
-            run(settings, http, stop, reports, terminal, spec).carry_out().await
+            Ok(run(settings, http, stop, reports, terminal, spec))
         }
         RunSource::Local { module_dir, operation, tool, var_files } => {
             let spec = local(module_dir, *operation, tool.clone());
-            let mut run = run(settings, http, stop, reports, terminal, Ok(spec));
+            let spec = Ok((spec, None));
+            let mut run = run(settings, http, stop, reports, terminal, spec);
             run.var_files.clone_from(var_files);
+            Ok(run)
+        }
+    };
+    match run {
+        Ok(mut run) => {
+            run.lay_down(file);
             run.carry_out().await
         }
+        Err(exit) => exit,
     }
 }
 
-async fn from_registry(
-    settings: &Settings,
+/// The run that the registry has, if it is one to carry out.
+async fn from_registry<'settings>(
+    settings: &'settings Settings,
     http: reqwest::Client,
     stop: &Stop,
     client: Arc<Client>,
     mut reports: Reports,
     terminal: Terminal,
-) -> Exit {
+) -> Result<Run<'settings>, Exit> {
     let status = tokio::select! {
         status = client.status(Patience::Long) => status,
         // Whose run it is and how it stands is not known yet, so nothing may be reported.
-        StopReason::Signal(signal) = signal(stop) => return Exit::Signal(signal),
+        StopReason::Signal(signal) = signal(stop) => return Err(Exit::Signal(signal)),
     };
     match status {
         Ok(RunStatus::Open(status)) => tracing::info!(status, "the run is open"),
         Ok(RunStatus::Over(status)) => {
             tracing::warn!("the registry has ended the run ({status}); nothing to do");
-            return Exit::Cancelled;
+            return Err(Exit::Cancelled);
         }
         Ok(RunStatus::Reported(status)) => {
             tracing::error!("the run has a result already ({status}); start a new run instead");
-            return Exit::Registry;
+            return Err(Exit::Registry);
         }
-        Err(RegistryError::RunOver) => return Exit::Cancelled,
+        Err(RegistryError::RunOver) => return Err(Exit::Cancelled),
         Err(error) => {
             tracing::error!("{}", lines(&error));
-            return Exit::Registry;
+            return Err(Exit::Registry);
         }
     }
     let watch = watch::cancellation(client.clone(), stop, settings.cancel_interval);
@@ -112,9 +132,9 @@ async fn from_registry(
     let (spec, warnings) = match config.await {
         Ok(Ok(config)) => {
             registry.use_callbacks(config.callbacks);
-            (Ok(config.spec), config.warnings)
+            (Ok((config.spec, config.terraform_settings)), config.warnings)
         }
-        Ok(Err(RegistryError::RunOver)) => return Exit::Cancelled,
+        Ok(Err(RegistryError::RunOver)) => return Err(Exit::Cancelled),
         Ok(Err(error)) => {
             let refused = !matches!(error, RegistryError::Config(_));
             (Err(Failure { registry: refused, ..Failure::new(Phase::Config, &error) }), Vec::new())
@@ -124,7 +144,7 @@ async fn from_registry(
     let mut run = run(settings, http, stop, reports, terminal, spec);
     run.warnings = warnings;
     run.watch = Some(watch);
-    run.carry_out().await
+    Ok(run)
 }
 
 /// A run without anything that only some origins have.
@@ -134,8 +154,12 @@ fn run<'settings>(
     stop: &Stop,
     reports: Reports,
     terminal: Terminal,
-    spec: Result<RunSpec, Failure>,
+    spec: Result<Described, Failure>,
 ) -> Run<'settings> {
+    let (spec, own_settings) = match spec {
+        Ok((spec, own_settings)) => (Ok(spec), own_settings),
+        Err(failure) => (Err(failure), None),
+    };
     Run {
         settings,
         http,
@@ -143,6 +167,7 @@ fn run<'settings>(
         reports,
         terminal,
         spec,
+        own_settings,
         warnings: Vec::new(),
         var_files: Vec::new(),
         watch: None,
@@ -155,10 +180,10 @@ async fn signal(stop: &Stop) -> StopReason {
 
 /// Reads a configuration from a file. One that cannot be read is the caller's mistake; one that
 /// describes no run is a run that fails, as it is when a registry sends it.
-fn read_config(path: &Path) -> anyhow::Result<Result<RunSpec, Failure>> {
+fn read_config(path: &Path) -> anyhow::Result<Result<Described, Failure>> {
     let json = Zeroizing::new(fs_err::read(path)?);
     match parse_config(&json) {
-        Ok(parsed) => Ok(Ok(parsed.spec)),
+        Ok(parsed) => Ok(Ok((parsed.spec, parsed.terraform_settings))),
         Err(error @ ConfigError::Syntax { .. }) => Err(error.into()),
         Err(error) => Ok(Err(Failure::new(Phase::Config, &error))),
     }
@@ -173,6 +198,7 @@ fn local(module_dir: &Path, operation: Operation, tool: Option<ToolRequest>) -> 
         upstream_outputs: Vec::new(),
         environment: Vec::new(),
         backend: None,
+        setup: TerraformSetup::default(),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod operation;
 mod run_id;
+mod terraform_settings;
 mod tool;
 mod version_file;
 
@@ -15,6 +16,10 @@ use secrecy::SecretString;
 
 pub use operation::{Operation, UnknownOperation};
 pub use run_id::{InvalidRunId, RunId};
+pub use terraform_settings::{
+    BackendSettings, BackendValue, CliConfig, InstallationMethod, LoggingSettings, ProviderSource,
+    RegistryHost, TerraformSettings, TerraformSetup,
+};
 pub use tool::{ParseRequestError, Product, ToolRequest};
 pub use version_file::{VersionFile, VersionFileKind};
 
@@ -35,6 +40,8 @@ pub struct RunSpec {
     pub environment: Vec<(String, EnvironmentVariable)>,
     /// Where the state is kept, if the run says so; otherwise the module decides.
     pub backend: Option<Backend>,
+    /// What else of the settings for Terraform counts.
+    pub setup: TerraformSetup,
 }
 
 /// Where a module's files come from.

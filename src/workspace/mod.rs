@@ -3,6 +3,7 @@
 //! Everything with a secret in it is written to the run's private directory, never into the clone.
 
 mod backend;
+mod cli_config;
 #[cfg(test)]
 mod fuzz_tests;
 mod hcl;
@@ -10,13 +11,19 @@ mod module;
 mod references;
 mod s3;
 pub mod source;
+mod terraform_settings;
 mod variables;
 mod version_files;
 
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
+pub use cli_config::{write_cli_config, written_token};
 pub use hcl::{HclError, JsonError, collection_texts};
 pub use module::{BackendBlock, BlockSetting, Module, ModuleError, TypeKind, VariableDeclaration};
 pub use references::{ReferenceError, SecretSources, SensitiveValues};
+pub use terraform_settings::{
+    KEYS, LOG_LEVELS, ONE_WORD, Problem, Surroundings, TerraformSettingsError, parse_run_settings,
+    read_settings_file, settle, terraform_name,
+};
 pub use variables::{
     Fate, HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError, VariableFiles,
     assigned_secrets, resolve, saved_plan_takes_variables, write_variable_files,

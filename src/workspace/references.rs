@@ -138,6 +138,48 @@ impl SecretSources {
         Ok(None)
     }
 
+    /// Looks for a secret that a setting of Terraform's refers to: an environment variable with the
+    /// secret's name, one with name and key in capitals, a mounted file.
+    ///
+    /// # Errors
+    /// When the reference cannot name a secret, or what it names cannot be read.
+    pub(super) fn find_referred(
+        &self,
+        reference: &SecretReference,
+    ) -> Result<Option<SecretString>, ReferenceError> {
+        if !parts(reference).all(is_part) {
+            return Err(ReferenceError::Part);
+        }
+        let capitals = in_capitals(reference);
+        for name in ci_secret(reference).into_iter().chain([capitals.as_str()]) {
+            if let Some(value) = self.environment_value(name)? {
+                return Ok(Some(value));
+            }
+        }
+        for path in self.directory.iter().flat_map(|directory| paths(directory, reference)) {
+            if let Some(value) = read_secret(&path)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How the user can supply what [`Self::find_referred`] did not find.
+    pub(super) fn advice_on_referred(&self, reference: &SecretReference) -> String {
+        let mut ways = vec![format!("set `{}`", in_capitals(reference))];
+        ways.extend(self.mount(reference));
+        ways.join(" or ")
+    }
+
+    /// Where to mount the secret.
+    fn mount(&self, reference: &SecretReference) -> Option<String> {
+        let placeholder = Path::new("<secrets-dir>");
+        let directory = self.directory.as_deref();
+        let paths = paths(directory.unwrap_or(placeholder), reference);
+        let setting = if directory.is_some() { "" } else { " for --secrets-dir" };
+        paths.first().map(|path| format!("mount `{}`{setting}", path.display()))
+    }
+
     /// How the user can supply what [`Self::find`] did not find.
     pub(super) fn advice(&self, name: &str, lookup: &Lookup) -> String {
         let mut ways = vec![format!("set `{}`", input_variable(name))];
@@ -146,12 +188,7 @@ impl SecretSources {
                 if let Some(secret) = ci_secret(reference) {
                     ways.push(format!("set `{secret}`"));
                 }
-                let placeholder = Path::new("<secrets-dir>");
-                let directory = self.directory.as_deref();
-                if let Some(path) = paths(directory.unwrap_or(placeholder), reference).first() {
-                    let setting = if directory.is_some() { "" } else { " for --secrets-dir" };
-                    ways.push(format!("mount `{}`{setting}", path.display()));
-                }
+                ways.extend(self.mount(reference));
             }
             Some(_) => ways.push("mount the secret that it names below --secrets-dir".to_owned()),
             None => {}
@@ -182,6 +219,25 @@ fn input_variable(name: &str) -> String {
 /// The secret's name, where the CI system may know it: its secrets have no namespaces.
 fn ci_secret(reference: &SecretReference) -> Option<&str> {
     reference.namespace.is_none().then_some(reference.name.as_str())
+}
+
+/// Namespace, name and key as shells can write a variable: `tfc-token` and `token` are
+/// `TFC_TOKEN_TOKEN`, `accessKey` is `ACCESS_KEY`.
+fn in_capitals(reference: &SecretReference) -> String {
+    let mut capitals = String::new();
+    for part in parts(reference) {
+        capitals.push_str(if capitals.is_empty() { "" } else { "_" });
+        let mut before = None;
+        for character in part.chars() {
+            let begins_word = character.is_ascii_uppercase()
+                && before.is_some_and(|it: char| it.is_ascii_lowercase() || it.is_ascii_digit());
+            capitals.push_str(if begins_word { "_" } else { "" });
+            let is_plain = character.is_ascii_alphanumeric();
+            capitals.push(if is_plain { character.to_ascii_uppercase() } else { '_' });
+            before = Some(character);
+        }
+    }
+    capitals
 }
 
 fn parts(reference: &SecretReference) -> impl Iterator<Item = &str> {

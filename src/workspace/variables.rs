@@ -20,7 +20,9 @@ use crate::secret::WipeError;
 
 pub use assigned::assigned_secrets;
 pub use files::{saved_plan_takes_variables, write_variable_files};
+pub(super) use names::refusal;
 pub use names::{Fate, HARMLESS_OPTIONS, NAME_RULES, NameRule};
+pub(super) use resolve::is_environment_name;
 pub use resolve::resolve;
 
 /// The inputs of a run with every reference resolved.
@@ -132,7 +134,7 @@ impl crate::error::Advice for VariableError {
     }
 }
 
-fn list(unresolved: &[Unresolved]) -> String {
+pub(super) fn list(unresolved: &[Unresolved]) -> String {
     let secrets = if unresolved.len() == 1 { "secret" } else { "secrets" };
     let each = unresolved.iter().map(|one| format!("`{}` ({})", one.name, one.ways));
     format!("{} {secrets}: {}", unresolved.len(), each.collect::<Vec<_>>().join(", "))

@@ -28,6 +28,7 @@ mod signals;
 mod source;
 mod stop;
 mod support;
+mod terraform_settings;
 mod tool;
 mod tool_commands;
 mod tool_lifecycle;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use butler_runner::secret::PrivateDirectory;
-use butler_runner::spec::{Operation, RunSpec, Source, Variable};
+use butler_runner::spec::{Operation, RunSpec, Source, TerraformSetup, Variable};
 use butler_runner::workspace::{
     Module, SecretSources, VariableFiles, resolve, write_variable_files,
 };
@@ -22,6 +22,7 @@ fn write(module: &TestModule, values: &[(&str, &str)]) -> (PrivateDirectory, Var
         upstream_outputs: Vec::new(),
         environment: Vec::new(),
         backend: None,
+        setup: TerraformSetup::default(),
     };
     let inputs = resolve(&spec, &SecretSources::default()).unwrap();
     let private = PrivateDirectory::create(module.base(), "private-").unwrap();

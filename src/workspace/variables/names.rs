@@ -130,6 +130,11 @@ pub(super) fn judge(name: &str, value: &str) -> Result<Option<String>, VariableE
     }
 }
 
+/// Why a variable of this name and value may not be given to Terraform, if it may not.
+pub(in crate::workspace) fn refusal(name: &str, value: &str) -> Option<&'static str> {
+    judge(name, value).is_err().then(|| rule(name).reason)
+}
+
 fn rule(name: &str) -> &'static NameRule {
     let fits = |rule: &&NameRule| match (rule.name.strip_prefix('*'), rule.name.strip_suffix('*')) {
         (Some(end), _) => name.to_ascii_uppercase().ends_with(end),

@@ -119,10 +119,15 @@ fn summary(list: &[(String, SecretString, bool)], what: &str) -> Option<String> 
 
 /// Whether Terraform may get the variable; if not, `Ok` says what the log has to tell.
 fn judge(name: &str, variable: &EnvironmentVariable) -> Result<Option<String>, VariableError> {
-    if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
+    if !is_environment_name(name) {
         return Err(VariableError::EnvironmentName(name.to_owned()));
     }
     names::judge(name, variable.value.expose_secret())
+}
+
+/// Whether the operating system and people can tell such a name from others.
+pub(in crate::workspace) fn is_environment_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains('=') && !name.contains(char::is_control)
 }
 
 struct Resolver<'sources> {
@@ -206,7 +211,7 @@ mod tests {
 
     use super::*;
     use crate::error::Advice;
-    use crate::spec::{Operation, SecretReference, Source};
+    use crate::spec::{Operation, SecretReference, Source, TerraformSetup};
     use crate::workspace::{ReferenceError, SensitiveValues};
 
     fn spec(variables: &[(&str, Variable)]) -> RunSpec {
@@ -221,6 +226,7 @@ mod tests {
             upstream_outputs: Vec::new(),
             environment: Vec::new(),
             backend: None,
+            setup: TerraformSetup::default(),
         }
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod release_site;
 pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
 pub(crate) mod terraform;
+pub(crate) mod terraform_registry;
 #[cfg(target_os = "linux")]
 pub(crate) mod traced;
 pub(crate) mod world;

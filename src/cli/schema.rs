@@ -1,0 +1,77 @@
+//! `schema`: prints JSON Schemas of what the runner reads, for editors and pipelines.
+//!
+//! They are kept by hand, because they say for people what the readers only check, and tests hold
+//! the readers to them. In a run, settings for Terraform are the file's, but for unknown keys.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use super::complain;
+use crate::run::Exit;
+
+const SETTINGS: &str = include_str!("schema/settings.json");
+const RUN: &str = include_str!("schema/run.json");
+
+/// Print the JSON Schema of a document
+#[derive(Args)]
+pub(super) struct Schema {
+    /// The document
+    document: Document,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Document {
+    /// The file of --settings
+    Settings,
+    /// A run as the registry sends it, and as --config takes it
+    Run,
+}
+
+impl Schema {
+    pub(super) fn run(self) -> u8 {
+        let text = match self.document {
+            Document::Settings => Ok(SETTINGS.to_owned()),
+            Document::Run => run_schema().map(|schema| format!("{schema:#}\n")),
+        };
+        let printed = text.map(|text| std::io::stdout().write_all(text.as_bytes()));
+        match printed {
+            Ok(Ok(())) => Exit::Success.code(),
+            Ok(Err(_)) => Exit::Failed.code(),
+            Err(error) => {
+                complain(&format!("a schema is broken (a bug): {error}"), None);
+                Exit::Failed.code()
+            }
+        }
+    }
+}
+
+/// The schema of a run with that of its settings in it.
+fn run_schema() -> serde_json::Result<Value> {
+    let mut settings: Value = serde_json::from_str(SETTINGS)?;
+    let definitions = settings.as_object_mut().and_then(|schema| {
+        schema.remove("$schema");
+        schema.remove("$defs")
+    });
+    let mut definitions = definitions.unwrap_or_default();
+    definitions["terraformSettings"] = settings;
+    tolerate_unknown(&mut definitions);
+    let mut run: Value = serde_json::from_str(RUN)?;
+    run["$defs"] = definitions;
+    Ok(run)
+}
+
+/// Takes out of `schema` what forbids unknown keys.
+fn tolerate_unknown(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            members.retain(|name, value| {
+                name != "additionalProperties" || *value != Value::Bool(false)
+            });
+            members.values_mut().for_each(tolerate_unknown);
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(tolerate_unknown),
+        _ => {}
+    }
+}

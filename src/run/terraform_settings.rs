@@ -1,0 +1,94 @@
+//! Brings the settings for Terraform into a run: reads the file before anything starts, settles
+//! what counts as soon as the run is known, and hands it to Terraform.
+
+use std::os::unix::fs::OpenOptionsExt;
+
+use secrecy::SecretString;
+
+use super::outcome::Failure;
+use super::phases::Context;
+use super::secret_names::{can_be_secret, is_secret_name};
+use crate::error::chain;
+use crate::event::Phase;
+use crate::process::Environment;
+use crate::settings::Settings;
+use crate::spec::{RunSpec, TerraformSettings};
+use crate::workspace::{
+    self, SecretSources, Surroundings, TerraformSettingsError, parse_run_settings,
+    read_settings_file,
+};
+
+/// Reads the settings file, where one is named.
+pub(super) fn read(settings: &Settings) -> Result<TerraformSettings, TerraformSettingsError> {
+    let Some(path) = &settings.settings_file else { return Ok(TerraformSettings::default()) };
+    let file = read_settings_file(path)?;
+    let log = file.logging.as_ref().and_then(|logging| logging.path.as_ref());
+    if log.is_some_and(|path| path.is_relative()) && settings.report_dir.is_none() {
+        return Err(TerraformSettingsError::LogPath);
+    }
+    Ok(file)
+}
+
+/// Settles what counts and puts it into `spec`; `own` is what the run itself lays down, as JSON
+/// text. Returns what to warn of.
+pub(super) fn settle(
+    settings: &Settings,
+    spec: &mut RunSpec,
+    own: Option<SecretString>,
+    file: TerraformSettings,
+) -> Result<Vec<String>, Failure> {
+    let (own, mut warnings) = own
+        .map_or_else(|| Ok(Default::default()), |json| parse_run_settings(&json))
+        .map_err(|error| Failure::new(Phase::Config, &error))?;
+    let places = [("the run's `terraformSettings`", &own), ("the settings file", &file)];
+    for (place, settings) in places {
+        for (name, value) in settings.environment.iter().flatten() {
+            if is_secret_name(name) && can_be_secret(value) {
+                warnings.push(format!(
+                    "`env.{name}` of {place} looks like a secret: `env` is for what everybody may see"
+                ));
+            }
+        }
+    }
+    let sources = secret_sources(settings);
+    let surroundings =
+        Surroundings { sources: &sources, report_dir: settings.report_dir.as_deref() };
+    warnings.extend(
+        workspace::settle(spec, own, file, &surroundings)
+            .map_err(|error| Failure::new(Phase::Variables, &error))?,
+    );
+    Ok(warnings)
+}
+
+/// Where secrets are looked for.
+pub(super) fn secret_sources(settings: &Settings) -> SecretSources {
+    SecretSources {
+        environment: settings.environment.clone(),
+        directory: settings.secrets_dir.clone(),
+        values: settings.sensitive_values,
+    }
+}
+
+/// Gives Terraform its CLI configuration and the place of its log.
+pub(super) fn hand_over(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    environment: &mut Environment,
+) -> Result<(), Failure> {
+    if let Some(config) = &spec.setup.cli_config {
+        let path = workspace::write_cli_config(config, context.directory.secrets())
+            .map_err(|error| Failure::because(Phase::Variables, chain(&error)))?;
+        environment.set("TF_CLI_CONFIG_FILE", path);
+    }
+    if let Some(path) = &spec.setup.log_path {
+        // Terraform would make it readable for everybody.
+        std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(
+            |error| {
+                let text = format!("cannot write Terraform's log `{}`: {error}", path.display());
+                Failure::because(Phase::Variables, text)
+            },
+        )?;
+        environment.set("TF_LOG_PATH", path);
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Settings for Terraform: what a settings file (`--settings`) or a run's `terraformSettings` lay
+//! down, and what of it counts for a run.
+//!
+//! [`TerraformSettings`] is what was written: credentials are references, and a section that was
+//! not written is none, so that another place may have its say. [`TerraformSetup`] is what a run is
+//! given, with every reference resolved.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+use super::SecretReference;
+
+/// What one place lays down; a section that it does not have is none.
+#[derive(Debug, Default)]
+pub struct TerraformSettings {
+    /// `terraformrc`: where providers come from, and credentials.
+    pub cli_config: Option<CliConfig<SecretReference>>,
+    /// `backend`: where the state is kept.
+    pub backend: Option<BackendSettings>,
+    /// `env`: variables that are not secret, in the order in which they were written.
+    pub environment: Option<Vec<(String, String)>>,
+    /// `logging`: Terraform's own log.
+    pub logging: Option<LoggingSettings>,
+}
+
+/// What becomes Terraform's CLI configuration file.
+#[derive(Debug, Default)]
+pub struct CliConfig<Token> {
+    /// Where providers are installed from; nothing to leave that to Terraform.
+    pub installation: Vec<InstallationMethod>,
+    /// Tokens by host.
+    pub credentials: Vec<(RegistryHost, Token)>,
+}
+
+/// One way to install providers.
+#[derive(Debug, Eq, PartialEq)]
+pub struct InstallationMethod {
+    /// Where they come from.
+    pub source: ProviderSource,
+    /// Patterns of the providers that it is for; none for all.
+    pub include: Option<Vec<String>>,
+    /// Patterns of the providers that it is not for.
+    pub exclude: Option<Vec<String>>,
+}
+
+/// Where providers come from.
+#[derive(Debug, Eq, PartialEq)]
+pub enum ProviderSource {
+    /// A mirror on the network: an `https` URL that ends in `/`.
+    NetworkMirror(String),
+    /// A directory, by its absolute path.
+    FilesystemMirror(String),
+    /// The registries that the providers name.
+    Direct,
+}
+
+/// A host that has credentials, as Terraform compares them: `app.terraform.io`, `localhost:8443`.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct RegistryHost(String);
+
+impl RegistryHost {
+    /// What the names of variables with credentials begin with.
+    const VARIABLE: &str = "TF_TOKEN_";
+
+    /// Reads a host with or without a port; none where it is no such thing.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, port) = match text.split_once(':') {
+            Some((name, port)) => (name, Some(port.parse::<u16>().ok()?)),
+            None => (text, None),
+        };
+        let name = match url::Host::parse(name).ok()? {
+            url::Host::Domain(name) => name,
+            url::Host::Ipv4(address) => address.to_string(),
+            // Terraform has no way to write one.
+            url::Host::Ipv6(_) => return None,
+        };
+        Some(Self(match port.filter(|port| *port != 443) {
+            Some(port) => format!("{name}:{port}"),
+            None => name,
+        }))
+    }
+
+    /// The host whose token Terraform finds in the variable `name`, if that is such a variable:
+    /// `TF_TOKEN_my__registry_example_com` is for `my-registry.example.com`.
+    #[must_use]
+    pub fn of_variable(name: &str) -> Option<Self> {
+        let host = name.strip_prefix(Self::VARIABLE)?;
+        Self::parse(&host.replace("__", "-").replace('_', "."))
+    }
+
+    /// The host as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A state backend whose secrets are not resolved yet.
+#[derive(Debug)]
+pub struct BackendSettings {
+    /// Terraform's name of the backend type.
+    pub kind: String,
+    /// Its settings by Terraform's names, in the order in which they were written.
+    pub config: Vec<(String, BackendValue)>,
+}
+
+/// The value of a setting of a backend.
+#[derive(Debug)]
+pub enum BackendValue {
+    /// The value itself, as JSON text.
+    Json(SecretString),
+    /// A text that is looked up when the run starts.
+    Reference(SecretReference),
+}
+
+/// Terraform's own log.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct LoggingSettings {
+    /// How much it says, in capitals, as `TF_LOG` takes it.
+    pub level: Option<String>,
+    /// The file that it goes to instead of standard error.
+    pub path: Option<PathBuf>,
+}
+
+/// What of the settings is given to Terraform beside its backend and its environment.
+#[derive(Debug, Default)]
+pub struct TerraformSetup {
+    /// The CLI configuration; none to leave the user's own in force.
+    pub cli_config: Option<CliConfig<SecretString>>,
+    /// An absolute path for `TF_LOG_PATH`.
+    pub log_path: Option<PathBuf>,
+    /// Variables of the job's environment that Terraform must not see, because they would win.
+    pub overruled: Vec<OsString>,
+    /// What references were resolved to, by the names of the settings.
+    pub secrets: Vec<(String, SecretString)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_the_same_however_it_is_written() {
+        for (text, expected) in [
+            ("app.terraform.io", Some("app.terraform.io")),
+            ("App.Terraform.IO:443", Some("app.terraform.io")),
+            ("localhost:8443", Some("localhost:8443")),
+            ("bücher.example", Some("xn--bcher-kva.example")),
+            ("https://app.terraform.io", None),
+            ("a b", None),
+            ("", None),
+            ("host:port", None),
+            ("127.0.0.1:8443", Some("127.0.0.1:8443")),
+            ("[::1]", None),
+        ] {
+            let host = RegistryHost::parse(text);
+            assert_eq!(host.as_ref().map(RegistryHost::as_str), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn variables_with_tokens_name_their_hosts() {
+        for (name, expected) in [
+            ("TF_TOKEN_app_terraform_io", Some("app.terraform.io")),
+            ("TF_TOKEN_my__registry_example_com", Some("my-registry.example.com")),
+            ("TF_TOKEN_app.terraform.io", Some("app.terraform.io")),
+            ("TF_TOKENS", None),
+            ("TF_TOKEN_", None),
+        ] {
+            let host = RegistryHost::of_variable(name);
+            assert_eq!(host.as_ref().map(RegistryHost::as_str), expected, "{name}");
+        }
+    }
+}

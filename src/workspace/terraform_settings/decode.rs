@@ -1,0 +1,476 @@
+//! Makes settings of a tree, and says everything that is wrong with it at once.
+//!
+//! Unknown keys are told apart from the rest, because in a run's configuration, which a newer
+//! registry may have written, they are no reason to stop. No value is part of a message.
+
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+use super::document::{Entry, Node, Value, shown};
+use super::error::Problem;
+use super::names::{is_free, keys_of, terraform_name, unknown};
+use crate::spec::{
+    BackendSettings, BackendValue, CliConfig, InstallationMethod, LoggingSettings, ProviderSource,
+    RegistryHost, SecretReference, TerraformSettings,
+};
+use crate::workspace::hcl::is_identifier;
+use crate::workspace::variables::{is_environment_name, refusal};
+
+/// What Terraform takes in `TF_LOG`.
+pub const LOG_LEVELS: [&str; 7] = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF", "JSON"];
+
+/// What a reference looks like, for people.
+const REFERENCE: &str = "a reference such as {secretId: tfc-token, key: token}";
+
+/// What was understood, and what was not.
+#[derive(Default)]
+pub(super) struct Decoded {
+    pub(super) settings: TerraformSettings,
+    /// What cannot be.
+    pub(super) wrong: Vec<Problem>,
+    /// What nobody knows.
+    pub(super) unknown: Vec<Problem>,
+}
+
+/// Reads the whole of the settings.
+pub(super) fn decode(root: Node) -> Decoded {
+    let mut decoder = Decoder { wrong: Vec::new(), unknown: Vec::new() };
+    let settings = decoder.settings(root);
+    let Decoder { wrong, unknown } = decoder;
+    Decoded { settings, wrong, unknown }
+}
+
+/// Where something stands: as [`super::names::KEYS`] calls it, and with the user's names in it.
+#[derive(Clone)]
+struct Place {
+    known: String,
+    shown: String,
+}
+
+impl Place {
+    fn top() -> Self {
+        Self { known: String::new(), shown: String::new() }
+    }
+
+    fn key(&self, key: &str) -> Self {
+        self.member(key, key)
+    }
+
+    /// A member whose name is the user's own.
+    fn member(&self, known: &str, name: &str) -> Self {
+        let join = |to: &str, name: &str| {
+            if to.is_empty() { name.to_owned() } else { format!("{to}.{name}") }
+        };
+        Self { known: join(&self.known, known), shown: join(&self.shown, &shown(name)) }
+    }
+}
+
+/// The known members of a map.
+struct Fields {
+    line: usize,
+    entries: Vec<Entry>,
+}
+
+impl Fields {
+    /// Takes a member out; `null` is as good as none.
+    fn take(&mut self, key: &str) -> Option<Node> {
+        self.take_any(key).filter(|node| !matches!(node.value, Value::Null))
+    }
+
+    /// Takes a member out, `null` too.
+    fn take_any(&mut self, key: &str) -> Option<Node> {
+        let position = self.entries.iter().position(|entry| entry.name == key)?;
+        Some(self.entries.swap_remove(position).node)
+    }
+}
+
+struct Decoder {
+    wrong: Vec<Problem>,
+    unknown: Vec<Problem>,
+}
+
+impl Decoder {
+    fn settings(&mut self, root: Node) -> TerraformSettings {
+        let top = Place::top();
+        let Some(mut fields) = self.fields(root, &top) else { return TerraformSettings::default() };
+        TerraformSettings {
+            cli_config: fields
+                .take("terraformrc")
+                .and_then(|node| self.cli_config(node, &top.key("terraformrc"))),
+            backend: fields
+                .take("backend")
+                .and_then(|node| self.backend(node, &top.key("backend"))),
+            environment: fields
+                .take("env")
+                .and_then(|node| self.environment(node, &top.key("env"))),
+            logging: fields
+                .take("logging")
+                .and_then(|node| self.logging(node, &top.key("logging"))),
+        }
+    }
+
+    /// None where it says nothing: then the user's own configuration stays in force.
+    fn cli_config(&mut self, node: Node, place: &Place) -> Option<CliConfig<SecretReference>> {
+        let mut fields = self.fields(node, place)?;
+        let installation = fields
+            .take("providerInstallation")
+            .map(|node| self.installation(node, &place.key("providerInstallation")))
+            .unwrap_or_default();
+        let credentials = fields
+            .take("credentials")
+            .map(|node| self.credentials(node, &place.key("credentials")))
+            .unwrap_or_default();
+        (!installation.is_empty() || !credentials.is_empty())
+            .then_some(CliConfig { installation, credentials })
+    }
+
+    fn installation(&mut self, node: Node, place: &Place) -> Vec<InstallationMethod> {
+        let Some(mut fields) = self.fields(node, place) else { return Vec::new() };
+        let mut methods = Vec::new();
+        for key in keys_of(&place.known) {
+            let place = place.key(key);
+            // There is one way to be direct, and nothing needs to be said about it.
+            let nodes = if *key == "direct" {
+                fields.take_any(key).into_iter().collect()
+            } else {
+                match fields.take(key) {
+                    None => Vec::new(),
+                    Some(Node { value: Value::List(nodes), .. }) => nodes,
+                    Some(node) => vec![node],
+                }
+            };
+            methods.extend(nodes.into_iter().filter_map(|node| self.method(key, node, &place)));
+        }
+        methods
+    }
+
+    fn method(&mut self, key: &str, node: Node, place: &Place) -> Option<InstallationMethod> {
+        let mut fields = self.fields(node, place)?;
+        let include = self.patterns(&mut fields, "include", place);
+        let exclude = self.patterns(&mut fields, "exclude", place);
+        let source = match key {
+            "networkMirror" => {
+                let (line, url) = self.required_text(&mut fields, "url", place)?;
+                match network_mirror(&url) {
+                    Some(url) => ProviderSource::NetworkMirror(url),
+                    None => return self.wrong(line, place, "url", "must be an https URL"),
+                }
+            }
+            "filesystemMirror" => {
+                let (line, path) = self.required_text(&mut fields, "path", place)?;
+                if !Path::new(&path).is_absolute() {
+                    return self.wrong(line, place, "path", "must be an absolute path");
+                }
+                ProviderSource::FilesystemMirror(path)
+            }
+            _ => ProviderSource::Direct,
+        };
+        Some(InstallationMethod { source, include, exclude })
+    }
+
+    fn patterns(&mut self, fields: &mut Fields, key: &str, place: &Place) -> Option<Vec<String>> {
+        const EXPECTED: &str =
+            "must be a list of patterns such as `hashicorp/*` or `registry.example.com/*/*`";
+        let node = fields.take(key)?;
+        let Value::List(nodes) = node.value else {
+            return self.wrong(node.line, place, key, EXPECTED);
+        };
+        let mut patterns = Vec::new();
+        for node in nodes {
+            match node.value {
+                // What the word says; Terraform wants all three parts.
+                Value::Text(text) if text == "*" => patterns.push("*/*/*".to_owned()),
+                Value::Text(text) if (2..=3).contains(&text.split('/').count()) => {
+                    patterns.push(text);
+                }
+                _ => return self.wrong(node.line, place, key, EXPECTED),
+            }
+        }
+        Some(patterns)
+    }
+
+    fn credentials(&mut self, node: Node, place: &Place) -> Vec<(RegistryHost, SecretReference)> {
+        let mut credentials: Vec<(RegistryHost, SecretReference)> = Vec::new();
+        for Entry { line, name, node } in self.entries(node, place) {
+            let of_host = place.member("HOST", &name);
+            let Some(host) = RegistryHost::parse(&name) else {
+                self.note(
+                    line,
+                    format!("`{}` is no host such as `app.terraform.io`", of_host.shown),
+                );
+                continue;
+            };
+            if credentials.iter().any(|(known, _)| *known == host) {
+                self.note(line, format!("`{}` is given twice", of_host.shown));
+                continue;
+            }
+            let Some(mut fields) = self.fields(node, &of_host) else { continue };
+            let token = of_host.key("token");
+            match fields.take("token") {
+                None => self.note(fields.line, format!("`{}` is missing", token.shown)),
+                Some(node) => {
+                    let reference = self.reference(node, &token);
+                    credentials.extend(reference.map(|reference| (host, reference)));
+                }
+            }
+        }
+        credentials
+    }
+
+    /// `{secretId, key}`: a secret by name. Of a resource's id, which begins with `/`, the last
+    /// segment is the name; `namespace/name` has both.
+    fn reference(&mut self, node: Node, place: &Place) -> Option<SecretReference> {
+        if !matches!(node.value, Value::Map(_)) {
+            let text =
+                format!("`{}` must be {REFERENCE}, and is {}", place.shown, node.value.kind());
+            self.note(node.line, text);
+            return None;
+        }
+        // The keys are those of a token wherever a reference stands.
+        let known =
+            Place { known: "terraformrc.credentials.HOST.token".to_owned(), ..place.clone() };
+        let mut fields = self.fields(node, &known)?;
+        let (line, id) = self.required_text(&mut fields, "secretId", place)?;
+        let key = match fields.take("key") {
+            None => None,
+            Some(node) => Some(self.text(node, &place.key("key"))?.1),
+        };
+        let (namespace, name) = match id.rsplit_once('/') {
+            Some((path, name)) if path.is_empty() || path.starts_with('/') => (None, name),
+            Some((namespace, name)) => (Some(namespace.to_owned()), name),
+            None => (None, id.as_str()),
+        };
+        if name.is_empty() {
+            return self.wrong(line, place, "secretId", "names no secret");
+        }
+        Some(SecretReference { namespace, name: name.to_owned(), key })
+    }
+
+    fn backend(&mut self, node: Node, place: &Place) -> Option<BackendSettings> {
+        let mut fields = self.fields(node, place)?;
+        let config = fields.take("config");
+        let (line, kind) = self.required_text(&mut fields, "type", place)?;
+        if !is_identifier(&kind) {
+            return self.wrong(line, place, "type", "must be a name such as `s3`");
+        }
+        let place = place.key("config");
+        let mut settings: Vec<(String, BackendValue)> = Vec::new();
+        for Entry { line, name, node } in
+            config.map_or_else(Vec::new, |it| self.entries(it, &place))
+        {
+            let member = place.member("SETTING", &name);
+            let setting = terraform_name(&name);
+            if !is_identifier(&setting) {
+                self.note(line, format!("`{}` is no setting of a backend", member.shown));
+            } else if settings.iter().any(|(known, _)| *known == setting) {
+                self.note(
+                    line,
+                    format!("`{}` is Terraform's `{setting}`, which is given twice", member.shown),
+                );
+            } else if is_reference(&node.value) {
+                let reference = self.reference(node, &member);
+                settings.extend(reference.map(|it| (setting, BackendValue::Reference(it))));
+            } else {
+                let mut json = String::new();
+                let translate = !is_free(&setting);
+                if self.append_json(node, translate, &member, &mut json).is_some() {
+                    settings.push((setting, BackendValue::Json(SecretString::from(json))));
+                }
+            }
+        }
+        Some(BackendSettings { kind, config: settings })
+    }
+
+    /// Appends a value of a backend's setting, with the names in it as Terraform has them.
+    fn append_json(
+        &mut self,
+        node: Node,
+        translate: bool,
+        place: &Place,
+        json: &mut String,
+    ) -> Option<()> {
+        if is_reference(&node.value) {
+            let text = format!(
+                "`{}` is a reference inside of a value; only the whole value of a setting can be one",
+                place.shown
+            );
+            self.note(node.line, text);
+            return None;
+        }
+        match node.value {
+            Value::Null => json.push_str("null"),
+            Value::Bool(value) => json.push_str(if value { "true" } else { "false" }),
+            Value::Number(text) => json.push_str(&text),
+            Value::Text(text) => json.push_str(&quoted(&text)),
+            Value::List(nodes) => {
+                json.push('[');
+                for (index, node) in nodes.into_iter().enumerate() {
+                    json.push_str(if index == 0 { "" } else { "," });
+                    self.append_json(node, translate, place, json)?;
+                }
+                json.push(']');
+            }
+            Value::Map(entries) => {
+                json.push('{');
+                for (index, Entry { name, node, .. }) in entries.into_iter().enumerate() {
+                    let member = place.member("MEMBER", &name);
+                    let name = if translate { terraform_name(&name) } else { name };
+                    json.push_str(if index == 0 { "" } else { "," });
+                    json.push_str(&quoted(&name));
+                    json.push(':');
+                    self.append_json(node, translate && !is_free(&name), &member, json)?;
+                }
+                json.push('}');
+            }
+        }
+        Some(())
+    }
+
+    fn environment(&mut self, node: Node, place: &Place) -> Option<Vec<(String, String)>> {
+        let mut variables = Vec::new();
+        for Entry { line, name, node } in self.entries(node, place) {
+            let member = place.member("NAME", &name);
+            let value = match node.value {
+                Value::Null => continue,
+                Value::Text(text) | Value::Number(text) => text,
+                Value::Bool(value) => value.to_string(),
+                other => {
+                    let text = format!(
+                        "`{}` must be text, a number, true or false, and is {}",
+                        member.shown,
+                        other.kind()
+                    );
+                    self.note(node.line, text);
+                    continue;
+                }
+            };
+            if !is_environment_name(&name) {
+                self.note(
+                    line,
+                    format!("`{}` is no name of an environment variable", member.shown),
+                );
+            } else if value.contains('\0') {
+                self.note(line, format!("`{}` has a NUL character in its value", member.shown));
+            } else if RegistryHost::of_variable(&name).is_some() {
+                let text = format!(
+                    "`{}` is a secret; give `terraformrc.credentials` a reference to it",
+                    member.shown
+                );
+                self.note(line, text);
+            } else if let Some(reason) = refusal(&name, &value) {
+                self.note(line, format!("`{}` cannot be set here: {reason}", member.shown));
+            } else {
+                variables.push((name, value));
+            }
+        }
+        (!variables.is_empty()).then_some(variables)
+    }
+
+    fn logging(&mut self, node: Node, place: &Place) -> Option<LoggingSettings> {
+        let mut fields = self.fields(node, place)?;
+        let mut logging = LoggingSettings::default();
+        if let Some(node) = fields.take("level") {
+            let line = node.line;
+            let (_, level) = self.text(node, &place.key("level"))?;
+            let level = level.to_ascii_uppercase();
+            if !LOG_LEVELS.contains(&level.as_str()) {
+                let expected = format!("must be one of {}", LOG_LEVELS.join(", "));
+                return self.wrong(line, place, "level", &expected);
+            }
+            logging.level = Some(level);
+        }
+        if let Some(node) = fields.take("path") {
+            let (line, path) = self.text(node, &place.key("path"))?;
+            if path.is_empty() || path.contains('\0') {
+                return self.wrong(line, place, "path", "must be the path of a file");
+            }
+            logging.path = Some(PathBuf::from(path));
+        }
+        (logging != LoggingSettings::default()).then_some(logging)
+    }
+
+    /// The members of a map whose keys are known; the others are noted.
+    fn fields(&mut self, node: Node, place: &Place) -> Option<Fields> {
+        let line = node.line;
+        let is_map = matches!(node.value, Value::Map(_) | Value::Null);
+        let keys = keys_of(&place.known);
+        let mut entries = self.entries(node, place);
+        entries.retain(|entry| {
+            let known = keys.contains(&entry.name.as_str());
+            if !known {
+                let text = unknown(&entry.name, &place.known, &place.shown);
+                self.unknown.push(Problem::new(entry.line, text));
+            }
+            known
+        });
+        is_map.then_some(Fields { line, entries })
+    }
+
+    /// The members of a map; none of what is no map, which is noted.
+    fn entries(&mut self, node: Node, place: &Place) -> Vec<Entry> {
+        match node.value {
+            Value::Map(entries) => entries,
+            Value::Null => Vec::new(),
+            other => {
+                let what = match place.shown.as_str() {
+                    "" => "the whole".to_owned(),
+                    shown => format!("`{shown}`"),
+                };
+                self.note(node.line, format!("{what} must be a map, and is {}", other.kind()));
+                Vec::new()
+            }
+        }
+    }
+
+    fn required_text(
+        &mut self,
+        fields: &mut Fields,
+        key: &str,
+        place: &Place,
+    ) -> Option<(usize, String)> {
+        let member = place.key(key);
+        if let Some(node) = fields.take(key) {
+            return self.text(node, &member);
+        }
+        self.note(fields.line, format!("`{}` is missing", member.shown));
+        None
+    }
+
+    fn text(&mut self, node: Node, place: &Place) -> Option<(usize, String)> {
+        match node.value {
+            Value::Text(text) => Some((node.line, text)),
+            other => {
+                let text = format!("`{}` must be text, and is {}", place.shown, other.kind());
+                self.note(node.line, text);
+                None
+            }
+        }
+    }
+
+    fn wrong<T>(&mut self, line: usize, place: &Place, key: &str, expected: &str) -> Option<T> {
+        self.note(line, format!("`{}` {expected}", place.key(key).shown));
+        None
+    }
+
+    fn note(&mut self, line: usize, text: String) {
+        self.wrong.push(Problem::new(line, text));
+    }
+}
+
+/// Whether a map is a reference: that is what `secretId` means wherever it stands.
+fn is_reference(value: &Value) -> bool {
+    matches!(value, Value::Map(entries) if entries.iter().any(|entry| entry.name == "secretId"))
+}
+
+/// The URL as Terraform takes it: a mirror's must end in a slash, or its last part is dropped.
+fn network_mirror(text: &str) -> Option<String> {
+    let url = url::Url::parse(text).ok()?;
+    let usable = url.scheme() == "https" && url.query().is_none() && url.fragment().is_none();
+    (usable && url.username().is_empty() && url.password().is_none())
+        .then(|| if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

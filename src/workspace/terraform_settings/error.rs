@@ -1,0 +1,102 @@
+//! What is wrong with settings for Terraform, said so that their author finds it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::error::Advice;
+use crate::workspace::references::ReferenceError;
+use crate::workspace::variables::Unresolved;
+
+/// Something that is wrong on a line, without any value of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl Problem {
+    pub(super) fn new(line: usize, text: impl Into<String>) -> Self {
+        Self { line, text: text.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "line {}: {}", self.line, self.text)
+    }
+}
+
+/// Why settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TerraformSettingsError {
+    /// The file cannot be read.
+    #[error("cannot read the settings file `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file is larger than anybody's settings.
+    #[error("the settings file `{}` is larger than 1 MiB", .0.display())]
+    TooLarge(PathBuf),
+    /// The file is not UTF-8.
+    #[error("the settings file `{}` is not UTF-8", .0.display())]
+    Encoding(PathBuf),
+    /// The file says something that cannot be.
+    #[error("the settings file `{}` cannot be used: {}", path.display(), lines(problems))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// All that is wrong with it.
+        problems: Vec<Problem>,
+    },
+    /// The run says something that cannot be.
+    #[error("`terraformSettings` of the run cannot be used: {}", texts(.0))]
+    Run(Vec<Problem>),
+    /// Secrets that are nowhere.
+    #[error("cannot resolve {}", crate::workspace::variables::list(.0))]
+    Unresolved(Vec<Unresolved>),
+    /// A reference leads to something that cannot be used.
+    #[error("cannot resolve the secret of `{name}`")]
+    Reference {
+        /// The setting.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: ReferenceError,
+    },
+    /// A place for Terraform's log is given, and nothing that it could be in.
+    #[error(
+        "`logging.path` of the settings file is relative, and there is no directory for reports"
+    )]
+    LogPath,
+}
+
+impl Advice for TerraformSettingsError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Read { .. } | Self::TooLarge(_) | Self::Encoding(_) => {
+                Some("check --settings (BUTLER_SETTINGS)".to_owned())
+            }
+            Self::File { .. } | Self::Run(_) => {
+                Some("`butler-runner schema settings` prints what there is".to_owned())
+            }
+            Self::LogPath => {
+                Some("make it absolute, or give --report-dir (BUTLER_REPORT_DIR)".to_owned())
+            }
+            Self::Unresolved(_) | Self::Reference { .. } => None,
+        }
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn texts(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| problem.text.as_str()).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,73 @@
+//! Settings for Terraform: a file of the platform's (`--settings`) and what a run brings itself.
+//!
+//! Both are the same document, read by the same code: a tree with lines, then settings, then one
+//! decision on what counts. A key that nobody knows is an error in a file, which people write, and
+//! a warning in a run, which a newer registry may have written. References are resolved at the very
+//! end, and only those that count.
+
+mod decode;
+mod document;
+mod error;
+mod names;
+mod settle;
+
+use std::io::Read;
+use std::path::Path;
+
+use secrecy::{ExposeSecret, SecretString};
+use zeroize::Zeroizing;
+
+use crate::spec::TerraformSettings;
+use decode::{Decoded, decode};
+
+pub use decode::LOG_LEVELS;
+pub use error::{Problem, TerraformSettingsError};
+pub use names::{KEYS, ONE_WORD, terraform_name};
+pub use settle::{Surroundings, settle};
+
+/// The largest file that is read.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Reads a settings file, YAML or JSON.
+///
+/// # Errors
+/// When it cannot be read, is larger than 1 MiB, or says anything that is not known.
+pub fn read_settings_file(path: &Path) -> Result<TerraformSettings, TerraformSettingsError> {
+    let failed = |source| TerraformSettingsError::Read { path: path.to_owned(), source };
+    let mut bytes = Zeroizing::new(Vec::new());
+    let file = std::fs::File::open(path).map_err(failed)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(TerraformSettingsError::TooLarge(path.to_owned()));
+    }
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| TerraformSettingsError::Encoding(path.to_owned()))?;
+    let refuse = |problems| TerraformSettingsError::File { path: path.to_owned(), problems };
+    let root = document::read(text.trim_start_matches('\u{feff}'))
+        .map_err(|problem| refuse(vec![problem]))?;
+    let Decoded { settings, wrong, unknown } = decode(root);
+    let mut problems = [wrong, unknown].concat();
+    if problems.is_empty() {
+        return Ok(settings);
+    }
+    problems.sort_by_key(|problem| problem.line);
+    Err(refuse(problems))
+}
+
+/// Reads a run's `terraformSettings`. The second part is what to warn of.
+///
+/// # Errors
+/// When something that is known is not what it should be.
+pub fn parse_run_settings(
+    json: &SecretString,
+) -> Result<(TerraformSettings, Vec<String>), TerraformSettingsError> {
+    let refuse = |problem| TerraformSettingsError::Run(vec![problem]);
+    let no_json = Err(Problem::new(1, "it is no JSON"));
+    let root = document::read_json(json.expose_secret()).unwrap_or(no_json).map_err(refuse)?;
+    let Decoded { settings, wrong, unknown } = decode(root);
+    if !wrong.is_empty() {
+        return Err(TerraformSettingsError::Run(wrong));
+    }
+    let ignored = |problem: Problem| format!("`terraformSettings` of the run: {}", problem.text);
+    Ok((settings, unknown.into_iter().map(ignored).collect()))
+}

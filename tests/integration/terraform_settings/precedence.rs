@@ -1,0 +1,155 @@
+//! What counts where several places speak about the same thing, and what is said about the rest.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::{assert_succeeded, lay_down, mount, warnings};
+use crate::support::authority::Authority;
+use crate::support::terraform_registry::TerraformRegistry;
+use crate::support::world::{MODULE, World};
+
+/// Shows the variables that everybody has an opinion on.
+const SHOWS_VARIABLES: &str = r#"
+resource "terraform_data" "shows" {
+  provisioner "local-exec" {
+    command = "echo \"shown: $ONE $TWO $THREE level $TF_LOG\""
+  }
+}
+"#;
+
+/// Runs with a file, a run and an environment of these settings; what is warned of is `expected`.
+async fn check(
+    file: &str,
+    run: Value,
+    changes: Value,
+    ambient: &[(&str, &str)],
+    shown: &str,
+    expected: Expect,
+) {
+    let mut world = World::new(&[("main.tf", SHOWS_VARIABLES)]).await;
+    lay_down(&mut world, file);
+    for (name, value) in ambient {
+        world.set(name, *value);
+    }
+    let mut config = world.config("apply");
+    config["terraformSettings"] = run;
+    crate::support::world::merge(&mut config, &changes);
+    let end = world.run(config).await;
+    assert_succeeded(&end);
+    let log = world.received().log_text();
+    assert!(log.contains(&format!("shown: {shown}")), "{shown}: {log}");
+    expected.assert_eq(&(warnings(&world, &end).join("\n") + "\n"));
+}
+
+#[tokio::test]
+async fn a_section_of_the_run_counts_as_a_whole_before_the_files() {
+    check(
+        "env: {ONE: file, TWO: file}\nlogging: {level: debug}\nbackend: {type: http}\n",
+        json!({"env": {"TWO": "run", "THREE": "run"}, "logging": {"level": "error", "path": "/tmp/x"}}),
+        json!({"envVars": {"THREE": {"value": "variable"}}}),
+        &[("ONE", "ambient"), ("TWO", "ambient"), ("THREE", "ambient"), ("TF_LOG", "TRACE")],
+        "ambient run variable level ERROR",
+        expect![[r#"
+            `backend` of the settings file is ignored: the run's `stateBackend` counts
+            `logging` of the settings file is ignored: the run's `terraformSettings` counts
+            `TF_LOG` of the environment is ignored: the run's `terraformSettings` counts
+            `logging.path` of the run's `terraformSettings` is ignored: only a settings file may say where traces go
+            `env` of the settings file is ignored: the run's `terraformSettings` counts
+            `env.THREE` of the run's `terraformSettings` is ignored: `envVars` of the run counts
+            `TWO` of the environment is ignored: the run's `terraformSettings` counts
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_not_spoken_about_stays_as_it_is() {
+    check(
+        "env: {ONE: file, TF_LOG: info}\n",
+        json!({"logging": {"level": "off"}}),
+        json!({}),
+        &[("ONE", "file"), ("TWO", "ambient")],
+        "file ambient  level OFF",
+        expect![[r#"
+            `env.TF_LOG` of the settings file is ignored: `logging.level` counts
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn unknown_keys_of_a_run_are_warned_of() {
+    check(
+        "",
+        json!({"terraformrc": {"providerInstalation": {}}, "future": 1, "backend": null}),
+        json!({}),
+        &[],
+        "   level",
+        expect![[r#"
+            `terraformSettings` of the run: unknown key `future`, there are terraformrc, backend, env, logging
+            `terraformSettings` of the run: unknown key `providerInstalation` in `terraformrc`, did you mean `providerInstallation`?
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_the_runs() {
+    let authority = Authority::create();
+    let registry = TerraformRegistry::start(&authority).await;
+    let host = registry.host();
+    let port = host.split_once(':').unwrap().1.to_owned();
+    let variable = format!("TF_TOKEN_{host}");
+    let mut world = World::new(&[("main.tf", &registry.module_call())]).await;
+    world.set("SSL_CERT_FILE", authority.bundle());
+    world.set(&variable, "hunter22-ambient");
+    std::fs::write(world.path("home/.terraformrc"), "").unwrap();
+    mount(&mut world, "ours/token", "hunter22-ours");
+    lay_down(
+        &mut world,
+        &format!(
+            "terraformrc:\n  credentials:\n    '{host}': {{token: {{secretId: ours, key: token}}}}\n"
+        ),
+    );
+    let shown = |lines: Vec<String>| lines.join("\n").replace(&port, "PORT") + "\n";
+    let end = world.run(world.config("plan")).await;
+    assert_succeeded(&end);
+    let asked = registry.requests();
+    let versions = asked.iter().rfind(|(path, _)| path.ends_with("/versions")).unwrap();
+    assert_eq!(versions.1.as_deref(), Some("Bearer hunter22-ours"));
+    expect![[r#"
+        `TF_TOKEN_127.0.0.1:PORT` of the environment is ignored: the settings file counts
+        `~/.terraformrc` of the environment is ignored: the settings file counts
+    "#]]
+    .assert_eq(&shown(warnings(&world, &end)));
+    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+
+    let mut config = world.config("plan");
+    config["envVars"] = json!({(variable): {"value": "hunter22-of-the-run", "sensitive": true}});
+    let end = world.run(config).await;
+    assert_succeeded(&end);
+    let asked = registry.requests();
+    let versions = asked.iter().rfind(|(path, _)| path.ends_with("/versions")).unwrap();
+    assert_eq!(versions.1.as_deref(), Some("Bearer hunter22-of-the-run"));
+    expect![[r#"
+        `terraformrc.credentials.127.0.0.1:PORT` of the settings file is ignored: the run's `TF_TOKEN_127.0.0.1:PORT` counts
+        `~/.terraformrc` of the environment is ignored: the settings file counts
+    "#]].assert_eq(&shown(warnings(&world, &end)));
+    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+}
+
+#[tokio::test]
+async fn the_runs_own_backend_counts_before_all_others() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    lay_down(&mut world, "backend: {type: http}\n");
+    let mut config = world.config("apply");
+    config["terraformSettings"] = json!({"backend": {"type": "s3"}});
+    let end = world.run(config).await;
+    assert_succeeded(&end);
+    assert!(world.path("terraform.tfstate").is_file());
+    expect![[r#"
+        `backend` of the settings file is ignored: the run's `terraformSettings` counts
+        `backend` of the run's `terraformSettings` is ignored: the run's `stateBackend` counts
+    "#]]
+    .assert_eq(&(warnings(&world, &end).join("\n") + "\n"));
+}

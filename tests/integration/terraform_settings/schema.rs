@@ -1,0 +1,308 @@
+//! The schemas that `butler-runner schema` prints, and the readers that they are for, agree.
+
+use std::collections::BTreeMap;
+
+use butler_runner::registry::parse_config;
+use butler_runner::spec::Operation;
+use butler_runner::workspace::{KEYS, LOG_LEVELS, ONE_WORD, read_settings_file, terraform_name};
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use crate::support::documented::assert_documented;
+use crate::support::machine::Machine;
+
+/// What the documentation shows.
+const DOCUMENTATION: &str = include_str!("../../../docs/settings-file.md");
+
+fn schema(document: &str) -> Value {
+    Machine::new().run(&["schema", document]).well().json()
+}
+
+fn validator(document: &str) -> Validator {
+    jsonschema::draft202012::new(&schema(document)).unwrap()
+}
+
+/// Whether the reader takes a settings file of this text.
+fn taken(text: &str) -> Result<(), String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    read_settings_file(file.path()).map(drop).map_err(|error| error.to_string())
+}
+
+/// The keys of each place that the schema knows, by the name that the reader has for the place.
+fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
+    fn walk<'schema>(
+        root: &'schema Value,
+        node: &'schema Value,
+        place: &str,
+        keys: &mut BTreeMap<String, Vec<String>>,
+    ) {
+        if let Some(reference) = node["$ref"].as_str() {
+            let target = root.pointer(reference.strip_prefix('#').unwrap()).unwrap();
+            return walk(root, target, place, keys);
+        }
+        for one in node["anyOf"].as_array().into_iter().flatten() {
+            walk(root, one, place, keys);
+        }
+        if node["additionalProperties"].is_object() && place.ends_with("credentials") {
+            walk(root, &node["additionalProperties"], &format!("{place}.HOST"), keys);
+        }
+        let Some(properties) = node["properties"].as_object() else { return };
+        keys.insert(place.to_owned(), properties.keys().cloned().collect());
+        assert_eq!(node["additionalProperties"], false, "unknown keys in `{place}`");
+        for (key, inner) in properties {
+            let inner_place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+            walk(root, inner, &inner_place, keys);
+        }
+    }
+    let mut keys = BTreeMap::new();
+    walk(schema, schema, "", &mut keys);
+    keys
+}
+
+#[test]
+fn schema_and_reader_of_settings_know_the_same_keys() {
+    let of_reader: BTreeMap<String, Vec<String>> = KEYS
+        .iter()
+        .map(|(place, keys)| {
+            let mut keys: Vec<_> = keys.iter().map(|key| (*key).to_owned()).collect();
+            keys.sort();
+            ((*place).to_owned(), keys)
+        })
+        .collect();
+    let mut of_schema = keys(&schema("settings"));
+    for keys in of_schema.values_mut() {
+        keys.sort();
+    }
+    assert_eq!(of_schema, of_reader);
+}
+
+#[test]
+fn every_key_with_a_mistake_in_it_is_unknown_to_both_and_the_right_one_is_named() {
+    let validator = validator("settings");
+    for (place, keys) in keys(&schema("settings")) {
+        for key in keys {
+            let (first, rest) = key.split_at(1);
+            for wrong in [format!("{key}x"), format!("{}{rest}", first.to_uppercase())] {
+                let mut document = json!({(wrong.clone()): {}});
+                for name in place.split('.').rev().filter(|name| !name.is_empty()) {
+                    let name = if name == "HOST" { "example.com" } else { name };
+                    document = json!({(name): document});
+                }
+                assert!(!validator.is_valid(&document), "{document}");
+                let error = taken(&document.to_string()).unwrap_err();
+                let expected = format!("unknown key `{wrong}`");
+                assert!(error.contains(&expected), "{document}: {error}");
+                assert!(error.contains(&format!("did you mean `{key}`?")), "{document}: {error}");
+            }
+        }
+    }
+}
+
+/// The fenced blocks of the documentation in this language.
+fn documented(language: &str) -> Vec<&'static str> {
+    let opening = format!("```{language}\n");
+    let blocks = DOCUMENTATION.split(&opening).skip(1);
+    blocks.map(|block| block.split_once("\n```").unwrap().0).collect()
+}
+
+#[test]
+fn what_the_documentation_shows_is_right_for_schema_and_reader() {
+    let validator = validator("settings");
+    let examples = documented("json");
+    assert!(!examples.is_empty());
+    for example in examples {
+        let document: Value = serde_json::from_str(example).unwrap();
+        let errors: Vec<_> = validator.iter_errors(&document).map(|it| it.to_string()).collect();
+        assert!(errors.is_empty(), "{example}: {errors:?}");
+        taken(example).unwrap();
+        let mut run = a_run();
+        run["terraformSettings"] = document;
+        assert!(self::validator("run").is_valid(&run), "{example}");
+    }
+    let examples = documented("yaml");
+    assert!(!examples.is_empty());
+    for example in examples {
+        taken(example).unwrap();
+    }
+}
+
+#[test]
+fn documents_that_one_refuses_are_refused_by_the_other() {
+    let validator = validator("settings");
+    for document in [
+        json!({"terraformrc": {"credentials": {"a.example": {"token": "hunter22"}}}}),
+        json!({"terraformrc": {"credentials": {"a.example": {}}}}),
+        json!({"terraformrc": {"credentials": {"a.example": {"token": {"key": "a"}}}}}),
+        json!({"terraformrc": {"providerInstallation": {"networkMirror": {"url": "http://a/"}}}}),
+        json!({"terraformrc": {"providerInstallation": {"networkMirror": {}}}}),
+        json!({"terraformrc": {"providerInstallation": {"filesystemMirror": {"path": "a"}}}}),
+        json!({"terraformrc": {"providerInstallation": {"direct": {"include": "*"}}}}),
+        json!({"terraformrc": {"providerInstallation": {"direct": {"include": ["a"]}}}}),
+        json!({"terraformrc": {"providerInstallation": {"direct": []}}}),
+        json!({"backend": {"config": {}}}),
+        json!({"backend": {"type": ""}}),
+        json!({"backend": "s3"}),
+        json!({"env": {"A": [1]}}),
+        json!({"logging": {"level": "loud"}}),
+        json!({"logging": {"path": ""}}),
+        json!([]),
+    ] {
+        assert!(!validator.is_valid(&document), "{document}");
+        assert!(taken(&document.to_string()).is_err(), "{document}");
+    }
+    for level in LOG_LEVELS {
+        for level in [level.to_owned(), level.to_lowercase()] {
+            let document = json!({"logging": {"level": level}});
+            assert!(validator.is_valid(&document), "{document}");
+            taken(&document.to_string()).unwrap();
+        }
+    }
+}
+
+fn a_run() -> Value {
+    let source = json!({"gitRepo": "https://git.example.com/a.git", "gitRef": "main"});
+    json!({"operation": "plan", "source": source})
+}
+
+#[test]
+fn schema_and_reader_of_a_run_know_the_same_fields() {
+    let full = json!({
+        "runId": "7", "operation": "plan", "terraformVersion": "1.9.0",
+        "source": {"type": "git", "gitRepo": "https://git.example.com/a.git", "gitRef": "main",
+            "workingDirectory": "a", "credentials": {"type": "ssh-key", "username": "git",
+                "token": "a", "password": "b", "privateKey": "c", "passphrase": "d",
+                "knownHosts": "e"}},
+        "variables": {"a": {"value": [1], "sensitive": true, "source": "secret", "ref": "b/c",
+            "key": "d"}, "b": null},
+        "envVars": {"A": {"value": "x", "sensitive": false}},
+        "upstreamOutputs": {"a": {"b": 1}},
+        "stateBackend": {"type": "pg", "config": {"conn_str": "a"}},
+        "terraformSettings": {"env": {"A": 1}, "future": {"x": 1}},
+        "callbacks": {"statusUrl": "/a", "logsUrl": "/b", "planUrl": "/c", "outputsUrl": "/d"},
+        "future": {"x": 1},
+    });
+    let (schema, validator) = (schema("run"), validator("run"));
+    let errors: Vec<_> = validator.iter_errors(&full).map(|it| it.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    parse_config(full.to_string().as_bytes()).unwrap();
+    // Each field of the schema is in the document above, and of the wrong type both refuse it.
+    let mut places = vec![(String::new(), &schema)];
+    let mut fields = 0;
+    while let Some((place, node)) = places.pop() {
+        for (key, inner) in node["properties"].as_object().into_iter().flatten() {
+            let pointer = format!("{place}/{key}");
+            assert!(full.pointer(&pointer).is_some(), "{pointer} is in the example");
+            let anything = key == "value" || pointer == "/terraformSettings";
+            if !anything {
+                let mut broken = full.clone();
+                // No text, number, boolean, null, and no object.
+                *broken.pointer_mut(&pointer).unwrap() = json!([[]]);
+                assert!(!validator.is_valid(&broken), "{pointer}");
+                assert!(parse_config(broken.to_string().as_bytes()).is_err(), "{pointer}");
+                fields += 1;
+            }
+            places.push((pointer, inner));
+        }
+        let example = match place.as_str() {
+            "/variables" => "a",
+            "/envVars" => "A",
+            _ => continue,
+        };
+        places.push((format!("{place}/{example}"), &node["additionalProperties"]));
+    }
+    assert!(fields > 25, "{fields}");
+    let operations: Vec<&str> = Operation::NAMES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(schema["properties"]["operation"]["enum"], json!(operations));
+}
+
+#[test]
+fn a_run_needs_what_the_reader_needs_and_null_is_as_good_as_absent() {
+    let validator = validator("run");
+    let mut run = a_run();
+    assert!(validator.is_valid(&run));
+    for (field, wrong) in [
+        ("operation", json!("explode")),
+        ("source", json!({"gitRepo": "https://git.example.com/a.git"})),
+        ("stateBackend", json!({"config": {}})),
+        ("terraformSettings", json!({"logging": {"level": "loud"}})),
+    ] {
+        let mut broken = run.clone();
+        broken[field] = wrong;
+        assert!(!validator.is_valid(&broken), "{broken}");
+    }
+    for field in ["variables", "envVars", "stateBackend", "terraformSettings", "callbacks"] {
+        run[field] = Value::Null;
+    }
+    assert!(validator.is_valid(&run));
+}
+
+/// Settings that people write, by backend.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "kubernetes",
+        &["secretSuffix", "namespace", "inClusterConfig", "configPath", "clusterCACertificate"],
+    ),
+    (
+        "s3",
+        &[
+            "bucket",
+            "region",
+            "kmsKeyId",
+            "dynamodbTable",
+            "useLockfile",
+            "usePathStyle",
+            "skipS3Checksum",
+            "assumeRole.roleArn",
+            "endpoints.s3",
+        ],
+    ),
+    (
+        "azurerm",
+        &[
+            "storageAccountName",
+            "containerName",
+            "accessKey",
+            "sasToken",
+            "useOidc",
+            "useMSI",
+            "useAzureadAuth",
+        ],
+    ),
+    (
+        "gcs",
+        &["bucket", "prefix", "encryptionKey", "kmsEncryptionKey", "impersonateServiceAccount"],
+    ),
+    ("pg", &["connStr", "schemaName", "skipSchemaCreation"]),
+    (
+        "http",
+        &[
+            "address",
+            "lockAddress",
+            "unlockMethod",
+            "skipCertVerification",
+            "retryMax",
+            "clientCertificatePem",
+        ],
+    ),
+    ("local", &["path", "workspaceDir"]),
+];
+
+#[test]
+fn the_documentation_has_the_names_that_terraform_gets() {
+    let translated = |setting: &str| {
+        let parts: Vec<_> = setting.split('.').map(terraform_name).collect();
+        parts.join(".")
+    };
+    let rows: Vec<String> = EXAMPLES
+        .iter()
+        .flat_map(|(backend, settings)| settings.iter().map(move |setting| (backend, setting)))
+        .map(|(backend, setting)| {
+            format!("| {backend} | `{setting}` | `{}` |", translated(setting))
+        })
+        .collect();
+    assert_documented("docs/settings-file.md", "translation", &rows);
+    let rows: Vec<String> =
+        ONE_WORD.iter().map(|(here, there)| format!("| `{here}` | `{there}` |")).collect();
+    assert_documented("docs/settings-file.md", "one-word", &rows);
+}
