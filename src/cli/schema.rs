@@ -1,7 +1,8 @@
-//! `schema`: prints JSON Schemas of what the runner reads, for editors and pipelines.
+//! `schema`: prints JSON Schemas of what the runner reads and answers, for editors and pipelines.
 //!
-//! They are kept by hand, because they say for people what the readers only check, and tests hold
-//! the readers to them. In a run, settings for Terraform are the file's, but for unknown keys.
+//! That of an answer comes from its type. Those of what is read are kept by hand, because they say
+//! for people what the readers only check, and tests hold the readers to them. In a run, settings
+//! for Terraform are the file's, but for unknown keys.
 
 use std::io::Write;
 
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::complain;
 use crate::run::Exit;
+use crate::tool::Status;
 
 const SETTINGS: &str = include_str!("schema/settings.json");
 const RUN: &str = include_str!("schema/run.json");
@@ -27,6 +29,8 @@ enum Document {
     Settings,
     /// A run as the registry sends it, and as --config takes it
     Run,
+    /// What `tool status --json` answers
+    Status,
 }
 
 impl Schema {
@@ -34,6 +38,7 @@ impl Schema {
         let text = match self.document {
             Document::Settings => Ok(SETTINGS.to_owned()),
             Document::Run => run_schema().map(|schema| format!("{schema:#}\n")),
+            Document::Status => Ok(format!("{:#}\n", Status::schema().to_value())),
         };
         let printed = text.map(|text| std::io::stdout().write_all(text.as_bytes()));
         match printed {

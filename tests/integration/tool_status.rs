@@ -7,7 +7,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use butler_runner::http::{Redirects, client};
-use butler_runner::tool::{Sites, Status, ToolOptions, WhenBusy, ready};
+use butler_runner::tool::{Sites, ToolOptions, WhenBusy, ready};
 use expect_test::expect;
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ fn name(text: &str) -> &str {
 }
 
 fn assert_valid(status: &Value) {
-    let schema = serde_json::to_value(Status::schema()).unwrap();
+    let schema = Machine::new().run(&["schema", "status"]).well().json();
     let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
     let errors: Vec<_> = validator.iter_errors(status).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:#?}\n{status:#}");
