@@ -1,8 +1,7 @@
 //! `schema`: prints JSON Schemas of what the runner reads and answers, for editors and pipelines.
 //!
-//! That of an answer comes from its type. Those of what is read are kept by hand, because they say
-//! for people what the readers only check, and tests hold the readers to them. In a run, settings
-//! for Terraform are the file's, but for unknown keys.
+//! Those of what is read are kept by hand, because they say for people what the readers only check,
+//! and tests hold the readers to them. In a run, settings for Terraform are the file's, but for unknown keys.
 
 use std::io::Write;
 
@@ -38,7 +37,9 @@ impl Schema {
         let text = match self.document {
             Document::Settings => Ok(SETTINGS.to_owned()),
             Document::Run => run_schema().map(|schema| format!("{schema:#}\n")),
-            Document::Status => Ok(format!("{:#}\n", Status::schema().to_value())),
+            Document::Status => {
+                serde_json::to_string_pretty(&Status::schema()).map(|schema| schema + "\n")
+            }
         };
         let printed = text.map(|text| std::io::stdout().write_all(text.as_bytes()));
         match printed {

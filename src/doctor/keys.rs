@@ -3,12 +3,11 @@
 use std::time::SystemTime;
 
 use super::Finding;
-use crate::spec::Product;
+use crate::tool::ExpiringKey;
 
-/// A warning for each key of `expiring` (a product's, its fingerprint, and until when it is good).
-/// What it has signed until then stays signed.
-pub(super) fn look(expiring: &[(Product, &str, SystemTime)], now: SystemTime) -> Vec<Finding> {
-    let warning = |(product, fingerprint, expires): &(Product, &str, SystemTime)| {
+/// A warning for each key of `expiring`. What it has signed until then stays signed.
+pub(super) fn look(expiring: &[ExpiringKey], now: SystemTime) -> Vec<Finding> {
+    let warning = |ExpiringKey { product, fingerprint, expires }: &ExpiringKey| {
         let end = humantime::format_rfc3339_seconds(*expires).to_string();
         let day = end.split('T').next().unwrap_or(&end);
         let verb = if *expires > now { "expires" } else { "expired" };
@@ -25,13 +24,18 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::spec::Product;
 
     #[test]
     fn a_key_that_expires_is_told_with_its_day() {
         let day = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_hours(24 * days);
         let messages = |now| {
-            let expiring = [(Product::Terraform, "C874011F", day(21_978))];
-            look(&expiring, now).remove(0).message
+            let key = ExpiringKey {
+                product: Product::Terraform,
+                fingerprint: "C874011F",
+                expires: day(21_978),
+            };
+            look(&[key], now).remove(0).message
         };
         let expected = "the key C874011F that signs terraform expires on 2030-03-05";
         assert_eq!(messages(day(21_900)), expected);

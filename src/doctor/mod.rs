@@ -20,7 +20,7 @@ use crate::http;
 use crate::run::{register_settings, tool_options};
 use crate::secret::Redactor;
 use crate::settings::{DoctorSettings, Settings};
-use crate::tool::ToolOptions;
+use crate::tool::{ToolOptions, expiring_keys};
 use network::Clock;
 
 /// How long one thing may take to be looked at: whoever asks waits for the page.
@@ -130,8 +130,7 @@ async fn examine_run(
     findings.push(network::clock(&clocks));
     findings.extend(sites.iter().map(|site| site.finding(releases)));
     findings.extend(tools);
-    // Those that `tool` knows to expire within half a year.
-    findings.extend(keys::look(&[], SystemTime::now()));
+    findings.extend(keys::look(&expiring_keys(SystemTime::now()), SystemTime::now()));
     findings.extend(room::look(run));
     findings.extend(machine::look(&options));
     findings

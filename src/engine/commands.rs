@@ -18,12 +18,13 @@ use super::plan::PlanSummary;
 use super::state::Applied;
 use super::test_results::TestCounts;
 use super::watching::{Messages, Watch};
+use super::wrapper::Wrapper;
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
 use crate::process::{
     Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
 };
-use crate::spec::ToolRequest;
+use crate::spec::{Product, ToolRequest};
 
 /// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
 const LARGEST_ANSWER: usize = 48 * 1024 * 1024;
@@ -35,6 +36,8 @@ pub struct Engine<'run, S> {
     pub tool: &'run ToolRequest,
     /// Its executable.
     pub program: &'run Path,
+    /// What is started in its place to start it, if anything.
+    pub wrapper: Option<Wrapper>,
     /// The module's directory.
     pub directory: &'run Path,
     /// Where plan files and their like are written: private and wiped at the end.
@@ -225,9 +228,30 @@ impl<S: Sink> Engine<'_, S> {
         Ok(Tested { passed: exit.status.success(), counts, junit })
     }
 
+    /// The name of the program that people start to do by hand what this does.
+    #[must_use]
+    pub fn said_program(&self) -> &'static str {
+        let product = if self.wrapper.is_some() { Product::Terragrunt } else { self.tool.product };
+        product.executable()
+    }
+
+    /// Where what wraps the tool keeps copies of the module that are the runner's to decide on.
+    #[must_use]
+    pub fn downloads(&self) -> Option<&Path> {
+        self.wrapper.as_ref()?.downloads.as_deref()
+    }
+
     pub(super) fn command(&self, arguments: Vec<std::ffi::OsString>, output: Output) -> Command {
+        let (program, arguments, inner) = match &self.wrapper {
+            None => (self.program.to_owned(), arguments, None),
+            Some(wrapper) => {
+                let arguments = wrapper.arguments(arguments);
+                (wrapper.program.clone(), arguments, Some(self.program.to_owned()))
+            }
+        };
         Command {
-            program: self.program.to_owned(),
+            program,
+            inner,
             arguments,
             environment: self.environment.clone(),
             directory: Some(self.directory.to_owned()),

@@ -21,6 +21,7 @@ mod state;
 mod survey;
 mod test_results;
 mod watching;
+mod wrapper;
 
 pub use arguments::{PlanMode, required_version};
 pub use clean::{Member, clean, copy};
@@ -33,3 +34,4 @@ pub use plan::{Counts, PlanSummary};
 pub use state::Applied;
 pub use survey::Survey;
 pub use test_results::TestCounts;
+pub use wrapper::{OLDEST_WRAPPER, Wrapper, can_wrap};

@@ -96,6 +96,8 @@ impl std::fmt::Debug for Input {
 pub struct Command {
     /// The executable, as an absolute path.
     pub program: PathBuf,
+    /// An executable that it only starts in turn, and to which a stop goes where it runs.
+    pub inner: Option<PathBuf>,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Its whole environment.

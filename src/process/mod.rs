@@ -1,8 +1,9 @@
 //! Starts, watches and ends child processes; knows neither git nor Terraform.
 //!
 //! A child gets a process group of its own, so that a terminal's Ctrl-C does not reach it a second
-//! time. It is stopped by one SIGTERM to its own pid (Terraform's providers die of one, and a
-//! second one makes Terraform give up), and by SIGKILL to its group when the grace is over.
+//! time. It is stopped by one SIGTERM to its own pid, or to that of the program that it wraps
+//! (Terraform's providers die of one, and a second one makes Terraform give up), and by SIGKILL to
+//! its group when the grace is over.
 //! Callers may rely on it that nothing of the group runs when [`supervise`] returns or is dropped,
 //! and that what left the group is ended too where [`adopt_orphans`] was called (Linux only).
 

@@ -14,6 +14,7 @@ use zeroize::Zeroizing;
 use super::descendants::{Group, end_left_behind, spawn};
 use super::memory::{OomWatch, OutOfMemory};
 use super::pump::{Pumped, pump};
+use super::table::running_below;
 use super::{Command, Input, Output, Sink};
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
@@ -154,7 +155,7 @@ pub async fn supervise(
     };
     tokio::pin!(pumps);
     let (ended, pumped) = {
-        let ended = wait(&mut child, &group, stop, grace);
+        let ended = wait(command, (&mut child, &group), stop, grace);
         tokio::pin!(ended);
         // The pumps must run while the child does: a full pipe would stop it for good.
         tokio::select! {
@@ -231,8 +232,8 @@ async fn feed(stdin: Option<ChildStdin>, input: &Input) {
 
 /// Waits for the child; passes a stop on to it, once, and kills its group when the grace is over.
 async fn wait(
-    child: &mut Child,
-    group: &Group,
+    command: &Command,
+    (child, group): (&mut Child, &Group),
     stop: &Stop,
     grace: Grace,
 ) -> std::io::Result<(ExitStatus, Option<StopReason>, bool)> {
@@ -242,8 +243,16 @@ async fn wait(
     };
     let pid = group.leader();
     tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
-    // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
-    let _ = kill(pid, Signal::SIGTERM);
+    let inner = command.inner.as_deref().map(|inner| running_below(pid, inner));
+    // What wraps it might hand the signal on late, or twice, or kill what takes its time.
+    for inner in inner.iter().flatten() {
+        tracing::debug!(pid = inner.as_raw(), "it is meant for this one");
+        let _ = kill(*inner, Signal::SIGTERM);
+    }
+    if inner.is_none_or(|inner| inner.is_empty()) {
+        // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
+        let _ = kill(pid, Signal::SIGTERM);
+    }
     let deadline = Instant::now() + grace.normal;
     let sooner = tokio::select! {
         status = child.wait() => return Ok((status?, Some(reason), false)),

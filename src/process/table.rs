@@ -1,5 +1,7 @@
 //! The system's table of processes, as `/proc` has it. Where there is none it is empty.
 
+use std::path::Path;
+
 use nix::unistd::Pid;
 
 /// A process at the moment of looking.
@@ -21,6 +23,24 @@ impl Process {
             variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
         })
     }
+}
+
+/// The processes below `ancestor` that run `program`, but for those that another of them started.
+pub(super) fn running_below(ancestor: Pid, program: &Path) -> Vec<Pid> {
+    let Ok(program) = program.canonicalize() else { return Vec::new() };
+    let all = processes();
+    let (mut found, mut parents) = (Vec::new(), vec![ancestor]);
+    while let Some(parent) = parents.pop() {
+        for child in all.iter().filter(|it| it.parent == parent && !it.is_zombie) {
+            let runs = std::fs::read_link(format!("/proc/{}/exe", child.pid));
+            if runs.is_ok_and(|path| path == program) {
+                found.push(child.pid);
+            } else {
+                parents.push(child.pid);
+            }
+        }
+    }
+    found
 }
 
 /// All processes that can be seen.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::memory;
 use super::ownership::{Leftover, Use, candidates, inspect};
-use super::recovery::{ERRORED_STATE, keep_state};
-use super::workspace::{LAYOUT, module_of};
+use super::recovery::{ERRORED_STATE, bring_state_home, keep_state, states_below};
+use super::workspace::{DOWNLOADS, LAYOUT, module_of};
 use crate::cancel::Stop;
 use crate::error::chain;
 use crate::secret::wipe_directory;
@@ -184,7 +184,10 @@ pub(super) async fn clean_before(settings: &Settings, stop: &Stop) {
 /// Wipes a leftover, after its state was kept.
 fn wipe(leftover: &Leftover, recovery: &Path) -> (Option<PathBuf>, End) {
     let kept = match module_of(&leftover.path) {
-        Some(module) => keep_state(&module, recovery, &leftover.path),
+        Some(module) => {
+            bring_state_home(&leftover.path.join(DOWNLOADS), &module);
+            keep_state(&module, recovery, &leftover.path)
+        }
         None => Ok(None),
     };
     let kept = match kept {
@@ -215,5 +218,8 @@ fn wipe(leftover: &Leftover, recovery: &Path) -> (Option<PathBuf>, End) {
 
 /// A state in it that Terraform could not store.
 fn state_of(leftover: &Leftover) -> Option<PathBuf> {
-    module_of(&leftover.path).map(|module| module.join(ERRORED_STATE)).filter(|path| path.is_file())
+    let in_module = module_of(&leftover.path)
+        .map(|module| module.join(ERRORED_STATE))
+        .filter(|path| path.is_file());
+    in_module.or_else(|| states_below(&leftover.path.join(DOWNLOADS)).pop())
 }

@@ -7,7 +7,7 @@ use super::init::{Providers, init};
 use super::outcome::Failure;
 use super::phases::Findings;
 use super::plan_report::{PlanOptions, PlanReport};
-use super::recovery;
+use super::{recovery, state_place};
 use crate::cancel::{Step, StopReason};
 use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
 use crate::error::{Advice, chain};
@@ -29,6 +29,8 @@ pub(super) struct Files {
     /// Whether the module's directory is the user's own.
     pub(super) in_place: bool,
     pub(super) plan: PlanOptions,
+    /// Whether a state may be lost at the end.
+    pub(super) allow_ephemeral_state: bool,
     pub(super) providers: Providers,
 }
 
@@ -40,6 +42,10 @@ pub(super) async fn operate(
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     init(engine, files, operation == Operation::Validate).await?;
+    if let Some(downloads) = engine.downloads() {
+        recovery::forget_brought_states(downloads);
+        state_place::check_initialised(engine, operation, files.allow_ephemeral_state)?;
+    }
     match operation {
         Operation::Plan => {
             let plan = plan(engine, PlanMode::Normal, files, findings).await?;
@@ -145,6 +151,9 @@ async fn apply_plan(
     let Err(mut unfinished) = engine.apply(plan, &files.variables.apply).await else {
         return Ok(());
     };
+    if let Some(downloads) = engine.downloads() {
+        recovery::bring_state_home(downloads, engine.directory);
+    }
     let said = if files.in_place {
         engine.release(&mut unfinished).await;
         recovery::point_to_state(engine, &unfinished, begun)

@@ -16,14 +16,17 @@ use super::terraform_settings::{self, secret_sources};
 use super::tools::tool_options;
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
-use crate::engine::{Engine, KilledLock, Planned, prepare_environment, required_version};
+use crate::engine::{
+    Engine, KilledLock, OLDEST_WRAPPER, Planned, Wrapper, can_wrap, prepare_environment,
+    required_version,
+};
 use crate::event::Phase;
 use crate::process::{Environment, Grace};
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{Operation, RunSpec, Source, ToolRequest};
+use crate::spec::{Operation, Product, RunSpec, Source, ToolRequest};
 use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
-use crate::workspace::{self, Inputs, Module, VariableFiles, source};
+use crate::workspace::{self, Inputs, Module, ModuleError, VariableFiles, source};
 
 /// What a run leaves to be reported, whether or not it got to its end. It cannot be printed.
 #[derive(Default)]
@@ -66,11 +69,13 @@ pub(super) async fn perform(
     // Before the clone: who has to supply a secret should not wait for one.
     let inputs = resolve_inputs(context, spec)?;
     state_place::check_run(context, spec, &inputs)?;
-    let (place, tool) = prepare(context, spec, findings).await?;
+    let (place, Tools { tool, terragrunt }) = prepare(context, spec, findings).await?;
     check_operation(spec.operation, &tool.request)?;
-    let module =
-        Module::read(&place.directory).map_err(|error| Failure::new(Phase::Source, &error))?;
-    state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
+    let module = read_module(&place.directory, terragrunt.is_some())?;
+    // What Terragrunt makes of the module is seen after `init`.
+    if terragrunt.is_none() || spec.backend.is_some() || module.backend.is_some() {
+        state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
+    }
     let ambient = &context.settings.environment;
     let redactor = context.log.redactor();
     register_declared(redactor, &inputs, &module, ambient);
@@ -82,7 +87,16 @@ pub(super) async fn perform(
     // From here on the module can print: half a line, or that commands count no more, in front of a
     // mask, which would then be shown.
     redactor.end_observation();
-    let environment = environment(context, spec, &place, &inputs)?;
+    let mut environment = environment(context, spec, &place, &inputs)?;
+    let in_place = matches!(spec.source, Source::Directory(_));
+    let wrapper = terragrunt.map(|terragrunt| Wrapper {
+        version: terragrunt.request.version,
+        program: terragrunt.path,
+        downloads: (!in_place).then(|| context.directory.downloads()),
+    });
+    if let Some(wrapper) = &wrapper {
+        wrapper.prepare(&mut environment, &tool.path);
+    }
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
     let backend = write_backend(context, spec, &module, &place.directory, &tool.request)?;
     let plan = plan_options(context, &inputs, &module);
@@ -94,6 +108,7 @@ pub(super) async fn perform(
     let engine = Engine {
         tool: &tool.request,
         program: &tool.path,
+        wrapper,
         directory: &place.directory,
         private: context.directory.private().path(),
         environment,
@@ -104,12 +119,12 @@ pub(super) async fn perform(
         lock_timeout: context.settings.lock_timeout,
         killed_lock,
     };
-    let in_place = matches!(spec.source, Source::Directory(_));
     let providers = Providers {
         cache: context.settings.provider_cache.clone(),
         patience: context.settings.tool.timeout,
     };
-    let files = Files { variables, backend, in_place, plan, providers };
+    let allow_ephemeral_state = context.settings.allow_ephemeral_state;
+    let files = Files { variables, backend, in_place, plan, allow_ephemeral_state, providers };
     operate(&engine, spec.operation, &files, findings).await
 }
 
@@ -122,7 +137,9 @@ fn killed_lock(
 ) -> KilledLock {
     let of_run = spec.backend.as_ref().map(|backend| backend.kind.as_str());
     let of_module = module.backend.as_ref().map(|block| block.kind.as_str());
-    let backend = of_run.or(of_module).unwrap_or("local");
+    // A file that was passed over may name another.
+    let otherwise = if module.is_incomplete { "unknown" } else { "local" };
+    let backend = of_run.or(of_module).unwrap_or(otherwise);
     KilledLock::of(backend, surely_locks(environment), context.settings.force_unlock_own)
 }
 
@@ -176,12 +193,20 @@ fn plan_options(context: &Context<'_>, inputs: &Inputs, module: &Module) -> Plan
     }
 }
 
+/// What carries a run out.
+struct Tools {
+    /// Terraform or `OpenTofu`.
+    tool: InstalledTool,
+    /// What it runs through, if it does.
+    terragrunt: Option<InstalledTool>,
+}
+
 /// Fetches the source and makes the tool ready, at the same time where the version is known.
 async fn prepare(
     context: &Context<'_>,
     spec: &RunSpec,
     findings: &mut Findings,
-) -> Result<(Place, InstalledTool), Failure> {
+) -> Result<(Place, Tools), Failure> {
     let options = ToolOptions {
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
         ..tool_options(
@@ -190,7 +215,7 @@ async fn prepare(
             context.settings.owner(),
         )
     };
-    let (place, tool) = if let Some(request) = &spec.tool {
+    let (place, first) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
         tokio::try_join!(
             place(context, spec, &mut findings.commit),
@@ -198,12 +223,42 @@ async fn prepare(
         )?
     } else {
         let place = place(context, spec, &mut findings.commit).await?;
-        let request = choose(context, &place.directory, &options).await?;
+        let default = context.settings.tool.default_version.clone();
+        let request = choose(context, &place.directory, default, &options).await?;
         (place, make_ready(context, &request, &options).await?)
     };
-    context.log.announce(&format!("Using {} ({})", tool.request, tool.path.display()));
-    findings.tool = Some(tool.request.to_string());
-    Ok((place, tool))
+    let tools = if first.request.product == Product::Terragrunt {
+        let default = context.settings.tool.default_version.clone();
+        let default = default.filter(|default| default.product != Product::Terragrunt);
+        let request = choose(context, &place.directory, default, &options).await?;
+        if request.product == Product::Terragrunt {
+            return Err(Failure {
+                advice: Some("name a version of Terraform or OpenTofu in a version file of the module or with --default-tool-version".to_owned()),
+                ..Failure::because(Phase::Tool, format!("nothing says what {} is to run", first.request))
+            });
+        }
+        let tool = make_ready(context, &request, &options).await?;
+        Tools { tool, terragrunt: Some(first) }
+    } else {
+        Tools { tool: first, terragrunt: None }
+    };
+    let said = |tool: &InstalledTool| format!("{} ({})", tool.request, tool.path.display());
+    let Tools { tool, terragrunt } = &tools;
+    let through = terragrunt.as_ref().map(|it| format!("{} with ", said(it))).unwrap_or_default();
+    context.log.announce(&format!("Using {through}{}", said(tool)));
+    let through = terragrunt.as_ref().map(|it| format!("{} with ", it.request)).unwrap_or_default();
+    findings.tool = Some(format!("{through}{}", tool.request));
+    Ok((place, tools))
+}
+
+/// Reads the module; of what Terragrunt adds to it nothing is known.
+fn read_module(directory: &Path, wrapped: bool) -> Result<Module, Failure> {
+    let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
+    if module.is_terragrunt_only && !wrapped {
+        let error = ModuleError::TerragruntOnly { path: directory.to_owned() };
+        return Err(Failure::new(Phase::Source, &error));
+    }
+    Ok(Module { is_incomplete: module.is_incomplete || wrapped, ..module })
 }
 
 async fn place(
@@ -236,13 +291,14 @@ async fn place(
 async fn choose(
     context: &Context<'_>,
     directory: &Path,
+    default: Option<ToolRequest>,
     options: &ToolOptions,
 ) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     let wish = VersionWish {
         required: module.required_versions,
         version_files: module.version_files,
-        default: context.settings.tool.default_version.clone(),
+        default,
         ..VersionWish::default()
     };
     unless_stopped(context, Phase::Tool, tool::choose(&wish, options)).await
@@ -253,6 +309,12 @@ async fn make_ready(
     request: &ToolRequest,
     options: &ToolOptions,
 ) -> Result<InstalledTool, Failure> {
+    if request.product == Product::Terragrunt && !can_wrap(request) {
+        return Err(Failure {
+            advice: Some(format!("set the run's version to {OLDEST_WRAPPER} or later")),
+            ..Failure::because(Phase::Tool, format!("{request} is too old to carry out a run"))
+        });
+    }
     let progress = |line: &str| context.log.announce(line);
     unless_stopped(context, Phase::Tool, tool::ready(request, options, &progress)).await
 }

@@ -26,6 +26,12 @@ const WAITS: [Duration; 4] = [
     Duration::from_secs(4),
 ];
 
+/// Where Terragrunt keeps its copies of a module where nobody says anything else, in the module.
+const TERRAGRUNT_CACHE: &str = ".terragrunt-cache";
+
+/// How deep in Terragrunt's directory modules are looked for: it adds two levels to a source's own.
+const DEEPEST: usize = 16;
+
 /// How long all of them may take.
 const PUSH_DEADLINE: Duration = Duration::from_mins(1);
 
@@ -79,6 +85,58 @@ pub(super) async fn push_state(
     Some(text.to_owned())
 }
 
+/// Removes states that Terragrunt got together with a module: none of them is one that this run could
+/// not store.
+pub(super) fn forget_brought_states(downloads: &Path) {
+    for state in states_below(downloads) {
+        if let Err(error) = wipe_file(&state) {
+            tracing::warn!(error = %chain(&error), "a state that came with the module is still there");
+        }
+    }
+}
+
+/// Brings a state that Terraform could not store from Terragrunt's copy of the module, in which it
+/// ran, to the module itself, where it is looked for.
+pub(super) fn bring_state_home(downloads: &Path, module: &Path) {
+    let home = module.join(ERRORED_STATE);
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    let Some(state) = states_below(downloads).into_iter().max_by_key(|path| modified(path)) else {
+        return;
+    };
+    // Terragrunt copies what is in the module, this file too.
+    if std::fs::read(&home).ok().is_some_and(|known| std::fs::read(&state).ok() == Some(known)) {
+        return;
+    }
+    // Both are in the run's directory.
+    if let Err(error) = std::fs::rename(&state, &home) {
+        tracing::error!(%error, path = %state.display(), "cannot move the state that could not be stored");
+    }
+}
+
+/// All states below Terragrunt's directory that could not be stored.
+pub(super) fn states_below(downloads: &Path) -> Vec<PathBuf> {
+    let states = directories_below(downloads).into_iter().map(|it| it.join(ERRORED_STATE));
+    // A link may lead anywhere.
+    states.filter(|it| it.symlink_metadata().is_ok_and(|metadata| metadata.is_file())).collect()
+}
+
+/// Terragrunt's directory and all below it in which Terraform may run.
+pub(super) fn directories_below(downloads: &Path) -> Vec<PathBuf> {
+    let (mut found, mut pending) = (Vec::new(), vec![(downloads.to_owned(), 0)]);
+    while let Some((directory, depth)) = pending.pop() {
+        for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            // What is hidden is git's, Terraform's or Terragrunt's own.
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if is_directory && !is_hidden && depth < DEEPEST {
+                pending.push((entry.path(), depth + 1));
+            }
+        }
+        found.push(directory);
+    }
+    found
+}
+
 /// Pushes the state; a lock that this leaves is said in `unfinished`.
 async fn push_once(
     engine: &Engine<'_, RunLog>,
@@ -109,15 +167,25 @@ pub(super) fn point_to_state(
     unfinished: &Unfinished,
     begun: SystemTime,
 ) -> Option<String> {
-    let errored = engine.directory.join(ERRORED_STATE);
-    let modified = std::fs::metadata(&errored).ok()?.modified().ok()?;
-    let product = engine.tool.product.executable();
+    let mut states = vec![engine.directory.join(ERRORED_STATE)];
+    if engine.wrapper.is_some() {
+        states.extend(states_below(&engine.directory.join(TERRAGRUNT_CACHE)));
+    }
+    let modified = |path: &PathBuf| path.metadata().ok()?.modified().ok();
+    let errored = states.into_iter().max_by_key(modified)?;
+    let modified = modified(&errored)?;
+    let product = engine.said_program();
     let removal = unfinished.error.left().and_then(|left| left.removal(product));
+    // Terragrunt starts Terraform in another directory than its own.
+    let (file, there) = match &engine.wrapper {
+        Some(_) => (errored.display().to_string(), "in the module"),
+        None => (ERRORED_STATE.to_owned(), "there"),
+    };
     let first = removal.map(|removal| format!("{removal}, then ")).unwrap_or_default();
     // File times are coarser than the clock.
     (modified + Duration::from_secs(1) >= begun).then(|| {
         format!(
-            "the state could not be stored and is in `{}`: {first}run `{product} state push {ERRORED_STATE}` there",
+            "the state could not be stored and is in `{}`: {first}run `{product} state push {file}` {there}",
             errored.display(),
         )
     })

@@ -9,10 +9,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 use secrecy::ExposeSecret;
+use serde::Deserialize;
 
 use super::outcome::Failure;
 use super::phases::Context;
+use super::recovery;
+use crate::engine::Engine;
 use crate::event::Phase;
+use crate::report::RunLog;
 use crate::spec::{Backend, Operation, RunSpec, Source};
 use crate::workspace::{BackendBlock, BlockSetting, Inputs, Module};
 
@@ -53,6 +57,66 @@ pub(super) fn check_module(
         (None, None) => Place::local(None, None, workspace.as_deref()),
     };
     check(context, spec, directory, &place.unless_configured_elsewhere(context))
+}
+
+/// Refuses to go on with a module whose state Terraform, as it was initialised by Terragrunt, keeps in
+/// a copy of it: only now it is known what Terragrunt has made of the module.
+pub(super) fn check_initialised(
+    engine: &Engine<'_, RunLog>,
+    operation: Operation,
+    allowed: bool,
+) -> Result<(), Failure> {
+    let Some(downloads) = engine.downloads() else { return Ok(()) };
+    if !matches!(operation, Operation::Apply | Operation::Destroy) {
+        return Ok(());
+    }
+    let mut copies = vec![engine.directory.to_owned()];
+    copies.extend(recovery::directories_below(downloads));
+    let data = |copy: &PathBuf| copy.join(".terraform/terraform.tfstate");
+    let kept = copies.iter().any(|copy| {
+        // Without this file, Terraform keeps its state where it runs.
+        let Ok(file) = std::fs::File::open(data(copy)) else { return false };
+        let Ok(initialised) = serde_json::from_reader::<_, Initialised>(file) else { return true };
+        let Initialised { backend: InitialisedBackend { kind, config } } = initialised;
+        let path = config.path.as_deref().unwrap_or(DEFAULT_PATH);
+        kind != "local"
+            || !resolve(copy, Path::new(path)).starts_with(resolve(engine.private, Path::new("")))
+    });
+    if kept {
+        return Ok(());
+    }
+    let text = "the state, in Terragrunt's copy of the module, is lost at the end";
+    if !allowed {
+        return Err(Failure {
+            advice: Some(
+                "name a backend in the run, or `remote_state` in terragrunt.hcl; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) goes on all the same"
+                    .to_owned(),
+            ),
+            ..Failure::because(Phase::Init, text.to_owned())
+        });
+    }
+    tracing::warn!("{text}");
+    engine.log.say(&format!("Warning: {text}"));
+    Ok(())
+}
+
+/// What `init` remembers of the backend.
+#[derive(Deserialize)]
+struct Initialised {
+    backend: InitialisedBackend,
+}
+
+#[derive(Deserialize)]
+struct InitialisedBackend {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    config: InitialisedConfig,
+}
+
+#[derive(Default, Deserialize)]
+struct InitialisedConfig {
+    path: Option<String>,
 }
 
 /// Where a backend keeps the state.

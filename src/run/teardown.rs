@@ -183,11 +183,11 @@ impl<'run> Teardown<'run> {
 
     /// A state that Terraform could not store is the only copy there is: it is kept.
     fn rescue_state(&self, outcome: &Outcome) -> Option<Rescued> {
-        let product = if outcome.tool.as_ref().is_some_and(|tool| tool.starts_with("opentofu")) {
-            Product::OpenTofu.executable()
-        } else {
-            Product::Terraform.executable()
+        let named = |product: &Product| {
+            outcome.tool.as_ref().is_some_and(|tool| tool.starts_with(product.name()))
         };
+        let product = Product::ALL.into_iter().find(named).unwrap_or(Product::Terraform);
+        let product = product.executable();
         let left = outcome.failure.as_ref().and_then(|failure| failure.left.as_ref());
         let lock =
             left.and_then(|left| Some(format!("; {left}: {}, then", left.removal(product)?)));

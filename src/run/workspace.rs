@@ -21,6 +21,9 @@ const SOURCE: &str = "source";
 /// A link to the module in the clone; it is made when the clone is complete.
 const MODULE: &str = "module";
 
+/// Where Terragrunt keeps its copies of modules, in which Terraform runs then.
+pub(super) const DOWNLOADS: &str = "terragrunt";
+
 /// What of a run's directory is no secret and may be huge: what `init` downloads, and the clone
 /// but for what the run itself writes into it.
 pub(super) const LAYOUT: Layout =
@@ -107,6 +110,11 @@ impl RunDirectory {
     /// Where the clone goes; it does not exist yet.
     pub(super) fn source(&self) -> PathBuf {
         self.private().path().join(SOURCE)
+    }
+
+    /// Where Terragrunt keeps its copies; it need not exist.
+    pub(super) fn downloads(&self) -> PathBuf {
+        self.private().path().join(DOWNLOADS)
     }
 
     /// Takes over `module`, a directory in the clone: its `.terraform` becomes a link to a private

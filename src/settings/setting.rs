@@ -128,7 +128,7 @@ pub const TF_VERSION: Setting = Setting {
     variables: &["BUTLER_TF_VERSION"],
     kind: Kind::Value("VERSION"),
     default: "what the module asks for",
-    help: "The exact version to use, with --local: 1.9.0 or opentofu-1.8.3",
+    help: "The exact version to use, with --local: 1.9.0, opentofu-1.8.3 or terragrunt-1.0.0",
     example: "1.9.0",
     section: Section::Alone,
 };

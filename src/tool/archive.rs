@@ -1,4 +1,4 @@
-//! Takes the executable, and nothing else, out of a release's archive.
+//! Takes the executable, and nothing else, out of a release's archive, where it is in one.
 //!
 //! No name in the archive ever becomes a path: the one entry that is wanted is looked up by its
 //! exact name and written where the caller says. Licences and change logs beside it stay there.
@@ -12,6 +12,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::digest::{self, Sha256Sum, Summing};
+use super::product::Packaging;
 
 /// No tool's executable is this large; the largest known has about 100 MB.
 const LARGEST: u64 = 1024 * 1024 * 1024;
@@ -47,17 +48,25 @@ pub enum ArchiveError {
     },
 }
 
-/// Writes the entry `name` of `archive` to `file`, which is at `path`, and sums it up.
+/// Writes the executable `name` of `archive` to `file`, which is at `path`, and sums it up.
 pub(super) fn unpack(
-    archive: impl Read + Seek,
+    packaging: Packaging,
+    mut archive: impl Read + Seek,
     name: &str,
     target: (&mut File, &std::path::Path),
     abandoned: &CancellationToken,
 ) -> Result<Sha256Sum, ArchiveError> {
-    unpack_at_most(LARGEST, archive, name, target, abandoned)
+    match packaging {
+        Packaging::Zip => unpack_at_most(LARGEST, archive, name, target, abandoned),
+        Packaging::Bare => {
+            let unpack = |source| ArchiveError::Unpack { path: target.1.to_owned(), source };
+            archive.rewind().map_err(unpack)?;
+            write_at_most(LARGEST, archive, name, target, abandoned)
+        }
+    }
 }
 
-/// [`unpack`], with a limit of its own.
+/// The entry `name` of a zip archive, with a limit of its own.
 pub(super) fn unpack_at_most(
     largest: u64,
     archive: impl Read + Seek,
@@ -78,8 +87,18 @@ pub(super) fn unpack_at_most(
     if !entry.is_file() || entry.is_symlink() {
         return Err(no_executable());
     }
+    write_at_most(largest, entry, name, (file, path), abandoned)
+}
+
+fn write_at_most(
+    largest: u64,
+    content: impl Read,
+    name: &str,
+    (file, path): (&mut File, &std::path::Path),
+    abandoned: &CancellationToken,
+) -> Result<Sha256Sum, ArchiveError> {
     // One byte more than allowed, so that too much is seen whatever size the entry declares.
-    let mut content = entry.take(largest + 1);
+    let mut content = content.take(largest + 1);
     let mut summing = Summing::default();
     digest::copy(&mut content, abandoned, |bytes| {
         summing.update(bytes);
@@ -116,7 +135,8 @@ mod tests {
         let path = directory.path().join("target");
         let mut file = File::create_new(&path).unwrap();
         let token = CancellationToken::new();
-        let result = unpack(Cursor::new(archive), "terraform", (&mut file, &path), &token);
+        let archive = Cursor::new(archive);
+        let result = unpack(Packaging::Zip, archive, "terraform", (&mut file, &path), &token);
         let files = std::fs::read_dir(directory.path()).unwrap();
         let files = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
         (result.map(|_| std::fs::read_to_string(path).unwrap()), files)

@@ -118,7 +118,7 @@ fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) 
         version: request.version.clone(),
         state,
         path: path.display().to_string(),
-        signed_by: record.and_then(|record| Signer::of(request.product, record.signer.clone())),
+        signed_by: record.and_then(|record| Signer::of(request.product, record.signer.as_deref())),
         problem,
     }
 }

@@ -19,6 +19,7 @@ use super::archive;
 use super::digest::Sha256Sum;
 use super::error::ToolError;
 use super::note;
+use super::path;
 use super::platform::Platform;
 use super::record::{self, Identity, Record};
 use super::release::VerifiedArchive;
@@ -273,7 +274,8 @@ impl Cache {
         let name = request.product.executable();
         let path = staged.path().join(name);
         let mut file = File::create_new(&path).map_err(write(&path))?;
-        let sum = archive::unpack(&archive.file, name, (&mut file, &path), abandoned)?;
+        let packaging = request.product.packaging();
+        let sum = archive::unpack(packaging, &archive.file, name, (&mut file, &path), abandoned)?;
         // Whatever the umask: everybody may run it, nobody but its owner may change it.
         file.set_permissions(Permissions::from_mode(0o755)).map_err(write(&path))?;
         file.sync_all().map_err(write(&path))?;
@@ -281,12 +283,13 @@ impl Cache {
             platform: self.platform.to_string(),
             executable_sha256: sum,
             archive_sha256: archive.sha256,
-            archive_url: archive.url,
+            archive_url: archive.url.clone(),
             signer: archive.signer,
             installed_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
         drop(file);
+        path::confirm(request, &path, &archive.url, abandoned)?;
         record::write(&staged.path().join(RECORD), &record).map_err(write(&path))?;
         sync_directory(staged.path()).map_err(write(&path))?;
 
@@ -488,7 +491,7 @@ impl Cache {
             executable_sha256: sum,
             archive_sha256: sum,
             archive_url: String::new(),
-            signer: String::new(),
+            signer: None,
             installed_at: String::new(),
             identity: Identity::from(&path.metadata().unwrap()),
         };

@@ -14,6 +14,7 @@ use super::platform::UnknownPlatform;
 use super::verify::VerifyError;
 use crate::error::Advice;
 use crate::http::HttpError;
+use crate::process::ProcessError;
 use crate::spec::{Product, ToolRequest, VersionFileKind};
 
 /// Why a tool cannot be made ready.
@@ -176,6 +177,25 @@ pub enum ToolError {
         /// What was downloaded.
         actual: Sha256Sum,
     },
+    /// The executable is not of the version that it was published as.
+    #[error("what `{url}` holds as {request} is {}", found.as_ref().map_or_else(|| "a program that does not tell its version".to_owned(), |version| format!("version {version}")))]
+    AnotherVersion {
+        /// What was wanted.
+        request: ToolRequest,
+        /// The archive.
+        url: String,
+        /// What it says that it is, if anything.
+        found: Option<Version>,
+    },
+    /// The executable cannot be asked for its version.
+    #[error("cannot ask {request} for its version")]
+    NotStarted {
+        /// What was wanted.
+        request: ToolRequest,
+        /// What went wrong.
+        #[source]
+        source: ProcessError,
+    },
     /// The archive cannot be unpacked.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -226,17 +246,21 @@ impl Advice for ToolError {
             Self::Index { .. } => "check that --mirror hands the list on, or name an exact version",
             Self::Platform(_) => "put the wanted version on PATH",
             Self::UnknownVersion { request, .. } => return Some(unknown_version(&request.version)),
-            Self::Unsigned { .. } => {
-                "choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures"
-            }
+            Self::Unsigned { request, .. } => return Some(unsigned(request)),
             Self::NotReleased { .. } => {
                 "choose a version that is released for this platform, or put this one on PATH"
             }
             Self::Http(_) => "check the file that --ca-bundle names",
             Self::Download(error) => return error.advice(),
             Self::Key(error) | Self::Signature { source: error, .. } => return error.advice(),
-            Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {
+            Self::Checksums(_)
+            | Self::Checksum { .. }
+            | Self::AnotherVersion { .. }
+            | Self::Archive(_) => {
                 "do not use this download; check that --mirror and proxies hand files on unchanged"
+            }
+            Self::NotStarted { .. } => {
+                "check that programs may be started from --cache-dir (no `noexec`)"
             }
             Self::Cache(error) => return error.advice(),
         };
@@ -288,4 +312,19 @@ fn looked_for(product: Option<Product>) -> String {
 
 fn unknown_version(version: &Version) -> String {
     format!("check that version {version} exists, and that --mirror has it")
+}
+
+/// What to do about a release without a signature.
+fn unsigned(request: &ToolRequest) -> String {
+    let is_early = request.product.signed_since().is_some_and(|since| request.version < *since);
+    let more = match request.product {
+        Product::OpenTofu => "; OpenTofu 1.6.0 has a signature of cosign only, which is not read",
+        _ if is_early => {
+            "; a version from before the vendor signed is taken from the vendor's own site only, but who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key"
+        }
+        _ => "",
+    };
+    format!(
+        "choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures{more}"
+    )
 }

@@ -160,7 +160,7 @@ fn look(
         size: std::fs::metadata(&path).map_or(0, |metadata| metadata.len()),
         path: path.display().to_string(),
         source: Source::of(&record),
-        signed_by: Signer::of(request.product, record.signer.clone()),
+        signed_by: Signer::of(request.product, record.signer.as_deref()),
         installed_at: record.installed_at,
         last_used_at,
         users: usage::users(cache, request),

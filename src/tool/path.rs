@@ -13,11 +13,13 @@ use std::time::Duration;
 use nix::unistd::{AccessFlags, access};
 use semver::Version;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
+use super::error::ToolError;
 use super::record::{self, Identity};
 use crate::cancel::Stop;
 use crate::process::{self, Command, Discard, Environment, Grace, Output, ProcessError, supervise};
-use crate::spec::Product;
+use crate::spec::{Product, ToolRequest};
 
 /// How long an executable may think about its version; Terraform needs about 0.1 s.
 const LONGEST_ANSWER: Duration = Duration::from_secs(20);
@@ -66,7 +68,7 @@ impl<'a> SearchPath<'a> {
         mut wanted: impl FnMut(&Version) -> bool,
     ) -> Option<Found> {
         for path in self.candidates(product) {
-            if let Some(version) = self.version(&path).await
+            if let Some(version) = self.version(&path, product).await
                 && wanted(&version)
             {
                 return Some(Found { path, version });
@@ -86,14 +88,14 @@ impl<'a> SearchPath<'a> {
             .collect()
     }
 
-    async fn version(&self, path: &Path) -> Option<Version> {
+    async fn version(&self, path: &Path, product: Product) -> Option<Version> {
         let identity = Identity::from(&std::fs::metadata(path).ok()?);
         if let Some(answer) = path.to_str().and_then(|path| self.recall().remove(path))
             && answer.identity == identity
         {
             return Some(answer.version);
         }
-        match ask(path, self.path.unwrap_or_default()).await {
+        match ask(path, product, self.path.unwrap_or_default()).await {
             Ok(Some(version)) => {
                 if !is_script(path) {
                     self.remember(path, Answer { identity, version: version.clone() });
@@ -135,6 +137,33 @@ impl<'a> SearchPath<'a> {
     }
 }
 
+/// Makes sure that `path`, an executable that was verified and that came from `url`, is `request`,
+/// where nothing that was signed says so. Blocks, beside a runtime.
+pub(super) fn confirm(
+    request: &ToolRequest,
+    path: &Path,
+    url: &str,
+    abandoned: &CancellationToken,
+) -> Result<(), ToolError> {
+    if request.product.names_version() {
+        return Ok(());
+    }
+    let asking = async {
+        tokio::select! {
+            answer = ask(path, request.product, OsStr::new("")) => answer,
+            () = abandoned.cancelled() => Ok(None),
+        }
+    };
+    let found = match tokio::runtime::Handle::current().block_on(asking) {
+        Ok(found) => found,
+        Err(source) => return Err(ToolError::NotStarted { request: request.clone(), source }),
+    };
+    if found.as_ref() == Some(&request.version) {
+        return Ok(());
+    }
+    Err(ToolError::AnotherVersion { request: request.clone(), url: url.to_owned(), found })
+}
+
 /// Whether `path` is a link to an executable of another product: `terraform` may be a link to
 /// `tofu`, and the two answer the question for their version alike.
 fn leads_to_another(path: &Path, product: Product) -> bool {
@@ -152,7 +181,11 @@ fn is_script(path: &Path) -> bool {
 }
 
 /// Starts `path` and reads its version off its answer; none if there is no answer in time.
-async fn ask(path: &Path, search_path: &OsStr) -> Result<Option<Version>, ProcessError> {
+pub(super) async fn ask(
+    path: &Path,
+    product: Product,
+    search_path: &OsStr,
+) -> Result<Option<Version>, ProcessError> {
     let mut environment = Environment::default();
     environment.set("CHECKPOINT_DISABLE", "1");
     // What the user configured has nothing to do with the version, and may be slow or broken.
@@ -161,7 +194,7 @@ async fn ask(path: &Path, search_path: &OsStr) -> Result<Option<Version>, Proces
     environment.set("PATH", search_path);
     let command = Command {
         program: path.to_owned(),
-        arguments: vec!["version".into(), "-json".into()],
+        arguments: product.version_question().iter().map(Into::into).collect(),
         environment,
         directory: Some("/".into()),
         output: Output::Memory(LARGEST_ANSWER),
@@ -189,7 +222,8 @@ async fn ask(path: &Path, search_path: &OsStr) -> Result<Option<Version>, Proces
     Ok(exit.status.success().then(|| answered(&exit.output)).flatten())
 }
 
-/// Reads the version out of JSON, or out of the text that versions before 0.13 answer with.
+/// Reads the version out of JSON, or off the end of the first line of text, as Terraform before 0.13
+/// (`Terraform v0.12.31`) and Terragrunt (`terragrunt version v0.99.1`) answer.
 fn answered(output: &[u8]) -> Option<Version> {
     #[derive(Deserialize)]
     struct Json {
@@ -199,8 +233,8 @@ fn answered(output: &[u8]) -> Option<Version> {
         return Some(json.terraform_version);
     }
     let text = std::str::from_utf8(output).ok()?;
-    let (_, version) = text.lines().next()?.split_once(" v")?;
-    version.trim().parse().ok()
+    let (_, version) = text.lines().next()?.trim_end().rsplit_once(' ')?;
+    version.strip_prefix('v').unwrap_or(version).parse().ok()
 }
 
 #[cfg(test)]

@@ -144,3 +144,14 @@ async fn memory_that_cannot_be_kept_costs_nothing_but_itself() {
     search.remember(&path, Answer { identity, version: "1.9.8".parse().unwrap() });
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path));
 }
+
+#[tokio::test]
+async fn terragrunt_is_asked_in_its_own_words() {
+    let bench = Bench::new();
+    let script = "#!/bin/sh\n[ \"$*\" = --version ] && echo 'terragrunt version v0.99.1'\n";
+    let path = bench.file("new/terragrunt", script.as_bytes(), 0o755);
+    let wanted: Version = "0.99.1".parse().unwrap();
+    let search_path = bench.directory.path().join("new").into_os_string();
+    let found = bench.search(&search_path).find(Product::Terragrunt, |it| *it == wanted).await;
+    assert_eq!(found.map(|found| found.path), Some(path));
+}

@@ -26,7 +26,7 @@ pub struct Probe {
 /// Where `product` is listed, fit to be shown.
 #[must_use]
 pub fn list_url(product: Product, options: &ToolOptions) -> String {
-    download::shown(&product.index(options.sites.mirror(product)))
+    download::shown(&product.index(options.sites.mirror(product)).0)
 }
 
 /// Asks for the list of versions of `product` once, and reads nothing but the head of the answer:
@@ -35,7 +35,7 @@ pub fn list_url(product: Product, options: &ToolOptions) -> String {
 /// # Errors
 /// When there is no answer.
 pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, ToolError> {
-    let url = product.index(options.sites.mirror(product));
+    let (url, _) = product.index(options.sites.mirror(product));
     let shown = download::shown(&url);
     let answer = options.http.get()?.get(url).send().await.map_err(|error| {
         DownloadError::Request { url: shown.clone(), source: error.without_url() }

@@ -3,20 +3,50 @@
 //! An entry says what the product is called, who signs it, and where its vendor publishes what.
 //! A mirror takes the place of the vendor's site and keeps the path of the official URL.
 
+use semver::Version;
 use url::Url;
 
 use super::platform::Platform;
 use crate::spec::{Product, ToolRequest};
 
-/// What distinguishes one product from another.
+/// What distinguishes one product from another. In its texts `{version}` and `{platform}` stand for
+/// those of the release.
 struct Entry {
     signer: Signer,
     /// Where releases are: scheme, host and the directory of one version.
     releases: &'static str,
+    /// The file with the executable in it.
+    file: &'static str,
+    packaging: Packaging,
+    /// The file with the sums of all files of the release.
+    checksums: &'static str,
     /// What follows the name of the checksum file in the names of its signature, best first.
     signatures: &'static [&'static str],
+    /// The first version of which a signature is demanded, where earlier ones may have none and
+    /// are taken from the vendor's own site all the same.
+    signed_since: Option<Version>,
     /// Where all versions are listed.
-    index: &'static str,
+    index: Index,
+    /// What makes the executable tell its version.
+    version_question: &'static [&'static str],
+}
+
+/// How the executable is wrapped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Packaging {
+    /// In a zip archive, by its own name.
+    Zip,
+    /// Not at all: the file is the executable.
+    Bare,
+}
+
+/// Where all versions of a product are listed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Index {
+    /// In one file.
+    Whole(&'static str),
+    /// In pages, by GitHub's rules for lists.
+    Paged(&'static str),
 }
 
 /// The key that a vendor signs with.
@@ -37,9 +67,14 @@ static TERRAFORM: Entry = Entry {
         certificate: include_bytes!("keys/hashicorp-72D7468F.asc"),
     },
     releases: "https://releases.hashicorp.com/terraform/{version}/",
+    file: "terraform_{version}_{platform}.zip",
+    packaging: Packaging::Zip,
+    checksums: "terraform_{version}_SHA256SUMS",
     // The name without the key's id may be by a key that was retired.
     signatures: &[".72D7468F.sig", ".sig"],
-    index: "https://releases.hashicorp.com/terraform/index.json",
+    signed_since: None,
+    index: Index::Whole("https://releases.hashicorp.com/terraform/index.json"),
+    version_question: &["version", "-json"],
 };
 
 /// `.gpgsig` is the `OpenPGP` signature; `.sig` beside it belongs to cosign.
@@ -49,19 +84,29 @@ static OPENTOFU: Entry = Entry {
         certificate: include_bytes!("keys/opentofu-E5FD9F80.asc"),
     },
     releases: "https://github.com/opentofu/opentofu/releases/download/v{version}/",
+    file: "tofu_{version}_{platform}.zip",
+    packaging: Packaging::Zip,
+    checksums: "tofu_{version}_SHA256SUMS",
     signatures: &[".gpgsig"],
-    index: "https://get.opentofu.org/tofu/api.json",
+    signed_since: None,
+    index: Index::Whole("https://get.opentofu.org/tofu/api.json"),
+    version_question: &["version", "-json"],
 };
 
-/// Signed with `OpenPGP` since January 2026.
+/// Signed with `OpenPGP` since January 2026 (v0.98.0); before, there are checksums only.
 static TERRAGRUNT: Entry = Entry {
     signer: Signer {
         fingerprint: "68C80F86DF98E710C0F22E2E577774ACA847CC49",
         certificate: include_bytes!("keys/terragrunt-A847CC49.asc"),
     },
     releases: "https://github.com/gruntwork-io/terragrunt/releases/download/v{version}/",
+    file: "terragrunt_{platform}",
+    packaging: Packaging::Bare,
+    checksums: "SHA256SUMS",
     signatures: &[".gpgsig"],
-    index: "https://api.github.com/repos/gruntwork-io/terragrunt/releases",
+    signed_since: Some(Version::new(0, 98, 0)),
+    index: Index::Paged("https://api.github.com/repos/gruntwork-io/terragrunt/releases"),
+    version_question: &["--version"],
 };
 
 impl Product {
@@ -78,9 +123,33 @@ impl Product {
         self.entry().signer
     }
 
-    /// Where all its versions are listed.
-    pub(super) fn index(self, mirror: Option<&Url>) -> Url {
-        located(self.entry().index, mirror)
+    /// How its executable is wrapped.
+    pub(super) const fn packaging(self) -> Packaging {
+        self.entry().packaging
+    }
+
+    /// The first version that has a signature, where earlier ones may have none.
+    pub(super) const fn signed_since(self) -> Option<&'static Version> {
+        self.entry().signed_since.as_ref()
+    }
+
+    /// Whether the name of what is signed says which version it is. Where it does not, one release
+    /// can be handed out for another, each with a signature that holds.
+    pub(super) fn names_version(self) -> bool {
+        self.entry().file.contains("{version}")
+    }
+
+    /// The arguments that make its executable tell its version.
+    pub(super) const fn version_question(self) -> &'static [&'static str] {
+        self.entry().version_question
+    }
+
+    /// Where all its versions are listed, and whether in pages.
+    pub(super) fn index(self, mirror: Option<&Url>) -> (Url, bool) {
+        match self.entry().index {
+            Index::Whole(url) => (located(url, mirror), false),
+            Index::Paged(url) => (located(url, mirror), true),
+        }
     }
 }
 
@@ -95,22 +164,28 @@ pub(super) struct Release {
     pub(super) checksums: Url,
     /// Its signature: the first of these that exists.
     pub(super) signatures: Vec<Url>,
+    /// Whether it may have no signature. A mirror could leave it out and hand out anything, so only
+    /// the vendor's own site, over TLS, may have none.
+    pub(super) may_be_unsigned: bool,
 }
 
 impl Release {
     /// Where the vendor, or the mirror, keeps `request` for `platform`.
     pub(super) fn of(request: &ToolRequest, platform: Platform, mirror: Option<&Url>) -> Self {
         let entry = request.product.entry();
-        let version = request.version.to_string();
-        let directory = entry.releases.replace("{version}", &version);
-        let url = |name: &str| located(&format!("{directory}{name}"), mirror);
-        let archive_name = format!("{}_{version}_{platform}.zip", request.product.executable());
-        let checksums = format!("{}_{version}_SHA256SUMS", request.product.executable());
+        let (version, platform) = (request.version.to_string(), platform.to_string());
+        let name =
+            |text: &str| text.replace("{version}", &version).replace("{platform}", &platform);
+        let url = |file: &str| located(&format!("{}{file}", name(entry.releases)), mirror);
+        let (archive_name, checksums) = (name(entry.file), name(entry.checksums));
+        let since = request.product.signed_since();
         Self {
             archive: url(&archive_name),
             archive_name,
             signatures: entry.signatures.iter().map(|s| url(&format!("{checksums}{s}"))).collect(),
             checksums: url(&checksums),
+            may_be_unsigned: mirror.is_none()
+                && since.is_some_and(|since| request.version < *since),
         }
     }
 }
@@ -160,6 +235,12 @@ mod tests {
             ["_linux_amd64.zip", "_SHA256SUMS", "_SHA256SUMS.gpgsig"]
                 .map(|name| format!("{base}/tofu_1.8.5{name}"))
         );
+        let base = "https://github.com/gruntwork-io/terragrunt/releases/download/v0.99.1";
+        assert_eq!(
+            urls("terragrunt-0.99.1", None),
+            ["terragrunt_linux_amd64", "SHA256SUMS", "SHA256SUMS.gpgsig"]
+                .map(|name| format!("{base}/{name}"))
+        );
     }
 
     #[test]
@@ -172,8 +253,26 @@ mod tests {
         }
         let mirror: Url = "http://127.0.0.1:1?key=a".parse().unwrap();
         assert_eq!(
-            Product::OpenTofu.index(Some(&mirror)).as_str(),
+            Product::OpenTofu.index(Some(&mirror)).0.as_str(),
             "http://127.0.0.1:1/tofu/api.json?key=a"
         );
+    }
+
+    #[test]
+    fn only_what_the_vendor_itself_published_unsigned_may_be_unsigned() {
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let mirror: Url = "https://mirror.example/".parse().unwrap();
+        for (request, from_vendor) in [
+            ("terragrunt-0.97.2", true),
+            ("terragrunt-0.98.0-rc1", true),
+            ("terragrunt-0.98.0", false),
+            ("terragrunt-1.0.0", false),
+            ("opentofu-1.6.0", false),
+            ("1.0.11", false),
+        ] {
+            let request = request.parse().unwrap();
+            let may = |mirror| Release::of(&request, platform, mirror).may_be_unsigned;
+            assert_eq!((may(None), may(Some(&mirror))), (from_vendor, false), "{request}");
+        }
     }
 }

@@ -64,8 +64,9 @@ pub(super) struct Record {
     pub(super) archive_sha256: Sha256Sum,
     /// Where the archive came from.
     pub(super) archive_url: String,
-    /// The fingerprint of the certificate that signed.
-    pub(super) signer: String,
+    /// The fingerprint of the certificate that signed; none where nobody did, and only the
+    /// checksum that was published beside the archive was checked.
+    pub(super) signer: Option<String>,
     /// When, by RFC 3339.
     pub(super) installed_at: String,
     /// What the executable's file looked like when it was last summed up.

@@ -2,7 +2,8 @@
 //!
 //! A [`VerifiedArchive`] is made here and nowhere else, and it is all that can be unpacked: the
 //! checksum file is read only after its signature held, and the archive is handed on only if its
-//! sum is the one in there. The open file travels with the verdict, so nobody can put another
+//! sum is the one in there. Where a vendor did not sign yet, that is said, and only the vendor's own
+//! site is believed; a signature that is there has to hold in any case. The open file travels with the verdict, so nobody can put another
 //! archive in its place between the two.
 
 use std::fs::File;
@@ -27,7 +28,8 @@ const SMALL: u64 = 1024 * 1024;
 /// Archives have about 30 MB.
 const ARCHIVE: u64 = 512 * 1024 * 1024;
 
-/// An archive whose sum is in a checksum file that a trusted key signed.
+/// An archive whose sum is in a checksum file that a trusted key signed, or that is from before the
+/// vendor signed.
 #[derive(Debug)]
 pub(super) struct VerifiedArchive {
     /// The archive, to be read from its beginning.
@@ -36,8 +38,8 @@ pub(super) struct VerifiedArchive {
     pub(super) sha256: Sha256Sum,
     /// Where it came from, fit to be shown.
     pub(super) url: String,
-    /// The fingerprint of the certificate that signed.
-    pub(super) signer: String,
+    /// The fingerprint of the certificate that signed; none where nobody did.
+    pub(super) signer: Option<String>,
 }
 
 /// Downloads and verifies the archive of `request`; it is kept in an unnamed file in `directory`.
@@ -62,18 +64,25 @@ pub(super) async fn fetch(
         }
         other => other?,
     };
-    let signature = signature(request, http, &release.signatures).await?;
-    let (checksums, signed) = blocking(move |_| {
-        let signed = trust.verify(&checksums, &signature);
-        (checksums, signed)
-    })
-    .await;
-    let signed = signed.map_err(|source| ToolError::Signature {
-        request: request.clone(),
-        url: download::shown(&release.checksums),
-        source,
-    })?;
-    report(request, &signed);
+    let signer = match signature(request, http, &release.signatures).await {
+        Err(ToolError::Unsigned { .. }) if release.may_be_unsigned => {
+            let text = "it was published without a signature: only its checksum is checked";
+            tracing::warn!(%request, "{text}");
+            progress(&format!("{request}: {text}"));
+            None
+        }
+        signature => {
+            let (signature, data) = (signature?, checksums.clone());
+            let signed = blocking(move |_| trust.verify(&data, &signature)).await;
+            let signed = signed.map_err(|source| ToolError::Signature {
+                request: request.clone(),
+                url: download::shown(&release.checksums),
+                source,
+            })?;
+            report(request, &signed);
+            Some(signed.signer)
+        }
+    };
     let url = download::shown(&release.archive);
     let expected = Checksums::parse(&checksums)?.of(&release.archive_name).ok_or_else(|| {
         ToolError::NotReleased { request: request.clone(), archive: release.archive_name.clone() }
@@ -83,7 +92,7 @@ pub(super) async fn fetch(
     if sha256 != expected {
         return Err(ToolError::Checksum { url, expected, actual: sha256 });
     }
-    Ok(VerifiedArchive { file, sha256, url, signer: signed.signer })
+    Ok(VerifiedArchive { file, sha256, url, signer })
 }
 
 /// The first of the signatures that the site has.
@@ -110,9 +119,14 @@ async fn signature(
 }
 
 fn report(request: &ToolRequest, signed: &Signed) {
+    let key = &signed.signer;
     if signed.outdated {
-        tracing::warn!(%request, signer = signed.signer, "the key that signed this release has expired since; its signature is older and holds");
+        tracing::warn!(%request, signer = key, "the key that signed this release has expired since; its signature is older and holds");
     } else {
-        tracing::info!(%request, signer = signed.signer, "the signature holds");
+        tracing::info!(%request, signer = key, "the signature holds");
+    }
+    if let Some(expires) = signed.expires.filter(|_| !signed.outdated) {
+        let expires = humantime::format_rfc3339_seconds(expires);
+        tracing::warn!(%request, signer = key, %expires, "the key that signs these releases expires soon: update butler-runner, or the key that --signing-key names, before");
     }
 }

@@ -134,16 +134,19 @@ impl Source {
 }
 
 impl Signer {
-    /// Who is behind a `fingerprint` in the record of a version of `product`; an empty one is none.
-    pub(super) fn of(product: Product, fingerprint: impl Into<Option<String>>) -> Option<Self> {
-        let fingerprint = fingerprint.into().filter(|fingerprint| !fingerprint.is_empty())?;
+    /// Who is behind a `fingerprint` in the record of a version of `product`.
+    pub(super) fn of(product: Product, fingerprint: Option<&str>) -> Option<Self> {
+        let fingerprint = fingerprint?;
         let vendor = match product {
             Product::Terraform => "HashiCorp",
             Product::OpenTofu => "OpenTofu",
             Product::Terragrunt => "Gruntwork",
         };
         let is_built_in = fingerprint == product.signer().fingerprint;
-        Some(Self { name: is_built_in.then(|| vendor.to_owned()), fingerprint })
+        Some(Self {
+            name: is_built_in.then(|| vendor.to_owned()),
+            fingerprint: fingerprint.to_owned(),
+        })
     }
 }
 
@@ -180,12 +183,10 @@ mod tests {
     #[test]
     fn a_signer_is_the_vendor_only_with_the_key_that_is_built_in() {
         let hashicorp = Product::Terraform.signer().fingerprint;
-        let name = |product, fingerprint: &str| {
-            Signer::of(product, fingerprint.to_owned()).map(|it| it.name)
-        };
-        assert_eq!(name(Product::Terraform, hashicorp), Some(Some("HashiCorp".to_owned())));
-        assert_eq!(name(Product::OpenTofu, hashicorp), Some(None));
-        assert_eq!(name(Product::Terragrunt, ""), None);
+        let name = |product, fingerprint| Signer::of(product, fingerprint).map(|it| it.name);
+        assert_eq!(name(Product::Terraform, Some(hashicorp)), Some(Some("HashiCorp".to_owned())));
+        assert_eq!(name(Product::OpenTofu, Some(hashicorp)), Some(None));
+        assert_eq!(name(Product::Terragrunt, None), None);
     }
 
     #[test]

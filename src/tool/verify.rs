@@ -25,6 +25,7 @@ use openpgp::policy::StandardPolicy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use openpgp::{Cert, KeyHandle};
 
+use super::lifetime;
 use super::product::Signer;
 use crate::spec::Product;
 
@@ -64,6 +65,12 @@ pub enum VerifyError {
         /// The key's fingerprint or id, as the signature has it.
         issuer: String,
     },
+    /// The key that signed is trusted, but could not sign when it did.
+    #[error("the signature is by a key that does not count: {reason}")]
+    Key {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The signature is not good.
     #[error("the signature does not hold: {reason}")]
     Refused {
@@ -82,6 +89,9 @@ impl crate::error::Advice for VerifyError {
                 Self::UnknownSigner { .. } => {
                     "if the site is yours, name its public key with --signing-key"
                 }
+                Self::Key { .. } => {
+                    "do not use this download, unless the key was renewed: then update butler-runner, or name the key's present copy with --signing-key"
+                }
                 Self::Refused { .. } => {
                     "do not use this download; check that --mirror and proxies hand files on unchanged"
                 }
@@ -98,6 +108,8 @@ pub(super) struct Signed {
     pub(super) signer: String,
     /// Whether the certificate or its signing key is expired or revoked by today's clock.
     pub(super) outdated: bool,
+    /// When the certificate stops to sign, where that is soon.
+    pub(super) expires: Option<SystemTime>,
 }
 
 /// The certificates that may sign a product's releases.
@@ -131,11 +143,21 @@ impl Trust {
 
     /// Checks `signature`, armored or binary, over `data`.
     pub(super) fn verify(&self, data: &[u8], signature: &[u8]) -> Result<Signed, VerifyError> {
+        self.verify_at(data, signature, SystemTime::now())
+    }
+
+    /// [`Self::verify`] with another clock for what is only warned of.
+    fn verify_at(
+        &self,
+        data: &[u8],
+        signature: &[u8],
+        today: SystemTime,
+    ) -> Result<Signed, VerifyError> {
         let refused = |error: openpgp::anyhow::Error| VerifyError::Refused {
             reason: format!("{error:#}").trim().to_owned(),
         };
         let policy = StandardPolicy::new();
-        let verdict = Verdict { trusted: &self.0, signed: None, complaint: None };
+        let verdict = Verdict { trusted: &self.0, today, signed: None, complaint: None };
         // Without a time the keys are judged as of the signature's creation, and a signature from
         // the future is refused.
         let mut verifier = DetachedVerifierBuilder::from_bytes(signature)
@@ -152,7 +174,7 @@ impl Trust {
 }
 
 /// The vendor's certificate, if it is the one with the pinned fingerprint.
-fn pinned(signer: Signer) -> Vec<Cert> {
+pub(super) fn pinned(signer: Signer) -> Vec<Cert> {
     let mut certificates = certificates(signer.certificate);
     certificates.retain(|certificate| certificate.fingerprint().to_hex() == signer.fingerprint);
     certificates
@@ -186,6 +208,7 @@ fn certificates(bytes: &[u8]) -> Vec<Cert> {
 /// Collects what the library says about each signature.
 struct Verdict<'a> {
     trusted: &'a [Cert],
+    today: SystemTime,
     signed: Option<Signed>,
     complaint: Option<VerifyError>,
 }
@@ -199,7 +222,7 @@ impl VerificationHelper for Verdict<'_> {
         for layer in structure {
             let MessageLayer::SignatureGroup { results } = layer else { continue };
             for result in results {
-                match result.map_err(complaint).and_then(|good| accept(&good)) {
+                match result.map_err(complaint).and_then(|good| accept(&good, self.today)) {
                     Ok(signed) => self.signed = self.signed.take().or(Some(signed)),
                     Err(complaint) => self.complaint = self.complaint.take().or(Some(complaint)),
                 }
@@ -210,7 +233,7 @@ impl VerificationHelper for Verdict<'_> {
 }
 
 /// What the library leaves to its callers: kind of signature, strength of the hash, today's clock.
-fn accept(good: &GoodChecksum<'_>) -> Result<Signed, VerifyError> {
+fn accept(good: &GoodChecksum<'_>, today: SystemTime) -> Result<Signed, VerifyError> {
     let hash = good.sig.hash_algo();
     if !HASHES.contains(&hash) {
         return Err(VerifyError::Refused { reason: format!("{hash} is too weak") });
@@ -221,14 +244,15 @@ fn accept(good: &GoodChecksum<'_>) -> Result<Signed, VerifyError> {
     let certificate = good.ka.cert();
     Ok(Signed {
         signer: certificate.fingerprint().to_hex(),
-        outdated: !is_current(certificate, &good.ka.key().fingerprint()),
+        outdated: !is_current(certificate, &good.ka.key().fingerprint(), today),
+        expires: lifetime::soon_over(certificate, today),
     })
 }
 
 /// Whether the key could sign today.
-fn is_current(certificate: &Cert, key: &openpgp::Fingerprint) -> bool {
+fn is_current(certificate: &Cert, key: &openpgp::Fingerprint, today: SystemTime) -> bool {
     let policy = StandardPolicy::new();
-    certificate.with_policy(&policy, SystemTime::now()).is_ok_and(|valid| {
+    certificate.with_policy(&policy, today).is_ok_and(|valid| {
         valid.alive().is_ok()
             && !matches!(valid.revocation_status(), RevocationStatus::Revoked(_))
             && valid
@@ -245,9 +269,10 @@ fn complaint(error: VerificationError<'_>) -> VerifyError {
         VerificationError::MissingKey { sig } => VerifyError::UnknownSigner {
             issuer: sig.get_issuers().first().map_or_else(|| "?".to_owned(), KeyHandle::to_hex),
         },
-        VerificationError::UnboundKey { error, .. }
-        | VerificationError::BadKey { error, .. }
-        | VerificationError::BadSignature { error, .. }
+        VerificationError::UnboundKey { error, .. } | VerificationError::BadKey { error, .. } => {
+            VerifyError::Key { reason: format!("{error:#}") }
+        }
+        VerificationError::BadSignature { error, .. }
         | VerificationError::MalformedSignature { error, .. } => {
             VerifyError::Refused { reason: format!("{error:#}") }
         }

@@ -53,6 +53,97 @@ fn every_real_release_verifies_with_the_embedded_keys() {
     assert_eq!(signed.signer, Product::OpenTofu.signer().fingerprint);
 }
 
+/// What becomes of a signature.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Held {
+    Holds,
+    HoldsByAnOutdatedKey,
+    UnknownSigner,
+    Refused,
+}
+
+fn held(result: &Result<Signed, VerifyError>) -> Held {
+    match result {
+        Ok(Signed { outdated: false, .. }) => Held::Holds,
+        Ok(Signed { outdated: true, .. }) => Held::HoldsByAnOutdatedKey,
+        Err(VerifyError::UnknownSigner { .. }) => Held::UnknownSigner,
+        Err(_) => Held::Refused,
+    }
+}
+
+/// All files below a directory of the data, by their paths in it.
+fn files_below(directory: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(format!("{DATA}/{directory}")).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{directory}/{}", entry.file_name().to_str().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            files.extend(files_below(&path));
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn every_file_of_the_data_has_a_verdict() {
+    use Held::{Holds, HoldsByAnOutdatedKey, Refused, UnknownSigner};
+
+    let (terraform, opentofu) = (vendor(Product::Terraform), vendor(Product::OpenTofu));
+    let mut seen = Vec::new();
+    let releases = [
+        "1.0.11", "1.1.9", "1.3.10", "1.4.7", "1.5.7", "1.6.6", "1.8.5", "1.9.8", "1.10.5",
+        "1.11.4", "1.13.5", "1.14.9",
+    ];
+    let own = releases.map(|version| (&terraform, self::terraform(version), ".sig", Holds));
+    let others = [
+        (&opentofu, "opentofu/tofu_1.8.5_SHA256SUMS", ".gpgsig", Holds),
+        // Of cosign, and its certificate.
+        (&opentofu, "opentofu/tofu_1.6.0_SHA256SUMS", ".sig", Refused),
+        (&opentofu, "opentofu/tofu_1.6.0_SHA256SUMS", ".pem", Refused),
+        (&terraform, "edge/terraform_0.15.1_SHA256SUMS", ".sig", HoldsByAnOutdatedKey),
+        (&terraform, "edge/terraform_0.12.26_SHA256SUMS", ".sig", UnknownSigner),
+        (&terraform, "edge/terraform-provider-null_3.1.0_SHA256SUMS", ".sig", Refused),
+    ];
+    let others = others.map(|(trust, file, suffix, held)| (trust, file.to_owned(), suffix, held));
+    for (trust, file, suffix, expected) in own.into_iter().chain(others) {
+        assert_eq!(held(&verdict(trust, &file, suffix)), expected, "{file}{suffix}");
+        seen.extend([format!("vectors/{file}"), format!("vectors/{file}{suffix}")]);
+    }
+    // By each key alone: before the first renewal of keys, before and after that of 2026.
+    for (key, expected) in [
+        ("hashicorp-348FFC4C-retired-2021-do-not-trust", [Refused, UnknownSigner, UnknownSigner]),
+        ("hashicorp-72D7468F-before-renewal", [UnknownSigner, HoldsByAnOutdatedKey, Refused]),
+        ("hashicorp-72D7468F-renewed-only", [UnknownSigner, Refused, Holds]),
+    ] {
+        let trust = trust_in(key);
+        let files = ["edge/terraform_0.12.26_SHA256SUMS".to_owned()];
+        let files = files.into_iter().chain(["1.11.4", "1.14.9"].map(self::terraform));
+        let found: Vec<_> = files.map(|file| held(&verdict(&trust, &file, ".sig"))).collect();
+        assert_eq!(found, expected, "{key}");
+        seen.push(format!("keys/{key}.asc"));
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, [files_below("keys"), files_below("vectors")].concat());
+}
+
+#[test]
+fn key_is_warned_of_half_a_year_before_it_expires_and_called_outdated_after() {
+    let trust = vendor(Product::Terraform);
+    let file = format!("vectors/{}", terraform("1.14.9"));
+    let (sums, signature) = (data(&file), data(&format!("{file}.sig")));
+    for (today, outdated, soon) in
+        [("2026-11-21", false, false), ("2029-12-01", false, true), ("2030-04-01", true, true)]
+    {
+        let today = humantime::parse_rfc3339(&format!("{today}T00:00:00Z")).unwrap();
+        let signed = trust.verify_at(&sums, &signature, today).unwrap();
+        assert_eq!((signed.outdated, signed.expires.is_some()), (outdated, soon), "{today:?}");
+    }
+}
+
 #[test]
 fn signature_by_a_subkey_that_expired_later_holds_and_is_called_outdated() {
     let trust = vendor(Product::Terraform);
@@ -67,7 +158,7 @@ fn retired_key_and_weak_hash_are_refused() {
     assert!(matches!(unknown, Err(VerifyError::UnknownSigner { .. })), "{unknown:?}");
     // Not even a user who trusts the key gets past its SHA-1 signature.
     let trusted = verdict(&trust_in("hashicorp-348FFC4C-retired-2021-do-not-trust"), file, ".sig");
-    assert!(matches!(trusted, Err(VerifyError::Refused { .. })), "{trusted:?}");
+    assert!(matches!(trusted, Err(VerifyError::Key { .. })), "{trusted:?}");
 }
 
 #[test]
@@ -178,7 +269,9 @@ fn signature_counts_only_from_the_life_of_its_key() {
     assert!(signed.outdated);
     assert_eq!(signed.signer, certificate.fingerprint().to_hex());
     for time in [created + 60 * DAY, created - DAY, SystemTime::now() + 2 * DAY] {
-        assert!(matches!(at(time), Err(VerifyError::Refused { .. })), "{:?}", at(time));
+        let refused =
+            matches!(at(time), Err(VerifyError::Key { .. } | VerifyError::Refused { .. }));
+        assert!(refused, "{:?}", at(time));
     }
 }
 
@@ -207,7 +300,7 @@ fn key_that_only_encrypts_never_counts() {
         .unwrap();
     let signature = sign(&certificate, b"data", created + DAY, HASHES[0]);
     let result = Trust(vec![certificate]).verify(b"data", &signature);
-    assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
+    assert!(matches!(result, Err(VerifyError::Key { .. })), "{result:?}");
 }
 
 #[test]

@@ -88,6 +88,8 @@ pub struct Module {
     pub lacks_azurerm_provider: bool,
     /// Whether a file was passed over, so that it is not known what it says.
     pub is_incomplete: bool,
+    /// Whether the directory holds no configuration but Terragrunt's, which may get it from elsewhere.
+    pub is_terragrunt_only: bool,
 }
 
 /// A module's files cannot be read.
@@ -108,6 +110,12 @@ pub enum ModuleError {
         /// The directory.
         path: PathBuf,
     },
+    /// There is none but Terragrunt's.
+    #[error("`{}` holds Terragrunt's configuration only", path.display())]
+    TerragruntOnly {
+        /// The directory.
+        path: PathBuf,
+    },
 }
 
 impl crate::error::Advice for ModuleError {
@@ -117,6 +125,10 @@ impl crate::error::Advice for ModuleError {
             Self::Empty { .. } => {
                 Some("check that the working directory names the module's own directory".to_owned())
             }
+            Self::TerragruntOnly { .. } => Some(
+                "name a version of Terragrunt, such as `terragrunt-1.0.0`, as the run's version"
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -129,7 +141,8 @@ impl Module {
     /// are passed over: Terraform explains them better.
     pub fn read(directory: &Path) -> Result<Self, ModuleError> {
         let files = ConfigurationFile::list(directory)?;
-        if files.is_empty() {
+        let is_terragrunt_only = files.is_empty() && files::is_terragrunts(directory);
+        if files.is_empty() && !is_terragrunt_only {
             return Err(ModuleError::Empty { path: directory.to_owned() });
         }
         let mut findings = Findings::default();
@@ -152,6 +165,7 @@ impl Module {
         let Self { variables, defaults, .. } = &mut module;
         defaults.retain(|(name, _)| variables.get(name).is_some_and(|found| found.sensitive));
         module.version_files = version_files(directory)?;
+        module.is_terragrunt_only = is_terragrunt_only;
         Ok(module)
     }
 }
@@ -343,6 +357,14 @@ mod tests {
         let json = ("main.tf.json", r#"{"resource": {"azurerm_subnet": {"a": {}}}}"#);
         assert!(module(&[json]).lacks_azurerm_provider);
         assert!(!module(&[("main.tf", "provider \"aws\" {}")]).lacks_azurerm_provider);
+    }
+
+    #[test]
+    fn directory_with_terragrunts_configuration_only_is_known_as_that() {
+        for name in ["terragrunt.hcl", "terragrunt.hcl.json"] {
+            assert!(module(&[(name, ""), (".terraform-version", "1.9.8")]).is_terragrunt_only);
+            assert!(!module(&[(name, ""), ("main.tf", "")]).is_terragrunt_only);
+        }
     }
 
     #[test]

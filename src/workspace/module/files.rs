@@ -58,6 +58,11 @@ fn is_override(stem: &str) -> bool {
     stem == "override" || stem.ends_with("_override")
 }
 
+/// Whether the directory is a unit of Terragrunt's.
+pub(super) fn is_terragrunts(directory: &Path) -> bool {
+    ["terragrunt.hcl", "terragrunt.hcl.json"].iter().any(|name| directory.join(name).is_file())
+}
+
 /// The names of a directory's override files.
 pub(in crate::workspace) fn override_files(directory: &Path) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();

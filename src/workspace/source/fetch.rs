@@ -71,6 +71,7 @@ pub async fn fetch(
     let input = encode(&task)
         .map_err(|error| file("hand on the path", destination, std::io::Error::other(error)))?;
     let command = Command {
+        inner: None,
         program: environment.executable.clone(),
         arguments: vec![FETCH_COMMAND.into()],
         environment: child_environment(environment, scratch.path()),

@@ -47,6 +47,7 @@ const LOADER: &str = "it loads other code into the verified tool, and into git a
 const SHELL: &str = "it changes what the shells do that git and Terraform start";
 const GIT: &str = "it decides where git and ssh connect to, and who sees the logins";
 const PROVIDERS: &str = "it decides where providers come from, and how they are checked";
+const TERRAGRUNT: &str = "it has Terragrunt start other commands, or leave the clone";
 const TRACES: &str = "it writes traces, unmasked, to a file that nobody wipes";
 
 /// All rules; the first that fits counts.
@@ -87,6 +88,14 @@ pub const NAME_RULES: &[NameRule] = &[
     refused("TF_TEMP_LOG_PATH", TRACES),
     ignored("TF_INPUT", "nobody is there to be asked"),
     ignored("TF_IN_AUTOMATION", "the runner sets it"),
+    refused("TG_AUTH_PROVIDER_CMD", TERRAGRUNT),
+    refused("TERRAGRUNT_AUTH_PROVIDER_CMD", TERRAGRUNT),
+    refused("TG_WORKING_DIR", TERRAGRUNT),
+    refused("TERRAGRUNT_WORKING_DIR", TERRAGRUNT),
+    refused("TG_CONFIG", TERRAGRUNT),
+    refused("TERRAGRUNT_CONFIG", TERRAGRUNT),
+    refused("TG_PROVIDER_CACHE*", PROVIDERS),
+    refused("TERRAGRUNT_PROVIDER_CACHE*", PROVIDERS),
     allowed("TF_VAR_*", "it is an input variable of the module"),
     allowed("TF_WORKSPACE", "it chooses among the states of one backend"),
     allowed("TF_LOG*", "what it adds to the log is masked like the rest"),

@@ -19,8 +19,13 @@ pub(crate) struct Authority {
 
 impl Authority {
     pub(crate) fn create() -> Self {
+        Self::of(&["localhost"])
+    }
+
+    /// One for a server that goes by these names.
+    pub(crate) fn of(hosts: &[&str]) -> Self {
         let (key, certificate) = authority();
-        let (server_key, server_certificate) = server(&key, &certificate);
+        let (server_key, server_certificate) = server(&key, &certificate, hosts);
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("ca.pem"), certificate.to_pem().unwrap()).unwrap();
         let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
@@ -70,14 +75,19 @@ fn authority() -> (PKey<Private>, X509) {
     (key, builder.build())
 }
 
-fn server(authority_key: &PKey<Private>, authority: &X509) -> (PKey<Private>, X509) {
+fn server(
+    authority_key: &PKey<Private>,
+    authority: &X509,
+    hosts: &[&str],
+) -> (PKey<Private>, X509) {
     let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
     let mut builder = builder("localhost", Some(authority), &key);
-    let names = SubjectAlternativeName::new()
-        .dns("localhost")
-        .ip("127.0.0.1")
-        .build(&builder.x509v3_context(Some(authority), None))
-        .unwrap();
+    let mut names = SubjectAlternativeName::new();
+    for host in hosts {
+        names.dns(host);
+    }
+    let context = builder.x509v3_context(Some(authority), None);
+    let names = names.ip("127.0.0.1").build(&context).unwrap();
     builder.append_extension(names).unwrap();
     builder.sign(authority_key, MessageDigest::sha256()).unwrap();
     (key, builder.build())

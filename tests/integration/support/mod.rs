@@ -7,6 +7,7 @@ pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
 pub(crate) mod git_server;
+pub(crate) mod gpg;
 pub(crate) mod http_backend;
 pub(crate) mod kubernetes;
 pub(crate) mod machine;
@@ -21,6 +22,7 @@ pub(crate) mod terraform;
 pub(crate) mod terraform_registry;
 #[cfg(target_os = "linux")]
 pub(crate) mod traced;
+pub(crate) mod vendors;
 pub(crate) mod world;
 
 use std::path::PathBuf;

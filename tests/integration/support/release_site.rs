@@ -59,6 +59,8 @@ pub(crate) struct ReleaseSite {
 
 struct Shared {
     files: BTreeMap<String, Bytes>,
+    /// What is handed out in the place of a file.
+    replaced: Mutex<BTreeMap<String, Bytes>>,
     foreign: BTreeMap<String, Bytes>,
     faults: Mutex<BTreeMap<String, Fault>>,
     requests: watch::Sender<Vec<String>>,
@@ -68,12 +70,15 @@ struct Shared {
 }
 
 impl ReleaseSite {
-    /// Serves each of `releases`, a version such as `1.9.8` or `opentofu-1.8.3` with the content
-    /// of its executable.
+    /// Serves each of `releases`, a version such as `1.9.8`, `opentofu-1.8.3` or
+    /// `terragrunt-0.99.1` with the content of its executable.
     pub(crate) fn start(releases: &[(&str, &[u8])]) -> Self {
         let archives: Vec<_> = releases
             .iter()
             .map(|(version, executable)| {
+                if version.starts_with("terragrunt-") {
+                    return (*version, executable.to_vec());
+                }
                 let name = if version.starts_with("opentofu-") { "tofu" } else { "terraform" };
                 (*version, archive(&[("LICENSE.txt", b"licence"), (name, executable)]))
             })
@@ -96,31 +101,43 @@ impl ReleaseSite {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("key.asc"), key.armored().to_vec().unwrap()).unwrap();
         let (mut files, mut foreign) = (BTreeMap::new(), BTreeMap::new());
-        let (mut terraform, mut opentofu) = (serde_json::Map::new(), Vec::new());
+        let (mut terraform, mut opentofu, mut terragrunt) =
+            (serde_json::Map::new(), Vec::new(), Vec::new());
         for (version, archive) in archives {
-            let (directory, name, suffixes) =
-                if let Some(version) = version.strip_prefix("opentofu-") {
-                    opentofu.push(serde_json::json!({"id": version, "files": []}));
-                    let directory = format!("/opentofu/opentofu/releases/download/v{version}");
-                    (directory, format!("tofu_{version}"), [".gpgsig"].as_slice())
-                } else {
-                    terraform.insert(version.to_owned(), serde_json::json!({"version": version}));
-                    let suffixes = [".72D7468F.sig", ".sig"].as_slice();
-                    (format!("/terraform/{version}"), format!("terraform_{version}"), suffixes)
-                };
-            let archive_name = format!("{name}_{}.zip", platform());
+            let platform = platform();
+            let (directory, archive_name, sums_name, suffixes) = if let Some(version) =
+                version.strip_prefix("opentofu-")
+            {
+                opentofu.push(serde_json::json!({"id": version, "files": []}));
+                let directory = format!("/opentofu/opentofu/releases/download/v{version}");
+                let name = format!("tofu_{version}_{platform}.zip");
+                (directory, name, format!("tofu_{version}_SHA256SUMS"), [".gpgsig"].as_slice())
+            } else if let Some(version) = version.strip_prefix("terragrunt-") {
+                terragrunt.push(serde_json::json!({"tag_name": format!("v{version}")}));
+                let directory = format!("/gruntwork-io/terragrunt/releases/download/v{version}");
+                let name = format!("terragrunt_{platform}");
+                (directory, name, "SHA256SUMS".to_owned(), [".gpgsig"].as_slice())
+            } else {
+                terraform.insert(version.to_owned(), serde_json::json!({"version": version}));
+                let name = format!("terraform_{version}_{platform}.zip");
+                let sums_name = format!("terraform_{version}_SHA256SUMS");
+                let suffixes = [".72D7468F.sig", ".sig"].as_slice();
+                (format!("/terraform/{version}"), name, sums_name, suffixes)
+            };
             let sums = checksums.map_or_else(
                 || format!("{}  {archive_name}\n", hex::encode(Sha256::digest(&archive))),
                 str::to_owned,
             );
             for suffix in suffixes {
-                let path = format!("{directory}/{name}_SHA256SUMS{suffix}");
+                let path = format!("{directory}/{sums_name}{suffix}");
                 files.insert(path.clone(), sign(&key, sums.as_bytes()));
                 foreign.insert(path, sign(&stranger, sums.as_bytes()));
             }
-            files.insert(format!("{directory}/{name}_SHA256SUMS"), sums.into());
+            files.insert(format!("{directory}/{sums_name}"), sums.into());
             files.insert(format!("{directory}/{archive_name}"), archive.into());
         }
+        let index = serde_json::Value::from(terragrunt).to_string();
+        files.insert("/repos/gruntwork-io/terragrunt/releases".to_owned(), index.into());
         let index = serde_json::json!({"name": "terraform", "versions": terraform});
         files.insert("/terraform/index.json".to_owned(), index.to_string().into());
         let index = serde_json::json!({"versions": opentofu});
@@ -128,6 +145,7 @@ impl ReleaseSite {
 
         let shared = Arc::new(Shared {
             files,
+            replaced: Mutex::default(),
             foreign,
             faults: Mutex::default(),
             requests: watch::Sender::default(),
@@ -157,6 +175,17 @@ impl ReleaseSite {
     pub(crate) fn misbehave(&self, name: &str, fault: Fault) {
         let path = self.shared.files.keys().find(|path| path.ends_with(name)).unwrap();
         self.shared.faults.lock().unwrap().insert(path.clone(), fault);
+    }
+
+    /// Hands `content` out in the place of the file whose path ends with `name`.
+    pub(crate) fn replace(&self, name: &str, content: impl Into<Bytes>) {
+        let path = self.shared.files.keys().find(|path| path.ends_with(name)).unwrap();
+        self.shared.replaced.lock().unwrap().insert(path.clone(), content.into());
+    }
+
+    /// The file whose path ends with `name`.
+    pub(crate) fn file(&self, name: &str) -> Bytes {
+        self.shared.files.iter().find(|(path, _)| path.ends_with(name)).unwrap().1.clone()
     }
 
     /// Behaves again.
@@ -222,6 +251,11 @@ pub(crate) fn stand_in(version: &str) -> String {
     format!("#!/bin/sh\necho '{{\"terraform_version\": \"{version}\"}}'\n")
 }
 
+/// A stand-in for Terragrunt that can nothing but say its version.
+pub(crate) fn terragrunt_stand_in(version: &str) -> String {
+    format!("#!/bin/sh\necho 'terragrunt version v{version}'\n")
+}
+
 /// Writes an executable file.
 pub(crate) fn executable(path: &Path, content: impl AsRef<[u8]>) {
     use std::os::unix::fs::PermissionsExt;
@@ -246,13 +280,14 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     shared.authorized.fetch_or(headers.contains_key(header::AUTHORIZATION), Ordering::Relaxed);
     let path = uri.path();
     shared.requests.send_modify(|requests| requests.push(path.to_owned()));
-    let Some(file) = shared.files.get(path) else {
+    let replaced = shared.replaced.lock().unwrap().get(path).cloned();
+    let Some(file) = replaced.or_else(|| shared.files.get(path).cloned()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     let half = file.slice(..file.len() / 2);
     let mut behaving = shared.behaving.subscribe();
     match shared.fault(path) {
-        None => file.clone().into_response(),
+        None => file.into_response(),
         Some(Fault::Missing) => StatusCode::NOT_FOUND.into_response(),
         Some(Fault::Failing(_)) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         Some(Fault::Breaking(_)) => {

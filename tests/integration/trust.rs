@@ -1,0 +1,316 @@
+//! Whose signatures count, over what and from when: the command that installs, on a machine of its
+//! own, against a site whose files are signed by gpg as a mirror's operator would do it.
+
+use expect_test::{Expect, expect};
+
+use crate::support::gpg::{Day, Gpg};
+use crate::support::machine::Machine;
+use crate::support::release_site::{Fault, ReleaseSite, terragrunt_stand_in};
+use crate::support::vendors::Vendors;
+
+/// Installs from a mirror whose operator signed the checksum file, made a key and let it expire.
+struct Mirror {
+    site: ReleaseSite,
+    gpg: Gpg,
+    machine: Machine,
+}
+
+impl Mirror {
+    /// A mirror with a key that was made on that day.
+    fn with_key(algorithm: &str, made: Day) -> Self {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        let gpg = Gpg::with_key(algorithm, made);
+        let machine = Machine::with_site(&site);
+        Self { site, gpg, machine }
+    }
+
+    /// Signs on that day; what is signed is what the site hands out.
+    fn sign(&self, day: Day, hash: &str) {
+        let signature = self.gpg.sign(&self.site.file("SHA256SUMS"), day, hash);
+        self.site.replace("SHA256SUMS.72D7468F.sig", signature);
+    }
+
+    /// What installing says, down to its warnings.
+    fn says(&mut self, expected: &Expect) {
+        self.machine.set("BUTLER_SIGNING_KEY", self.gpg.key_file());
+        self.machine.set("BUTLER_LOG", "warn");
+        self.machine.call(self.gpg.fingerprint(), "<key>");
+        expected.assert_eq(&steady(self.machine.run(&["tool", "install", "1.9.8"]).shown()));
+    }
+
+    fn has_installed(&self) -> bool {
+        self.machine.kept("terraform", "1.9.8").exists()
+    }
+}
+
+#[test]
+fn a_key_of_the_mirrors_operator_signs_for_those_who_name_it() {
+    let mut mirror = Mirror::with_key("ed25519", -60);
+    mirror.sign(-10, "SHA256");
+    mirror.says(&expect![[r"
+        exit 0
+        <machine>/cache/terraform/1.9.8/terraform
+    "]]);
+    assert!(mirror.has_installed());
+}
+
+#[test]
+fn what_was_signed_before_the_key_expired_is_installed_with_a_warning() {
+    let mut mirror = Mirror::with_key("ed25519", -60);
+    mirror.sign(-40, "SHA256");
+    mirror.gpg.expire(-60, -20);
+    mirror.says(&expect![[r#"
+        exit 0
+        <machine>/cache/terraform/1.9.8/terraform
+        WARN the key that signed this release has expired since; its signature is older and holds request=terraform 1.9.8 signer="<key>"
+    "#]]);
+    assert!(mirror.has_installed());
+}
+
+#[test]
+fn what_was_signed_after_the_key_expired_is_refused() {
+    let mut mirror = Mirror::with_key("ed25519", -60);
+    mirror.sign(-10, "SHA256");
+    mirror.gpg.expire(-60, -20);
+    mirror.says(&expect![[r"
+        exit 1
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is by a key that does not count: The primary key is not live: Expired on <time>
+        hint: do not use this download, unless the key was renewed: then update butler-runner, or name the key's present copy with --signing-key
+    "]]);
+    assert!(!mirror.has_installed());
+}
+
+#[test]
+fn a_key_that_expires_soon_is_warned_of() {
+    let mut mirror = Mirror::with_key("ed25519", -60);
+    mirror.sign(-10, "SHA256");
+    mirror.gpg.expire(-60, 100);
+    mirror.machine.set("BUTLER_SIGNING_KEY", mirror.gpg.key_file());
+    let said = mirror.machine.run(&["tool", "install", "1.9.8"]).well();
+    assert!(said.stderr.contains("expires soon"), "{}", said.stderr);
+
+    let mut mirror = Mirror::with_key("ed25519", -60);
+    mirror.sign(-10, "SHA256");
+    mirror.gpg.expire(-60, 200);
+    mirror.machine.set("BUTLER_SIGNING_KEY", mirror.gpg.key_file());
+    let said = mirror.machine.run(&["tool", "install", "1.9.8"]).well();
+    assert!(!said.stderr.contains("expires soon"), "{}", said.stderr);
+}
+
+#[test]
+fn what_is_signed_in_the_future_is_refused() {
+    let mut mirror = Mirror::with_key("ed25519", -60);
+    mirror.sign(30, "SHA256");
+    mirror.says(&expect![[r"
+        exit 1
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Not live until <time>
+        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+    "]]);
+    assert!(!mirror.has_installed());
+}
+
+#[test]
+fn what_a_revoked_key_signed_is_refused() {
+    let mut mirror = Mirror::with_key("ed25519", -60);
+    mirror.sign(-10, "SHA256");
+    mirror.gpg.revoke();
+    mirror.says(&expect![[r#"
+        exit 1
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is by a key that does not count: Invalid key: "certificate is revoked"
+        hint: do not use this download, unless the key was renewed: then update butler-runner, or name the key's present copy with --signing-key
+    "#]]);
+    assert!(!mirror.has_installed());
+}
+
+#[test]
+fn a_signature_over_a_weak_hash_is_refused() {
+    let mut mirror = Mirror::with_key("rsa2048", -60);
+    mirror.sign(-10, "SHA1");
+    mirror.says(&expect![[r"
+        exit 1
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Policy rejected non-revocation signature (Binary) requiring collision resistance: SHA1 is not considered secure since <time>
+        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+    "]]);
+    assert!(!mirror.has_installed());
+}
+
+#[test]
+fn what_is_signed_wrongly_or_changed_since_is_refused() {
+    let cases: [(&str, Fault, Expect); 5] = [
+        (
+            "SHA256SUMS.72D7468F.sig",
+            Fault::ByAnother,
+            expect![[r"
+            exit 1
+            error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is by the unknown key `<hex>`
+            hint: if the site is yours, name its public key with --signing-key
+        "]],
+        ),
+        (
+            "SHA256SUMS.72D7468F.sig",
+            Fault::Halved,
+            expect![[r"
+            exit 1
+            error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Malformed packet: Truncated packet
+            hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        "]],
+        ),
+        (
+            "SHA256SUMS",
+            Fault::Changed,
+            expect![[r"
+            exit 1
+            error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Message has been manipulated
+            hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        "]],
+        ),
+        (
+            ".zip",
+            Fault::Changed,
+            expect![[r"
+            exit 1
+            error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was signed: its SHA-256 is <hex>, not <hex>
+            hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        "]],
+        ),
+        (
+            ".zip",
+            Fault::Halved,
+            expect![[r"
+            exit 1
+            error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was signed: its SHA-256 is <hex>, not <hex>
+            hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        "]],
+        ),
+    ];
+    for (file, fault, expected) in cases {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        site.misbehave(file, fault);
+        let mut machine = Machine::with_site(&site);
+        machine.set("BUTLER_LOG", "error");
+        machine.call(crate::support::release_site::platform(), "<platform>");
+        let said = machine.run(&["tool", "install", "1.9.8"]);
+        expected.assert_eq(&steady(said.shown()));
+        assert!(!machine.kept("terraform", "1.9.8").exists());
+    }
+}
+
+/// `text` without what differs from run to run: key ids, sums and times.
+fn steady(text: &str) -> String {
+    let is_hex = |word: &str| word.len() >= 16 && word.chars().all(|c| c.is_ascii_hexdigit());
+    let is_time = |word: &str| word.len() == 20 && word.ends_with('Z') && word.contains('T');
+    let mut shown = String::new();
+    for piece in text.split_inclusive([' ', '`', ',', '\n']) {
+        let word = piece.trim_end_matches([' ', '`', ',', '\n']);
+        shown.push_str(match word {
+            word if is_hex(word) => "<hex>",
+            word if is_time(word) => "<time>",
+            word => word,
+        });
+        shown.push_str(&piece[word.len()..]);
+    }
+    shown
+}
+
+#[test]
+fn opentofu_with_a_signature_of_cosign_only_is_refused_and_says_so() {
+    let site = ReleaseSite::start(&[("opentofu-1.6.0", b"binary")]);
+    site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
+    let mut machine = Machine::with_site(&site);
+    machine.set("BUTLER_LOG", "error");
+    expect![[r"
+        exit 1
+        error: opentofu 1.6.0 has no OpenPGP signature at `<site>/opentofu/opentofu/releases/download/v1.6.0/tofu_1.6.0_SHA256SUMS.gpgsig`: `<site>/opentofu/opentofu/releases/download/v1.6.0/tofu_1.6.0_SHA256SUMS.gpgsig` does not exist
+        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; OpenTofu 1.6.0 has a signature of cosign only, which is not read
+    "]].assert_eq(machine.run(&["tofu", "install", "1.6.0"]).shown());
+}
+
+#[test]
+fn terragrunt_is_installed_by_its_own_layout() {
+    let script = terragrunt_stand_in("0.99.1");
+    let site = ReleaseSite::start(&[("terragrunt-0.99.1", script.as_bytes())]);
+    let machine = Machine::with_site(&site);
+    let said = machine.run(&["terragrunt", "install", "0.99.1"]).well();
+    assert_eq!(said.printed_path(), machine.kept("terragrunt", "0.99.1").join("terragrunt"));
+    assert_eq!(std::fs::read_to_string(said.printed_path()).unwrap(), script);
+    let base = "/gruntwork-io/terragrunt/releases/download/v0.99.1";
+    let file = format!("terragrunt_{}", crate::support::release_site::platform());
+    let files = ["SHA256SUMS", "SHA256SUMS.gpgsig", &file].map(|name| format!("{base}/{name}"));
+    assert_eq!(site.requests(), files);
+}
+
+#[test]
+fn a_signature_that_terragrunt_should_have_cannot_be_left_out() {
+    let script = terragrunt_stand_in("0.98.0");
+    let site = ReleaseSite::start(&[("terragrunt-0.98.0", script.as_bytes())]);
+    site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
+    let vendors = Vendors::are(&site);
+    let expected = expect![[r"
+        exit 1
+        error: terragrunt 0.98.0 has no OpenPGP signature at `<site>/gruntwork-io/terragrunt/releases/download/v0.98.0/SHA256SUMS.gpgsig`: `<site>/gruntwork-io/terragrunt/releases/download/v0.98.0/SHA256SUMS.gpgsig` does not exist
+        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures
+    "]];
+    for mut machine in [Machine::with_site(&site), vendors.machine(&site)] {
+        machine.set("BUTLER_LOG", "error");
+        machine.call("https://github.com", "<site>");
+        expected.assert_eq(machine.run(&["terragrunt", "install", "0.98.0"]).shown());
+        assert!(!machine.kept("terragrunt", "0.98.0").exists());
+    }
+}
+
+#[test]
+fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_to_be_unsigned() {
+    let script = terragrunt_stand_in("0.55.1");
+    let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
+    site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
+
+    let mut mirrored = Machine::with_site(&site);
+    mirrored.set("BUTLER_LOG", "error");
+    expect![[r"
+        exit 1
+        error: terragrunt 0.55.1 has no OpenPGP signature at `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig`: `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig` does not exist
+        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; a version from before the vendor signed is taken from the vendor's own site only, but who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key
+    "]].assert_eq(mirrored.run(&["terragrunt", "install", "0.55.1"]).shown());
+    assert!(!mirrored.kept("terragrunt", "0.55.1").exists());
+
+    let vendors = Vendors::are(&site);
+    let mut machine = vendors.machine(&site);
+    machine.set("BUTLER_LOG", "warn");
+    expect![[r"
+        exit 0
+        <machine>/cache/terragrunt/0.55.1/terragrunt
+        WARN it was published without a signature: only its checksum is checked request=terragrunt 0.55.1
+    "]].assert_eq(machine.run(&["terragrunt", "install", "0.55.1"]).shown());
+    let record = machine.kept("terragrunt", "0.55.1").join("install.json");
+    let record: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    assert_eq!(record["signer"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_signature_that_an_old_terragrunt_has_must_hold() {
+    let script = terragrunt_stand_in("0.55.1");
+    let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
+    site.misbehave("SHA256SUMS.gpgsig", Fault::ByAnother);
+    let vendors = Vendors::are(&site);
+    let machine = vendors.machine(&site);
+    let said = machine.run(&["terragrunt", "install", "0.55.1"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stderr.contains("the signature is by the unknown key"), "{said:?}");
+    assert!(!machine.kept("terragrunt", "0.55.1").exists());
+}
+
+#[test]
+fn another_signed_version_of_terragrunt_is_not_taken_for_the_one_that_is_wanted() {
+    let script = terragrunt_stand_in("0.98.0");
+    let site = ReleaseSite::start(&[("terragrunt-1.0.0", script.as_bytes())]);
+    let mut machine = Machine::with_site(&site);
+    machine.set("BUTLER_LOG", "error");
+    machine.call(crate::support::release_site::platform(), "<platform>");
+    expect![[r"
+        exit 1
+        error: what `<site>/gruntwork-io/terragrunt/releases/download/v1.0.0/terragrunt_<platform>` holds as terragrunt 1.0.0 is version 0.98.0
+        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+    "]].assert_eq(machine.run(&["terragrunt", "install", "1.0.0"]).shown());
+    assert!(!machine.kept("terragrunt", "1.0.0").exists());
+}
