@@ -4,13 +4,14 @@
 //! longer than [`LONGEST`]. What has to be asked of others is asked at the same time. All that is
 //! said goes through the redactor; a URL is shown without its login in any case.
 
+mod keys;
 mod machine;
 mod network;
 mod registry;
 mod room;
 mod tools;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
@@ -19,7 +20,7 @@ use crate::http;
 use crate::run::{register_settings, tool_options};
 use crate::secret::Redactor;
 use crate::settings::{DoctorSettings, Settings};
-use crate::tool::ToolOptions;
+use crate::tool::{ToolOptions, expiring_keys};
 use network::Clock;
 
 /// How long one thing may take to be looked at: whoever asks waits for the page.
@@ -129,6 +130,7 @@ async fn examine_run(
     findings.push(network::clock(&clocks));
     findings.extend(sites.iter().map(|site| site.finding(releases)));
     findings.extend(tools);
+    findings.extend(keys::look(&expiring_keys(SystemTime::now()), SystemTime::now()));
     findings.extend(room::look(run));
     findings.extend(machine::look(&options));
     findings

@@ -8,73 +8,98 @@ use super::Finding;
 use crate::run::secret_place;
 use crate::settings::Settings;
 
+const CACHE: &str = "cache";
+
 /// A version of Terraform with its archive while it is unpacked.
-const CACHE: u64 = 200_000_000;
+const VERSION: u64 = 200_000_000;
 
 /// The providers of a module of ordinary size.
-const WORK: u64 = 1_000_000_000;
+const PROVIDERS: u64 = 1_000_000_000;
+
+/// A plan's variables, and a few keys.
+const SECRETS: u64 = 16_000_000;
 
 /// Everything there is room for.
 pub(super) fn look(run: &Settings) -> Vec<Finding> {
-    vec![
-        place("cache", &run.tool.cache_dir, CACHE, "--cache-dir (BUTLER_CACHE_DIR)"),
-        place("work directory", &run.work_dir, WORK, "--work-dir (BUTLER_WORK_DIR)"),
-        memory(run),
-    ]
+    let cache = Place {
+        check: CACHE,
+        path: &run.tool.cache_dir,
+        enough: VERSION,
+        starts: true,
+        setting: "--cache-dir (BUTLER_CACHE_DIR)",
+    };
+    let work = Place {
+        check: "work directory",
+        path: &run.work_dir,
+        enough: PROVIDERS,
+        starts: true,
+        setting: "--work-dir (BUTLER_WORK_DIR)",
+    };
+    vec![cache.look(), work.look(), secrets(run)]
 }
 
-/// A directory, or where it is going to be, that is written to and programs are started from.
-fn place(check: &'static str, path: &Path, enough: u64, setting: &str) -> Finding {
-    let shown = path.display();
-    let Some(existing) = path.ancestors().find(|path| path.is_dir()) else {
-        return Finding::failed(check, format!("there can be no `{shown}`"));
-    };
-    let elsewhere = format!("name another directory with {setting}");
-    // Without a name, so that nothing is left of it.
-    if let Err(error) = tempfile::tempfile_in(existing) {
-        let has_content = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-        let message = format!("`{shown}` cannot be written: {error}");
-        return if check == "cache" && has_content {
-            Finding::warning(check, message)
-                .hint("what is in it can be used, but nothing can be installed")
-        } else {
-            Finding::failed(check, message).hint(elsewhere)
-        };
-    }
-    let Ok(system) = statvfs(existing) else {
-        return Finding::warning(check, format!("nothing says how full `{shown}` is"));
-    };
-    if system.flags().contains(FsFlags::ST_NOEXEC) {
-        return Finding::failed(
-            check,
-            format!("no program can be started from `{shown}` (noexec)"),
-        )
-        .hint(elsewhere);
-    }
-    let free = system.blocks_available() * system.fragment_size();
-    let total = (system.blocks() * system.fragment_size()).max(1);
-    let full = 100 - (u128::from(free.min(total)) * 100 / u128::from(total));
-    let message = format!("`{shown}` can be written; {} free, {full} % full", size(free));
-    if free < enough {
-        Finding::warning(check, message).hint(format!("make room, or {elsewhere}"))
-    } else {
-        Finding::ok(check, message)
-    }
-}
-
-fn memory(run: &Settings) -> Finding {
-    const CHECK: &str = "secret files";
+fn secrets(run: &Settings) -> Finding {
+    let (check, setting) = ("secret files", "--tmpfs-dir (BUTLER_TMPFS_DIR)");
     match secret_place(run.tmpfs_dir.as_deref()) {
-        None => Finding::warning(CHECK, "there is no file system in memory with room for them: they go to the work directory, and are overwritten at the end")
-            .hint("mount a tmpfs and name it with --tmpfs-dir (BUTLER_TMPFS_DIR)"),
-        Some(place) => match tempfile::tempfile_in(&place) {
-            Ok(_) => Finding::ok(CHECK, format!("are kept in `{}`", place.display())),
-            Err(error) => {
-                Finding::failed(CHECK, format!("`{}` cannot be written: {error}", place.display()))
-                    .hint("name another directory with --tmpfs-dir (BUTLER_TMPFS_DIR)")
-            }
-        },
+        Some(path) => {
+            Place { check, path: &path, enough: SECRETS, starts: false, setting }.look()
+        }
+        None => Finding::warning(check, "no file system in memory has room for them: they go to the work directory, and are overwritten at the end")
+            .hint(format!("mount a tmpfs and name it with {setting}")),
     }
+}
+
+/// A directory that is needed.
+struct Place<'run> {
+    check: &'static str,
+    path: &'run Path,
+    /// How much should be free, in bytes.
+    enough: u64,
+    /// Whether programs are started from it.
+    starts: bool,
+    /// What names it.
+    setting: &'static str,
+}
+
+impl Place<'_> {
+    /// Where it does not exist, what is above it counts.
+    fn look(&self) -> Finding {
+        let (check, shown) = (self.check, self.path.display());
+        let Some(existing) = self.path.ancestors().find(|path| path.is_dir()) else {
+            return Finding::failed(check, format!("there can be no `{shown}`"));
+        };
+        let elsewhere = format!("name another directory with {}", self.setting);
+        // Without a name, so that nothing is left of it.
+        if let Err(error) = tempfile::tempfile_in(existing) {
+            let message = format!("`{shown}` cannot be written: {error}");
+            return if check == CACHE && has_content(self.path) {
+                Finding::warning(check, message)
+                    .hint("what is in it can be used, but nothing can be installed")
+            } else {
+                Finding::failed(check, message).hint(elsewhere)
+            };
+        }
+        let Ok(system) = statvfs(existing) else {
+            return Finding::warning(check, format!("nothing says how full `{shown}` is"));
+        };
+        if self.starts && system.flags().contains(FsFlags::ST_NOEXEC) {
+            let message = format!("no program can be started from `{shown}` (noexec)");
+            return Finding::failed(check, message).hint(elsewhere);
+        }
+        let free = system.blocks_available() * system.fragment_size();
+        let total = (system.blocks() * system.fragment_size()).max(1);
+        let full = 100 - (u128::from(free.min(total)) * 100 / u128::from(total));
+        let message = format!("`{shown}` can be written; {} free, {full} % full", size(free));
+        if free < self.enough {
+            Finding::warning(check, message).hint(format!("make room, or {elsewhere}"))
+        } else {
+            Finding::ok(check, message)
+        }
+    }
+}
+
+fn has_content(path: &Path) -> bool {
+    std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// A number of bytes for people.
@@ -89,20 +114,30 @@ mod tests {
     use super::super::State;
     use super::*;
 
+    fn look(path: &Path, enough: u64) -> Finding {
+        Place { check: CACHE, path, enough, starts: true, setting: "--cache-dir" }.look()
+    }
+
     #[test]
     fn a_place_that_is_not_there_yet_is_judged_by_what_is_above_it() {
         let directory = tempfile::tempdir().unwrap();
-        let finding = place("cache", &directory.path().join("a/b"), 0, "--cache-dir");
+        let finding = look(&directory.path().join("a/b"), 0);
         assert_eq!(finding.state, State::Ok, "{finding:?}");
         assert!(!directory.path().join("a").exists());
-        let finding = place("cache", Path::new("/proc/nonexistent/cache"), 0, "--cache-dir");
+        let finding = look(Path::new("/proc/nonexistent/cache"), 0);
         assert_eq!(finding.state, State::Failed, "{finding:?}");
+        assert_eq!(finding.hint.as_deref(), Some("name another directory with --cache-dir"));
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_can_still_be_used() {
+        let finding = look(Path::new("/proc"), 0);
+        assert_eq!(finding.state, State::Warning, "{finding:?}");
     }
 
     #[test]
     fn too_little_room_is_a_warning() {
         let directory = tempfile::tempdir().unwrap();
-        let finding = place("cache", directory.path(), u64::MAX, "--cache-dir");
-        assert_eq!(finding.state, State::Warning);
+        assert_eq!(look(directory.path(), u64::MAX).state, State::Warning);
     }
 }

@@ -86,7 +86,7 @@ async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
         ok       tools           terraform 1.9.8 is the default
         ok       cache           `<machine>/cache` can be written; <room>
         ok       work directory  `<machine>/tmp` can be written; <room>
-        ok       secret files    are kept in `<machine>/tmp`
+        ok       secret files    `<machine>/tmp` can be written; <room>
         ok       git             `<machine>/bin/git`, for modules from git
         ok       limits <number>
         note     system          no CI system; after a signal the tool gets 1m to end
@@ -113,7 +113,7 @@ fn without_anything_configured_it_says_what_there_is() {
         note     tools           neither on PATH nor in the cache: each run downloads what it asks for
         ok       cache           `<machine>/cache` can be written; <room>
         ok       work directory  `<machine>/tmp` can be written; <room>
-        ok       secret files    are kept in `<machine>/tmp`
+        ok       secret files    `<machine>/tmp` can be written; <room>
         ok       git             `<machine>/bin/git`, for modules from git
         ok       limits <number>
         note     system          no CI system; after a signal the tool gets 1m to end

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::support::machine::{Machine, Said};
 use crate::support::release_site::{Fault, ReleaseSite};
+use crate::support::world::eventually;
 
 /// A machine with these versions installed from the site; the first of each product is its default.
 fn machine_with(site: &ReleaseSite, versions: &[&str]) -> Machine {
@@ -211,6 +212,25 @@ async fn an_install_under_way_is_seen_with_whoever_does_it() {
     drop(running);
     let status = machine.run(&["tool", "status", "--json"]).well().json();
     assert_eq!(status["state"], "failed", "who was killed installs nothing any more");
+}
+
+#[tokio::test]
+async fn a_version_that_is_being_removed_is_left_to_its_users_first() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let mut machine = machine_with(&site, &["1.9.8"]);
+    machine.set("BUTLER_DRAIN_PERIOD", "1h");
+    let running = Running(machine.command(&["tool", "uninstall", "1.9.8"]).spawn().unwrap());
+    let state = || {
+        let status = machine.run(&["tool", "status", "--json"]).well().json();
+        assert_valid(&status);
+        status["state"].clone()
+    };
+    eventually("the state of it", || state() == "pending-deletion").await;
+    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    assert_eq!(status["queue"]["inProgress"]["operation"], "uninstall");
+    assert_eq!(status["installed"][0]["state"], "pending-deletion");
+    drop(running);
+    assert_eq!(state(), "ready", "who was killed removes nothing any more");
 }
 
 #[tokio::test]

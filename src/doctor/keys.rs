@@ -1,0 +1,44 @@
+//! Whether the keys that are built in are still good for the releases to come.
+
+use std::time::SystemTime;
+
+use super::Finding;
+use crate::tool::ExpiringKey;
+
+/// A warning for each key of `expiring`. What it has signed until then stays signed.
+pub(super) fn look(expiring: &[ExpiringKey], now: SystemTime) -> Vec<Finding> {
+    let warning = |ExpiringKey { product, fingerprint, expires }: &ExpiringKey| {
+        let end = humantime::format_rfc3339_seconds(*expires).to_string();
+        let day = end.split('T').next().unwrap_or(&end);
+        let verb = if *expires > now { "expires" } else { "expired" };
+        let message = format!("the key {fingerprint} that signs {product} {verb} on {day}");
+        Finding::warning("keys", message).hint(
+            "update butler-runner, or name the renewed key with --signing-key (BUTLER_SIGNING_KEY)",
+        )
+    };
+    expiring.iter().map(warning).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::spec::Product;
+
+    #[test]
+    fn a_key_that_expires_is_told_with_its_day() {
+        let day = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_hours(24 * days);
+        let messages = |now| {
+            let key = ExpiringKey {
+                product: Product::Terraform,
+                fingerprint: "C874011F",
+                expires: day(21_978),
+            };
+            look(&[key], now).remove(0).message
+        };
+        let expected = "the key C874011F that signs terraform expires on 2030-03-05";
+        assert_eq!(messages(day(21_900)), expected);
+        assert_eq!(messages(day(22_000)), expected.replace("expires", "expired"));
+    }
+}
