@@ -124,7 +124,7 @@ pub enum ToolError {
         url: String,
         /// What the site answered.
         #[source]
-        source: DownloadError,
+        source: Box<DownloadError>,
     },
     /// An archive was given by its URL alone, and nothing beside it says what it has to be.
     #[error("there is no checksum file beside the archive of {request}")]
@@ -133,7 +133,7 @@ pub enum ToolError {
         request: ToolRequest,
         /// What the site answered.
         #[source]
-        source: DownloadError,
+        source: Box<DownloadError>,
     },
     /// The release has no signature that can be checked.
     #[error("{request} has no OpenPGP signature at `{url}`")]
@@ -144,7 +144,7 @@ pub enum ToolError {
         url: String,
         /// What the site answered.
         #[source]
-        source: DownloadError,
+        source: Box<DownloadError>,
     },
     /// The version exists, but not for this platform.
     #[error("the signed checksum file of {request} does not name `{archive}`")]

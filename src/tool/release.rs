@@ -109,7 +109,7 @@ pub(super) async fn listing(
             return Err(ToolError::UnknownVersion {
                 request: request.clone(),
                 url: download::shown(&release.checksums),
-                source: error,
+                source: Box::new(error),
             });
         }
         other => other?,
@@ -198,7 +198,7 @@ async fn signature(
         Err(source) if source.is_missing() => Err(ToolError::Unsigned {
             request: request.clone(),
             url: download::shown(last),
-            source,
+            source: Box::new(source),
         }),
         other => Ok((last.clone(), other?)),
     }

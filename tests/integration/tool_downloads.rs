@@ -296,7 +296,7 @@ fn site_that_goes_silent_is_given_up_in_time() {
         &said,
         &expect![[r"
         exit 1
-        error: gave up on `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` after 1s
+        error: gave up on `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` after 1 s
         hint: check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror
     "]],
         &machine,

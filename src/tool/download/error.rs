@@ -85,7 +85,7 @@ pub enum DownloadError {
         to: Box<str>,
     },
     /// The site went silent, or took too long.
-    #[error("gave up on `{url}` after {}", humantime::format_duration(*after))]
+    #[error("gave up on `{url}` after {} s", (after.as_millis() + 500) / 1000)]
     TimedOut {
         /// The file.
         url: String,
