@@ -72,24 +72,23 @@ async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
     let said = doctor(&machine, &[]).await.well();
     expect![[r"
         exit 0
-        ok       settings        all settings can be used
-        ok       registry        `<registry>` takes the token of run 550e8400-e29b-41d4-a716-446655440000 (queued)
-        ok       tls             trusts the system's certificates
-        note     proxy           no proxy is set
-        ok       clock           agrees with 4 of 4 servers
-        ok       releases        terraform: `<site>/terraform/index.json` answers
-        ok       releases        opentofu: `<site>/tofu/api.json` answers
-        warning  releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers 404 Not Found
-                                 hint: without the list of versions only exact versions can be installed
-        ok       tools           terraform 1.9.7 on PATH: `<machine>/bin/terraform`
-        ok       tools           terraform 1.9.8 in the cache, as verified
-        ok       tools           terraform 1.9.8 is the default
-        ok       cache           `<machine>/cache` can be written; <room>
-        ok       work directory  `<machine>/tmp` can be written; <room>
-        ok       secret files    `<machine>/tmp` can be written; <room>
-        ok       git             `<machine>/bin/git`, for modules from git
-        ok       limits <number>
-        note     system          no CI system; after a signal the tool gets 1m to end
+        ok    settings        all settings can be used
+        ok    registry        `<registry>` takes the token of run 550e8400-e29b-41d4-a716-446655440000 (queued)
+        ok    tls             trusts the system's certificates
+        note  proxy           no proxy is set
+        ok    clock           agrees with 4 of 4 servers
+        ok    releases        terraform: `<site>/terraform/index.json` answers
+        ok    releases        opentofu: `<site>/tofu/api.json` answers
+        ok    releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers
+        ok    tools           terraform 1.9.7 on PATH: `<machine>/bin/terraform`
+        ok    tools           terraform 1.9.8 in the cache, as verified
+        ok    tools           terraform 1.9.8 is the default
+        ok    cache           `<machine>/cache` can be written; <room>
+        ok    work directory  `<machine>/tmp` can be written; <room>
+        ok    secret files    `<machine>/tmp` can be written; <room>
+        ok    git             `<machine>/bin/git`, for modules from git
+        ok    limits <number>
+        note  system          no CI system; after a signal the tool gets 1m to end
     "]].assert_eq(&page(&said));
     assert!(world.received().statuses.is_empty(), "it reports nothing");
 }
@@ -101,22 +100,21 @@ fn without_anything_configured_it_says_what_there_is() {
     let said = machine.run(&["doctor"]).well();
     expect![[r"
         exit 0
-        ok       settings        all settings can be used
-        note     registry        no registry is named: only --local and --config can run
-        ok       tls             trusts the system's certificates
-        note     proxy           no proxy is set
-        ok       clock           agrees with 3 of 3 servers
-        ok       releases        terraform: `<site>/terraform/index.json` answers
-        ok       releases        opentofu: `<site>/tofu/api.json` answers
-        warning  releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers 404 Not Found
-                                 hint: without the list of versions only exact versions can be installed
-        note     tools           neither on PATH nor in the cache: each run downloads what it asks for
-        ok       cache           `<machine>/cache` can be written; <room>
-        ok       work directory  `<machine>/tmp` can be written; <room>
-        ok       secret files    `<machine>/tmp` can be written; <room>
-        ok       git             `<machine>/bin/git`, for modules from git
-        ok       limits <number>
-        note     system          no CI system; after a signal the tool gets 1m to end
+        ok    settings        all settings can be used
+        note  registry        no registry is named: only --local and --config can run
+        ok    tls             trusts the system's certificates
+        note  proxy           no proxy is set
+        ok    clock           agrees with 3 of 3 servers
+        ok    releases        terraform: `<site>/terraform/index.json` answers
+        ok    releases        opentofu: `<site>/tofu/api.json` answers
+        ok    releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers
+        note  tools           neither on PATH nor in the cache: each run downloads what it asks for
+        ok    cache           `<machine>/cache` can be written; <room>
+        ok    work directory  `<machine>/tmp` can be written; <room>
+        ok    secret files    `<machine>/tmp` can be written; <room>
+        ok    git             `<machine>/bin/git`, for modules from git
+        ok    limits <number>
+        note  system          no CI system; after a signal the tool gets 1m to end
     "]].assert_eq(&page(&said));
     assert!(!machine.path("cache").exists(), "nothing is made");
     let left = std::fs::read_dir(machine.path("tmp")).unwrap().count();
