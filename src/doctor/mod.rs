@@ -1,8 +1,8 @@
 //! Says whether this machine can carry out runs: settings, registry, network, tools and room.
 //!
-//! Nothing is changed but what is remembered of executables on PATH, and nothing is waited for
-//! longer than a bound. What has to be asked of others is asked at the same time. All that is
-//! said goes through the redactor; a URL is shown without its login in any case.
+//! Nothing is changed but what is remembered of executables on PATH, and every wait has its bound.
+//! What has to be asked of others is asked at the same time. All that is said goes through the
+//! redactor; a URL is shown without its login in any case.
 
 mod keys;
 mod machine;
