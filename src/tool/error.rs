@@ -4,19 +4,19 @@ use std::path::PathBuf;
 
 use semver::Version;
 
-use super::archive::ArchiveError;
-use super::bundle::BundleError;
-use super::cache::CacheError;
-use super::checksums::ChecksumsError;
-use super::constraint::ConstraintError;
-use super::digest::Sha256Sum;
-use super::download::DownloadError;
-use super::platform::UnknownPlatform;
-use super::verify::VerifyError;
 use crate::error::Advice;
 use crate::http::HttpError;
 use crate::process::ProcessError;
 use crate::spec::{Product, ToolRequest, VersionFileKind};
+use crate::tool::choice::constraint::ConstraintError;
+use crate::tool::digest::Sha256Sum;
+use crate::tool::fetch::bundle::BundleError;
+use crate::tool::fetch::download::DownloadError;
+use crate::tool::store::archive::ArchiveError;
+use crate::tool::store::cache::CacheError;
+use crate::tool::vendor::checksums::ChecksumsError;
+use crate::tool::vendor::platform::UnknownPlatform;
+use crate::tool::vendor::verify::VerifyError;
 
 /// Why a tool cannot be made ready.
 #[derive(Debug, thiserror::Error)]

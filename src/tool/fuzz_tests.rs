@@ -6,15 +6,15 @@ use std::io::{Cursor, Write};
 use tokio_util::sync::CancellationToken;
 use zip::write::SimpleFileOptions;
 
-use super::archive;
-use super::checksums::Checksums;
-use super::constraint::Constraint;
-use super::digest::Sha256Sum;
-use super::verify::Trust;
-use super::wanted::Wanted;
 use crate::error::Advice;
 use crate::fuzz::Target;
 use crate::spec::{Product, VersionFile, VersionFileKind};
+use crate::tool::choice::constraint::Constraint;
+use crate::tool::choice::wanted::Wanted;
+use crate::tool::digest::Sha256Sum;
+use crate::tool::store::archive;
+use crate::tool::vendor::checksums::Checksums;
+use crate::tool::vendor::verify::Trust;
 
 #[test]
 fn fuzz_checksums_are_read_in_full_or_refused() {

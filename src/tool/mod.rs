@@ -1,50 +1,22 @@
 //! Makes Terraform or `OpenTofu` ready: from PATH, from the cache, or downloaded and verified.
 //!
+//! `choice` says which version is meant, `vendor` where its files are and who signs them, `fetch`
+//! gets them here and verifies them, and `store` keeps what was verified.
+//!
 //! There is no way from an archive to an executable that goes past the signature and the hash:
 //! `release` makes the only thing that `cache` installs, and `cache` hands out only what still has
 //! the sum that was verified. A release site, a mirror and a cache are trusted with nothing but the
 //! list of versions.
 
-mod archive;
-mod attempt;
-mod audit;
-mod bundle;
-mod cache;
-mod checksums;
 mod choice;
-mod constraint;
-mod default;
 mod digest;
-mod download;
 mod error;
+mod fetch;
 #[cfg(test)]
 mod fuzz_tests;
-mod given;
-mod index;
-mod installed;
-mod inventory;
-mod journal;
-mod lifetime;
-mod lock;
-mod login;
-mod netrc;
-mod note;
-mod path;
-mod platform;
-mod probe;
-mod product;
-mod prune;
-mod queue;
 mod ready;
-mod record;
-mod release;
-mod sites;
-mod status;
-mod transfer;
-mod uninstall;
-mod usage;
-mod verify;
-mod wanted;
+mod store;
+mod vendor;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -55,36 +27,36 @@ use crate::blocking;
 use crate::http::LazyClient;
 use crate::spec::{Product, ToolRequest, VersionFile};
 
-pub use archive::ArchiveError;
-pub use audit::{Audited, Verdict, audit};
-pub use bundle::{BundleError, bundle};
-pub use cache::CacheError;
-pub use checksums::ChecksumsError;
-pub use choice::{Reach, choose, choose_for_module, choose_wanted};
-pub use constraint::ConstraintError;
-pub use default::{adopt_default, default_version, use_version};
+pub use choice::choose::{Reach, choose, choose_for_module, choose_wanted};
+pub use choice::constraint::ConstraintError;
+pub use choice::default::{adopt_default, default_version, use_version};
+pub use choice::wanted::{Wanted, WantedError};
 pub use digest::{NoSha256Sum, Sha256Sum};
-pub use download::{Asked, DownloadError};
 pub use error::{Meant, ToolError};
-pub use given::check_given;
-pub use installed::installed;
-pub use inventory::{Available, available, history, inventory, status, users};
-pub use journal::{Act, Entry, Outcome};
-pub use lifetime::{ExpiringKey, expiring_keys};
-pub use login::{GivenLogin, Login};
-pub use netrc::Netrc;
-pub use platform::{Platform, UnknownPlatform};
-pub use probe::{Probe, list_url, on_path, probe};
-pub use prune::{Fate, Limits, Pruned, PrunedVersion, prune};
-pub use queue::{InProgress, Queue, in_progress, queue};
+pub use fetch::bundle::{BundleError, bundle};
+pub use fetch::download::{Asked, DownloadError};
+pub use fetch::login::{GivenLogin, Login};
+pub use fetch::netrc::Netrc;
+pub use fetch::probe::{Probe, list_url, on_path, probe};
+pub use fetch::sites::{Mirror, Sites, Template};
+pub use fetch::transfer::{Meter, Transfer};
 pub use ready::ready;
-pub use sites::{Mirror, Sites, Template};
-pub use status::{InstalledVersion, Signer, Source, State, Status};
-pub use transfer::{Meter, Transfer};
-pub use uninstall::{UninstallError, Uninstalled, uninstall};
-pub use usage::{InUse, User};
-pub use verify::VerifyError;
-pub use wanted::{Wanted, WantedError};
+pub use store::archive::ArchiveError;
+pub use store::audit::{Audited, Verdict, audit};
+pub use store::cache::CacheError;
+pub use store::given::check_given;
+pub use store::installed::installed;
+pub use store::inventory::{Available, available, history, inventory, status, users};
+pub use store::journal::{Act, Entry, Outcome};
+pub use store::prune::{Fate, Limits, Pruned, PrunedVersion, prune};
+pub use store::queue::{InProgress, Queue, in_progress, queue};
+pub use store::status::{InstalledVersion, Signer, Source, State, Status};
+pub use store::uninstall::{UninstallError, Uninstalled, uninstall};
+pub use store::usage::{InUse, User};
+pub use vendor::checksums::ChecksumsError;
+pub use vendor::lifetime::{ExpiringKey, expiring_keys};
+pub use vendor::platform::{Platform, UnknownPlatform};
+pub use vendor::verify::VerifyError;
 
 /// Where tools come from and where they are kept.
 #[derive(Clone)]
@@ -127,8 +99,8 @@ impl std::fmt::Debug for ToolOptions {
 pub(crate) fn place(sites: &Sites, product: Product) -> String {
     let version = semver::Version::new(1, 0, 0);
     let request = ToolRequest { product, version };
-    let platform = platform::Platform { system: "linux", architecture: "amd64" };
-    let release = product::Release::of(&request, platform, sites.mirror(product));
+    let platform = Platform { system: "linux", architecture: "amd64" };
+    let release = vendor::product::Release::of(&request, platform, sites.mirror(product));
     let place = release.checksums.to_string();
     match product {
         Product::Terragrunt => place[..=place.rfind('/').unwrap()].to_owned(),

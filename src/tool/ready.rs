@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::attempt::Attempt;
-use super::blocking::blocking;
-use super::cache::{Cache, CacheError, Lookup};
-use super::error::ToolError;
-use super::journal::Act;
-use super::path::SearchPath;
-use super::platform::Platform;
-use super::{InstalledTool, Origin, ToolOptions, lock, release, usage};
 use crate::spec::ToolRequest;
+use crate::tool::blocking::blocking;
+use crate::tool::choice::path::SearchPath;
+use crate::tool::error::ToolError;
+use crate::tool::fetch::release;
+use crate::tool::store::attempt::Attempt;
+use crate::tool::store::cache::{Cache, CacheError, Lookup};
+use crate::tool::store::journal::Act;
+use crate::tool::store::{lock, usage};
+use crate::tool::vendor::platform::Platform;
+use crate::tool::{InstalledTool, Origin, ToolOptions};
 
 /// Makes exactly `request` ready. `progress` gets a line for each step that takes time.
 ///

@@ -115,7 +115,8 @@ fn without_anything_configured_it_says_what_there_is() {
         ok    git             `<machine>/bin/git`, for modules from git
         ok    limits <number>
         note  system          no CI system; after a signal the tool gets 1m to end
-    "]].assert_eq(&page(&said));
+    "]]
+    .assert_eq(&page(&said));
     assert!(!machine.path("cache").exists(), "nothing is made");
     let left = std::fs::read_dir(machine.path("tmp")).unwrap().count();
     assert_eq!(left, 0);

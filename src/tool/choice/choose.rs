@@ -1,0 +1,304 @@
+//! Which version it is to be, out of everything that has a say; docs/versions.md is the table of it.
+//!
+//! What names a version beats what only limits it, and what is nearer to the run beats what is
+//! further away. Within a limit what is there already beats what would have to be downloaded, so
+//! that a run does not change its tool because somebody published a release.
+
+use semver::Version;
+
+use crate::spec::{Product, ToolRequest, VersionFile};
+use crate::tool::choice::constraint::Constraint;
+use crate::tool::choice::default;
+use crate::tool::choice::path::SearchPath;
+use crate::tool::choice::wanted::{NEWEST_ALLOWED, OLDEST_ALLOWED, Wanted, What};
+use crate::tool::error::ToolError;
+use crate::tool::store::cache::Cache;
+use crate::tool::vendor::index;
+use crate::tool::vendor::platform::Platform;
+use crate::tool::{ToolOptions, VersionWish};
+
+/// Where a version is looked for that is only limited.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Reach {
+    /// Among what is installed, and where nothing fits among what is released.
+    #[default]
+    InstalledFirst,
+    /// Among what is installed only: nobody is asked.
+    Installed,
+    /// Among what is released only.
+    Released,
+}
+
+/// Decides on the exact version of a run: the one that it names, else a version file's, else one
+/// that satisfies `required_version`, else the default, else the default of this machine
+/// ([`crate::tool::use_version`]), else what is on PATH.
+///
+/// A `required_version` that the run's version or a file's contradicts is left to the tool, which
+/// says so best; of a file's it is warned.
+///
+/// # Errors
+/// When nothing decides, a constraint cannot be read or satisfied, or the list of releases is
+/// needed and cannot be fetched.
+pub async fn choose(wish: &VersionWish, options: &ToolOptions) -> Result<ToolRequest, ToolError> {
+    if let Some(exact) = &wish.exact {
+        return Ok(exact.clone());
+    }
+    let choice = Choice::new(wish, Reach::InstalledFirst, options)?;
+    if let Some(request) = choice.of_module().await? {
+        return Ok(request);
+    }
+    if let Some(default) = choice.default() {
+        return Ok(default.clone());
+    }
+    choice.there(|_| true).await.ok_or(ToolError::NoVersion)
+}
+
+/// Decides on the version that a directory asks for, with its version files or `required_version`:
+/// the same one as for a run in it. None where neither says anything.
+///
+/// # Errors
+/// When a constraint cannot be read or satisfied, or a list is needed and cannot be fetched.
+pub async fn choose_for_module(
+    wish: &VersionWish,
+    reach: Reach,
+    options: &ToolOptions,
+) -> Result<Option<ToolRequest>, ToolError> {
+    Choice::new(wish, reach, options)?.of_module().await
+}
+
+/// Decides on the version that somebody asks for: the newest that is installed, else released.
+///
+/// # Errors
+/// When there is none, or the list of releases is needed and cannot be fetched.
+pub async fn choose_wanted(
+    wanted: &Wanted,
+    reach: Reach,
+    options: &ToolOptions,
+) -> Result<ToolRequest, ToolError> {
+    let wish = VersionWish { product: Some(wanted.product), ..VersionWish::default() };
+    let choice = Choice::new(&wish, reach, options)?;
+    match &wanted.what {
+        What::Within(constraint) => choice.newest(wanted.product, constraint).await,
+        _ => choice.named(wanted, None).await,
+    }
+}
+
+struct Choice<'a> {
+    wish: &'a VersionWish,
+    reach: Reach,
+    options: &'a ToolOptions,
+    cache: Cache,
+    search: SearchPath<'a>,
+}
+
+impl<'a> Choice<'a> {
+    fn new(
+        wish: &'a VersionWish,
+        reach: Reach,
+        options: &'a ToolOptions,
+    ) -> Result<Self, ToolError> {
+        let cache = Cache::new(&options.cache, Platform::current()?)?;
+        let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
+        Ok(Self { wish, reach, options, cache, search })
+    }
+
+    /// The products that it can be, best first.
+    fn products(&self) -> &[Product] {
+        self.wish.product.as_ref().map_or(&Product::ENGINES, std::slice::from_ref)
+    }
+
+    /// The default that the runner was given, if it is of the product that is meant.
+    fn default(&self) -> Option<&ToolRequest> {
+        let meant = |product| self.wish.product.is_none_or(|meant| meant == product);
+        self.wish.default.as_ref().filter(|default| meant(default.product))
+    }
+
+    async fn of_module(&self) -> Result<Option<ToolRequest>, ToolError> {
+        for file in &self.wish.version_files {
+            for product in self.products() {
+                let unreadable =
+                    |source| ToolError::VersionFile { name: file.place.clone(), source };
+                let wanted = Wanted::of_file(file, *product).map_err(unreadable)?;
+                if let Some(wanted) = self.first_there(&wanted).await {
+                    let request = self.named(wanted, Some(file)).await?;
+                    tracing::debug!(file = file.place, %request, "the version file decides");
+                    self.warn_of_contradiction(file, &request);
+                    return Ok(Some(request));
+                }
+            }
+        }
+        match self.required()? {
+            Some(constraint) => self.satisfying(None, &constraint).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// `required_version`, which is about Terraform and `OpenTofu` alone.
+    fn required(&self) -> Result<Option<Constraint>, ToolError> {
+        let about = self.products().iter().any(|product| Product::ENGINES.contains(product));
+        if !about || self.wish.required.is_empty() {
+            return Ok(None);
+        }
+        Constraint::all(&self.wish.required).map(Some).map_err(ToolError::RequiredVersion)
+    }
+
+    fn warn_of_contradiction(&self, file: &VersionFile, request: &ToolRequest) {
+        if let Ok(Some(required)) = self.required()
+            && !required.allows(&request.version)
+        {
+            tracing::warn!(file = file.place, %request, required_version = %required, "the version file decides, but the module's `required_version` does not allow that version");
+        }
+    }
+
+    /// Of several the first that is there, else the first.
+    async fn first_there<'w>(&self, wanted: &'w [Wanted]) -> Option<&'w Wanted> {
+        if wanted.len() > 1 {
+            for wanted in wanted {
+                if let What::Exact(version) = &wanted.what
+                    && self.is_there(wanted.product, version).await
+                {
+                    return Some(wanted);
+                }
+            }
+        }
+        wanted.first()
+    }
+
+    async fn is_there(&self, product: Product, version: &Version) -> bool {
+        self.cache.versions(product).contains(version)
+            || self.search.find(product, |found| found == version).await.is_some()
+    }
+
+    async fn named(
+        &self,
+        wanted: &Wanted,
+        file: Option<&VersionFile>,
+    ) -> Result<ToolRequest, ToolError> {
+        let product = wanted.product;
+        let required = |word| {
+            let place = file.map_or_else(|| word, |file| file.place.as_str()).to_owned();
+            self.required()?.ok_or(ToolError::NothingRequired { place, word })
+        };
+        match &wanted.what {
+            What::Exact(version) => Ok(ToolRequest { product, version: version.clone() }),
+            What::Within(constraint) => self.satisfying(Some(product), constraint).await,
+            What::Newest(constraint) => {
+                let newest = constraint.as_ref().map(|constraint| (constraint, End::Newest));
+                self.listed(product, newest).await
+            }
+            What::NewestAllowed => {
+                self.listed(product, Some((&required(NEWEST_ALLOWED)?, End::Newest))).await
+            }
+            What::OldestAllowed => {
+                self.listed(product, Some((&required(OLDEST_ALLOWED)?, End::Oldest))).await
+            }
+        }
+    }
+
+    /// The best version that satisfies `constraint`. Where no product is named, it is the
+    /// default's, else Terraform; only what is there may then be `OpenTofu` too.
+    async fn satisfying(
+        &self,
+        product: Option<Product>,
+        constraint: &Constraint,
+    ) -> Result<ToolRequest, ToolError> {
+        let allowed = |version: &Version| constraint.allows(version);
+        let products = product.as_ref().map_or_else(|| self.products(), std::slice::from_ref);
+        let default = self.default().filter(|default| products.contains(&default.product));
+        let named = product.or(self.wish.product).or(default.map(|default| default.product));
+        if self.reach != Reach::Released {
+            if let Some(default) = default.filter(|default| allowed(&default.version)) {
+                return Ok(default.clone());
+            }
+            let products = named.as_ref().map_or(products, std::slice::from_ref);
+            if let Some(found) = self.first_of(products, allowed).await {
+                return Ok(found);
+            }
+        }
+        self.newest(named.unwrap_or(Product::Terraform), constraint).await
+    }
+
+    /// What this machine has for everybody, and is as `wanted`.
+    async fn there(&self, wanted: impl Fn(&Version) -> bool) -> Option<ToolRequest> {
+        self.first_of(self.products(), wanted).await
+    }
+
+    /// For one product after the other: the default of this machine, else what is on PATH.
+    async fn first_of(
+        &self,
+        products: &[Product],
+        wanted: impl Fn(&Version) -> bool,
+    ) -> Option<ToolRequest> {
+        for product in products {
+            let request = |version| ToolRequest { product: *product, version };
+            if let Some(version) = default::effective(&self.cache, *product).filter(&wanted) {
+                return Some(request(version));
+            }
+            if let Some(found) = self.search.find(*product, &wanted).await {
+                return Some(request(found.version));
+            }
+        }
+        None
+    }
+
+    /// The newest one in the cache that satisfies `constraint`, else the newest released.
+    async fn newest(
+        &self,
+        product: Product,
+        constraint: &Constraint,
+    ) -> Result<ToolRequest, ToolError> {
+        if self.reach == Reach::InstalledFirst {
+            let cached = self.cache.versions(product).into_iter();
+            if let Some(version) = cached.filter(|version| constraint.suggests(version)).max() {
+                return Ok(ToolRequest { product, version });
+            }
+        }
+        self.listed(product, Some((constraint, End::Newest))).await
+    }
+
+    /// One end of the list of what is released, or of what is installed if that is as far as it goes.
+    async fn listed(
+        &self,
+        product: Product,
+        limit: Option<(&Constraint, End)>,
+    ) -> Result<ToolRequest, ToolError> {
+        let mut installed = self.cache.versions(product);
+        installed.sort();
+        let known = if self.reach == Reach::Installed {
+            installed.clone()
+        } else {
+            let unlisted = |source| ToolError::Unlisted {
+                product,
+                installed: installed.clone(),
+                source: Box::new(source),
+            };
+            index::released(product, self.options).await.map_err(unlisted)?
+        };
+        let newest = known.iter().filter(|version| version.pre.is_empty()).max().cloned();
+        let found = match limit {
+            None => newest.clone(),
+            Some((constraint, end)) => {
+                let fitting = known.into_iter().filter(|version| constraint.suggests(version));
+                match end {
+                    End::Newest => fitting.max(),
+                    End::Oldest => fitting.min(),
+                }
+            }
+        };
+        found.map(|version| ToolRequest { product, version }).ok_or_else(|| {
+            let constraint = limit.map_or_else(|| "latest".to_owned(), |(it, _)| it.to_string());
+            if self.reach == Reach::Installed {
+                ToolError::NoneInstalled { product, constraint, installed }
+            } else {
+                ToolError::NoneSatisfies { product, constraint, newest }
+            }
+        })
+    }
+}
+
+/// Which end of a list.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Newest,
+    Oldest,
+}

@@ -1,0 +1,213 @@
+//! The version of a product that this machine uses when nothing else decides.
+//!
+//! One small file a product, `default.json`, written whole and put in place at once. Who changes it
+//! holds a lock, so that of several first installations exactly one becomes the default. A default
+//! that is not installed any more is none, however it went.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+
+use crate::spec::{Product, ToolRequest};
+use crate::tool::ToolOptions;
+use crate::tool::error::ToolError;
+use crate::tool::installed;
+use crate::tool::store::cache::{Cache, CacheError};
+use crate::tool::store::record;
+use crate::tool::vendor::platform::Platform;
+
+/// How often the lock is tried: what is done under it takes some milliseconds, and a process that
+/// was stopped in the middle of it must not hold others up.
+const ATTEMPTS: usize = 1000;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What the file says.
+#[derive(Deserialize, Serialize)]
+struct Default {
+    version: Version,
+}
+
+/// The version of `product` that is used when nothing else decides, if there is one.
+///
+/// # Errors
+/// When there can be no cache.
+pub fn default_version(
+    product: Product,
+    options: &ToolOptions,
+) -> Result<Option<Version>, ToolError> {
+    Ok(effective(&cache(options)?, product))
+}
+
+/// Makes `request`, which has to be installed, the default of its product. Returns the one before.
+///
+/// # Errors
+/// When it is not installed, not the one that was verified, or the cache cannot be written.
+pub async fn use_version(
+    request: &ToolRequest,
+    options: &ToolOptions,
+) -> Result<Option<Version>, ToolError> {
+    installed(request, options).await?;
+    let cache = cache(options)?;
+    let _lock = lock(&cache, request.product)?;
+    let before = effective(&cache, request.product);
+    write(&cache, request)?;
+    Ok(before)
+}
+
+/// Makes `request`, which was just installed, the default of its product if there is none. Returns
+/// whether it is the default now. A cache that cannot be written, as a shared one, has none.
+///
+/// # Errors
+/// When there can be no cache.
+pub fn adopt_default(request: &ToolRequest, options: &ToolOptions) -> Result<bool, ToolError> {
+    let cache = cache(options)?;
+    if let Err(error) = adopt(&cache, request) {
+        tracing::debug!(%request, error = crate::error::chain(&error), "cannot make it the default");
+    }
+    Ok(effective(&cache, request.product).as_ref() == Some(&request.version))
+}
+
+fn adopt(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
+    if effective(cache, request.product).is_some() {
+        return Ok(());
+    }
+    let _lock = lock(cache, request.product)?;
+    match effective(cache, request.product) {
+        Some(_) => Ok(()),
+        None => write(cache, request),
+    }
+}
+
+/// Leaves the product of `request` without a default if that is `request`, which is to be removed.
+pub(in crate::tool) fn forget(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
+    if named(cache, request.product).as_ref() != Some(&request.version) {
+        return Ok(());
+    }
+    let _lock = lock(cache, request.product)?;
+    if named(cache, request.product).as_ref() == Some(&request.version) {
+        let path = file(cache, request.product);
+        std::fs::remove_file(&path).map_err(|source| CacheError::Write { path, source })?;
+    }
+    Ok(())
+}
+
+/// The default of `product`, if it is installed.
+pub(in crate::tool) fn effective(cache: &Cache, product: Product) -> Option<Version> {
+    let version = named(cache, product)?;
+    let request = ToolRequest { product, version };
+    cache.holds(&request).then_some(request.version)
+}
+
+/// What the file says, if nobody else can have written it.
+fn named(cache: &Cache, product: Product) -> Option<Version> {
+    let path = file(cache, product);
+    crate::tool::store::cache::inspect(&path).ok()??;
+    record::read::<Default>(&path).map(|default| default.version)
+}
+
+fn write(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
+    let path = file(cache, request.product);
+    record::write(&path, &Default { version: request.version.clone() })
+        .map_err(|source| CacheError::Write { path, source })
+}
+
+/// The right to change the default of `product`, until the file is dropped.
+fn lock(cache: &Cache, product: Product) -> Result<File, CacheError> {
+    let path = cache.prepare(product)?.join(".default.lock");
+    let lock = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(&path)?;
+        for _ in 0..ATTEMPTS {
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+                // Where there are no locks, of several at once the last one wins.
+                Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+            }
+        }
+        Err(std::io::ErrorKind::TimedOut.into())
+    };
+    lock().map_err(|source| CacheError::Write { path: path.clone(), source })
+}
+
+fn file(cache: &Cache, product: Product) -> PathBuf {
+    cache.product(product).join("default.json")
+}
+
+fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
+    Ok(Cache::new(&options.cache, Platform::current()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cache in which these versions of Terraform look installed.
+    fn cache_with(versions: &[ToolRequest]) -> (tempfile::TempDir, Cache) {
+        let directory = tempfile::tempdir().unwrap();
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let cache = Cache::new(directory.path(), platform).unwrap();
+        for version in versions {
+            cache.pretend(version);
+        }
+        (directory, cache)
+    }
+
+    #[test]
+    fn of_many_at_once_one_becomes_the_default_and_all_see_the_same() {
+        let versions: Vec<ToolRequest> =
+            (0..8).map(|patch| format!("1.9.{patch}").parse().unwrap()).collect();
+        for _ in 0..20 {
+            let (_directory, cache) = cache_with(&versions);
+            let start = std::sync::Barrier::new(versions.len());
+            let adopted = &|request| {
+                start.wait();
+                adopt(&cache, request).unwrap();
+                effective(&cache, Product::Terraform).unwrap()
+            };
+            let seen: Vec<Version> = std::thread::scope(|scope| {
+                let threads = versions.iter().map(|request| scope.spawn(move || adopted(request)));
+                let threads: Vec<_> = threads.collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(seen.iter().all(|version| *version == seen[0]), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_removed_is_no_default_any_more() {
+        let [old, new] = ["1.9.8", "1.10.5"].map(|text| text.parse::<ToolRequest>().unwrap());
+        let (_directory, cache) = cache_with(&[old.clone(), new.clone()]);
+        write(&cache, &old).unwrap();
+        forget(&cache, &new).unwrap();
+        assert_eq!(effective(&cache, Product::Terraform).as_ref(), Some(&old.version));
+        forget(&cache, &old).unwrap();
+        assert_eq!(named(&cache, Product::Terraform), None);
+        forget(&cache, &old).unwrap();
+    }
+
+    #[test]
+    fn a_version_that_went_in_another_way_is_no_default_either() {
+        let request = "1.9.8".parse().unwrap();
+        let (directory, cache) = cache_with(std::slice::from_ref(&request));
+        write(&cache, &request).unwrap();
+        assert_eq!(effective(&cache, Product::Terraform), Some(request.version));
+        std::fs::remove_dir_all(directory.path().join("terraform/1.9.8")).unwrap();
+        assert_eq!(effective(&cache, Product::Terraform), None);
+    }
+
+    #[test]
+    fn what_others_could_have_written_is_not_read() {
+        use std::os::unix::fs::PermissionsExt;
+        let request = "1.9.8".parse().unwrap();
+        let (_directory, cache) = cache_with(std::slice::from_ref(&request));
+        write(&cache, &request).unwrap();
+        let path = file(&cache, Product::Terraform);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(effective(&cache, Product::Terraform), None);
+    }
+}

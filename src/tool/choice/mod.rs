@@ -1,0 +1,7 @@
+//! Which version is meant: by a run, a file, a constraint, a default, or what is on PATH.
+
+pub(super) mod choose;
+pub(super) mod constraint;
+pub(super) mod default;
+pub(super) mod path;
+pub(super) mod wanted;

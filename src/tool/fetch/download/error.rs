@@ -1,0 +1,265 @@
+//! What can go wrong on the way from a site, and what to do about it.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+
+use crate::error::{Advice, chain};
+use crate::http::HttpError;
+
+/// How a mirror can be told who asks.
+const LOGINS: &str = "BUTLER_MIRROR_USER and BUTLER_MIRROR_PASSWORD, BUTLER_MIRROR_TOKEN, or an entry for the host in ~/.netrc";
+
+/// Why a file could not be fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadError {
+    /// The site does not have it.
+    #[error("`{url}` does not exist")]
+    NotFound {
+        /// The file.
+        url: String,
+    },
+    /// The site answered something else than the file.
+    #[error("`{url}` was answered with {status}")]
+    Status {
+        /// The file.
+        url: String,
+        /// The answer.
+        status: StatusCode,
+    },
+    /// The site wants to know who asks, or does not like the answer.
+    #[error("`{url}` was answered with {status}: asked {asked}")]
+    Refused {
+        /// The file, or where a redirect led.
+        url: String,
+        /// The answer: 401 or 403.
+        status: StatusCode,
+        /// Who asked.
+        asked: Box<Asked>,
+    },
+    /// The proxy wants to know who asks.
+    #[error("the proxy refused to hand `{url}` on: {status}")]
+    Proxy {
+        /// The file.
+        url: String,
+        /// Its answer.
+        status: StatusCode,
+    },
+    /// The site could not be reached.
+    #[error("cannot fetch `{url}`")]
+    Request {
+        /// The file.
+        url: String,
+        /// What went wrong.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The connection broke in the middle of the file.
+    #[error("`{url}` broke off after {} bytes", Amount(*received, *expected))]
+    Broken {
+        /// The file.
+        url: String,
+        /// How much of it had come.
+        received: u64,
+        /// How large the site said it was.
+        expected: Option<NonZeroU64>,
+        /// What went wrong.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The site leads from one place to the next without an end.
+    #[error("`{url}` is redirected more than {} times", super::remote::MOST_REDIRECTS)]
+    Redirects {
+        /// The file.
+        url: String,
+    },
+    /// The site leads to where it cannot be followed.
+    #[error("`{url}` is redirected to `{to}`, which is not followed")]
+    Redirected {
+        /// The file.
+        url: String,
+        /// Where it leads.
+        to: Box<str>,
+    },
+    /// The site went silent, or took too long.
+    #[error("gave up on `{url}` after {} s", (after.as_millis() + 500) / 1000)]
+    TimedOut {
+        /// The file.
+        url: String,
+        /// How long it was waited for.
+        after: Duration,
+    },
+    /// The file is larger than anything that is expected there.
+    #[error("`{url}` is larger than {limit} bytes")]
+    TooLarge {
+        /// The file.
+        url: String,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// A file of this machine cannot be read.
+    #[error("cannot read `{url}`")]
+    Local {
+        /// The file.
+        url: String,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file cannot be kept.
+    #[error("cannot store a download in `{}`", directory.display())]
+    Store {
+        /// Where.
+        directory: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is no client to fetch it with.
+    #[error(transparent)]
+    Client(Box<HttpError>),
+}
+
+/// Who asked for a file that was refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Asked {
+    /// Nobody in particular.
+    Anonymously,
+    /// Somebody, whose login was given here.
+    With(String),
+    /// Nobody in particular, because a redirect led away from the mirror that the login is for.
+    Elsewhere,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Anonymously => formatter.write_str("without a login"),
+            Self::With(by) => write!(formatter, "with {by}"),
+            Self::Elsewhere => formatter.write_str(
+                "without a login, because a redirect led here and the login is the mirror's alone",
+            ),
+        }
+    }
+}
+
+/// So many bytes, of so many where that is known.
+struct Amount(u64, Option<NonZeroU64>);
+
+impl fmt::Display for Amount {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(received, Some(expected)) => write!(formatter, "{received} of {expected}"),
+            Self(received, None) => write!(formatter, "{received}"),
+        }
+    }
+}
+
+impl From<HttpError> for DownloadError {
+    fn from(error: HttpError) -> Self {
+        Self::Client(Box::new(error))
+    }
+}
+
+impl DownloadError {
+    /// Whether the same request may do better in a moment.
+    pub(super) fn is_transient(&self) -> bool {
+        match self {
+            // A certificate that is not trusted now is not trusted in a second.
+            Self::Request { source, .. } => !source.is_builder() && Cause::of(source).is_other(),
+            Self::TimedOut { .. } | Self::Broken { .. } => true,
+            Self::Status { status, .. } => {
+                status.is_server_error()
+                    || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(status)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the site says that there is no such file; some object stores forbid what is not there.
+    pub(in crate::tool) fn is_missing(&self) -> bool {
+        matches!(
+            self,
+            Self::NotFound { .. }
+                | Self::Refused { status: StatusCode::FORBIDDEN, .. }
+                | Self::Status { status: StatusCode::GONE, .. }
+        )
+    }
+}
+
+/// What is behind an error of the HTTP library, as far as it matters for advice.
+#[derive(Eq, PartialEq)]
+enum Cause {
+    Certificate,
+    Tunnel,
+    Other,
+}
+
+impl Cause {
+    /// The library knows more than its types tell: the rest stands in its messages.
+    fn of(error: &reqwest::Error) -> Self {
+        let text = chain(error);
+        if text.contains("certificate verify failed") {
+            Self::Certificate
+        } else if text.contains("tunnel") || text.contains("proxy") {
+            Self::Tunnel
+        } else {
+            Self::Other
+        }
+    }
+
+    fn is_other(&self) -> bool {
+        *self == Self::Other
+    }
+}
+
+impl Advice for DownloadError {
+    fn advice(&self) -> Option<String> {
+        let advice = match self {
+            Self::Store { .. } => "check that --cache-dir is writable and has room",
+            Self::Request { source, .. } | Self::Broken { source, .. } => match Cause::of(source) {
+                Cause::Certificate => {
+                    "if the site's certificate is by an authority of your own, name that authority's certificate with --ca-bundle"
+                }
+                Cause::Tunnel => PROXY,
+                Cause::Other => NETWORK,
+            },
+            Self::Proxy { .. } => PROXY,
+            Self::TimedOut { .. } => {
+                "check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror"
+            }
+            Self::Refused { asked, .. } => match **asked {
+                Asked::Anonymously => {
+                    return Some(format!(
+                        "say who asks with {LOGINS}; vendors' sites are never told"
+                    ));
+                }
+                Asked::With(_) => {
+                    "check that this login may read there, and that it has not expired"
+                }
+                Asked::Elsewhere => {
+                    "let the mirror hand files out itself, or redirect to URLs that carry their access with them"
+                }
+            },
+            Self::Redirects { .. } => {
+                "the site leads in a circle: check its configuration, and that --mirror is its address"
+            }
+            Self::Redirected { .. } => {
+                "check where --mirror leads: from https only https is followed, from http both are"
+            }
+            Self::Local { .. } => "check the path in --mirror or --url, and that it can be read",
+            Self::NotFound { .. } | Self::Status { .. } | Self::TooLarge { .. } => {
+                "check that --mirror keeps the paths of the vendor's site"
+            }
+            Self::Client(error) => return error.advice(),
+        };
+        Some(advice.to_owned())
+    }
+}
+
+const NETWORK: &str = "check the network, HTTPS_PROXY and --ca-bundle, or name a site that can be reached with --mirror";
+
+const PROXY: &str = "check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL where the proxy wants them, or exempt the site with NO_PROXY";

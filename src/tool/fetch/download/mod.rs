@@ -1,0 +1,271 @@
+//! Fetches files from a release site: small ones into memory, archives into an unnamed file.
+//!
+//! Whatever goes wrong on the way is tried again a few times; what the site refuses is not. An
+//! archive is summed up while it streams. Errors show URLs without user names, passwords and
+//! queries.
+
+mod error;
+mod local;
+mod partial;
+mod remote;
+
+use std::fs::File;
+use std::io::{Read, Take, Write};
+use std::num::NonZeroU64;
+use std::path::Path;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use reqwest::Response;
+use tokio::time::Instant;
+use url::Url;
+
+pub use error::{Asked, DownloadError};
+
+use crate::blocking::blocking;
+use crate::http::LazyClient;
+use crate::spec::Product;
+use crate::tool::ToolOptions;
+use crate::tool::digest::{Sha256Sum, Summing, copy};
+use crate::tool::fetch::login::{Credentials, without_login};
+use crate::tool::fetch::transfer::Watch;
+use partial::Partial;
+
+/// How often a request is tried again without getting on.
+const RETRIES: usize = 4;
+
+/// How long the site may say nothing: for the headers, and between two pieces of the body.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// `url` as it may be shown: without user name, password and query.
+pub(in crate::tool) fn shown(url: &Url) -> String {
+    let mut url = without_login(url);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
+}
+
+/// Fetches the releases of one product, as somebody whom its mirror knows.
+pub(in crate::tool) struct Fetcher<'a> {
+    http: &'a LazyClient,
+    credentials: Option<Credentials>,
+    silence: Duration,
+    /// How long everything that is fetched with this may take together, and until when.
+    longest: Duration,
+    deadline: Instant,
+}
+
+impl<'a> Fetcher<'a> {
+    pub(in crate::tool) fn new(product: Product, options: &'a ToolOptions) -> Self {
+        let credentials = options.sites.credentials(product);
+        let (longest, deadline) = (options.timeout, Instant::now() + options.timeout);
+        Self { http: &options.http, credentials, silence: SILENCE, longest, deadline }
+    }
+
+    /// Looks once whether `url` is there, and returns the head of the answer where there is one.
+    pub(in crate::tool) async fn look(&self, url: &Url) -> Result<Option<Response>, DownloadError> {
+        if url.scheme() == "file" {
+            return local(url, 0, |_| Ok(())).await.map(|()| None);
+        }
+        let (_, response) = self.in_time(url, remote::answer(self, url, None)).await?;
+        Ok(Some(response))
+    }
+
+    /// Fetches a file of at most `limit` bytes into memory.
+    pub(in crate::tool) async fn small(
+        &self,
+        url: &Url,
+        limit: u64,
+    ) -> Result<Vec<u8>, DownloadError> {
+        if url.scheme() == "file" {
+            return local(url, limit, |file| {
+                let mut content = Vec::new();
+                file.read_to_end(&mut content).map(|_| content)
+            })
+            .await;
+        }
+        let trying = async {
+            let mut pauses = pauses();
+            loop {
+                match self.small_once(url, limit).await {
+                    Ok(content) => return Ok(content),
+                    Err(error) => pause(&mut pauses, error).await?,
+                }
+            }
+        };
+        self.in_time(url, trying).await
+    }
+
+    async fn small_once(&self, url: &Url, limit: u64) -> Result<Vec<u8>, DownloadError> {
+        let mut response = remote::ask(self, url, None).await?;
+        let expected = response.content_length().and_then(NonZeroU64::new);
+        let mut content = Vec::new();
+        loop {
+            let piece = remote::chunk(self, url, &mut response).await?;
+            let received = content.len() as u64;
+            let broken =
+                |source| DownloadError::Broken { url: shown(url), received, expected, source };
+            let Some(piece) = piece.map_err(broken)? else { return Ok(content) };
+            if received + piece.len() as u64 > limit {
+                return Err(DownloadError::TooLarge { url: shown(url), limit });
+            }
+            content.extend_from_slice(&piece);
+        }
+    }
+
+    /// Fetches a file of at most `limit` bytes into an unnamed file in `directory`, and sums it up.
+    pub(in crate::tool) async fn large(
+        &self,
+        url: &Url,
+        limit: u64,
+        directory: &Path,
+        mut watch: Watch<'_>,
+    ) -> Result<(File, Sha256Sum), DownloadError> {
+        if url.scheme() == "file" {
+            return copied(url, limit, directory).await;
+        }
+        let mut partial = Partial::new(directory)?;
+        let trying = async {
+            let mut pauses = pauses();
+            loop {
+                let before = partial.done();
+                match partial.go_on(self, url, limit, &mut watch).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) => {
+                        if partial.done() > before {
+                            pauses = self::pauses();
+                        }
+                        pause(&mut pauses, error).await?;
+                    }
+                }
+            }
+        };
+        self.in_time(url, trying).await?;
+        Ok(partial.finish().await)
+    }
+
+    async fn in_time<T>(
+        &self,
+        url: &Url,
+        trying: impl Future<Output = Result<T, DownloadError>>,
+    ) -> Result<T, DownloadError> {
+        match tokio::time::timeout_at(self.deadline, trying).await {
+            Ok(result) => result,
+            Err(_) => Err(DownloadError::TimedOut { url: shown(url), after: self.longest }),
+        }
+    }
+}
+
+/// Growing pauses: about 8 s in all.
+fn pauses() -> ExponentialBackoff {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(250))
+        .with_max_times(RETRIES)
+        .with_jitter()
+        .build()
+}
+
+/// Waits before the next attempt, if it may do better and is not one too many.
+async fn pause(pauses: &mut ExponentialBackoff, error: DownloadError) -> Result<(), DownloadError> {
+    let Some(pause) = error.is_transient().then(|| pauses.next()).flatten() else {
+        return Err(error);
+    };
+    tracing::warn!(error = crate::error::chain(&error), ?pause, "download failed, trying again");
+    tokio::time::sleep(pause).await;
+    Ok(())
+}
+
+/// Reads a file of this machine. What follows its first `limit` bytes is too much.
+async fn local<T: Send + 'static>(
+    url: &Url,
+    limit: u64,
+    read: impl FnOnce(&mut Take<Take<File>>) -> std::io::Result<T> + Send + 'static,
+) -> Result<T, DownloadError> {
+    let wanted = url.clone();
+    let read = blocking(move |_| -> std::io::Result<(T, bool)> {
+        let mut file = local::open(&wanted)?.take(limit + 1);
+        let content = read(&mut file)?;
+        Ok((content, file.limit() == 0))
+    });
+    match read.await {
+        Ok((content, false)) => Ok(content),
+        Ok((_, true)) => Err(DownloadError::TooLarge { url: shown(url), limit }),
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+            Err(DownloadError::NotFound { url: shown(url) })
+        }
+        Err(source) => Err(DownloadError::Local { url: shown(url), source }),
+    }
+}
+
+/// Copies a file of this machine into an unnamed one: what is summed up must be what is used.
+async fn copied(
+    url: &Url,
+    limit: u64,
+    directory: &Path,
+) -> Result<(File, Sha256Sum), DownloadError> {
+    let store = |source| DownloadError::Store { directory: directory.to_owned(), source };
+    let mut file = tempfile::tempfile_in(directory).map_err(store)?;
+    let abandoned = tokio_util::sync::CancellationToken::new();
+    let _guard = abandoned.clone().drop_guard();
+    local(url, limit, move |source| {
+        let mut summing = Summing::default();
+        copy(source, &abandoned, |bytes| {
+            summing.update(bytes);
+            file.write_all(bytes)
+        })?;
+        Ok((file, summing.finish()))
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shown_urls_carry_no_credentials() {
+        let url = "https://user:password@mirror.example/a/b.zip?sig=secret#c".parse().unwrap();
+        assert_eq!(shown(&url), "https://mirror.example/a/b.zip");
+    }
+
+    fn fetcher(http: &LazyClient, silence: Duration) -> Fetcher<'_> {
+        let longest = Duration::from_mins(10);
+        let deadline = Instant::now() + longest;
+        Fetcher { http, credentials: None, silence, longest, deadline }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn error_for_a_closed_port_names_the_file_but_no_password() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let http = LazyClient::new(None);
+        let url = format!("http://user:secret@{address}/file").parse().unwrap();
+        let error = fetcher(&http, SILENCE).small(&url, 10).await.unwrap_err();
+        let chain = crate::error::chain(&error);
+        assert!(chain.contains(&format!("http://{address}/file")), "{chain}");
+        assert!(!chain.contains("secret"), "{chain}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_site_is_given_up() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/file", listener.local_addr().unwrap()).parse().unwrap();
+        let mut connections = Vec::new();
+        let hold = async {
+            loop {
+                connections.push(listener.accept().await.unwrap());
+            }
+        };
+        let http = LazyClient::new(None);
+        let fetcher = fetcher(&http, SILENCE);
+        let error = tokio::select! {
+            result = fetcher.small(&url, 10) => result.unwrap_err(),
+            () = hold => unreachable!("it accepts for ever"),
+        };
+        assert!(
+            matches!(error, DownloadError::TimedOut { after, .. } if after == SILENCE),
+            "{error:?}"
+        );
+    }
+}

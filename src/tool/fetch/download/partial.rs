@@ -1,0 +1,193 @@
+//! A file that comes in, in as many pieces as the network needs.
+//!
+//! It is summed up while it comes. After a break it goes on from the last good byte, if the site can
+//! do that and still has the same file; otherwise it begins anew. Its file has no name, so that
+//! nothing is left of it, however the runner ends.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use reqwest::header::{ACCEPT_RANGES, CONTENT_RANGE, ETAG, HeaderMap, LAST_MODIFIED};
+use reqwest::{Response, StatusCode};
+use tokio::io::AsyncWriteExt;
+use url::Url;
+
+use super::error::DownloadError;
+use super::remote::{Rest, ask, chunk};
+use super::{Fetcher, shown};
+use crate::tool::digest::{Sha256Sum, Summing};
+use crate::tool::fetch::transfer::{Transfer, Watch};
+
+/// What is there of a file.
+pub(super) struct Partial {
+    directory: PathBuf,
+    file: tokio::fs::File,
+    summing: Summing,
+    done: u64,
+    total: Option<u64>,
+    validator: Option<String>,
+}
+
+impl Partial {
+    pub(super) fn new(directory: &Path) -> Result<Self, DownloadError> {
+        let file = tempfile::tempfile_in(directory)
+            .map_err(|source| DownloadError::Store { directory: directory.to_owned(), source })?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            file: tokio::fs::File::from_std(file),
+            summing: Summing::default(),
+            done: 0,
+            total: None,
+            validator: None,
+        })
+    }
+
+    /// How many bytes are there.
+    pub(super) fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Fetches what is missing.
+    pub(super) async fn go_on(
+        &mut self,
+        fetcher: &Fetcher<'_>,
+        url: &Url,
+        limit: u64,
+        watch: &mut Watch<'_>,
+    ) -> Result<(), DownloadError> {
+        let mut response = self.ask(fetcher, url).await?;
+        loop {
+            let piece = match chunk(fetcher, url, &mut response).await? {
+                Ok(Some(piece)) => piece,
+                Ok(None) => return self.file.flush().await.map_err(|source| self.store(source)),
+                Err(source) => {
+                    let (received, expected) = (self.done, self.total.and_then(NonZeroU64::new));
+                    return Err(DownloadError::Broken {
+                        url: shown(url),
+                        received,
+                        expected,
+                        source,
+                    });
+                }
+            };
+            if self.done + piece.len() as u64 > limit {
+                return Err(DownloadError::TooLarge { url: shown(url), limit });
+            }
+            self.file.write_all(&piece).await.map_err(|source| self.store(source))?;
+            self.summing.update(&piece);
+            self.done += piece.len() as u64;
+            watch.moved(Transfer { done: self.done, total: self.total });
+        }
+    }
+
+    /// The file, to be read from wherever, and its sum.
+    pub(super) async fn finish(self) -> (File, Sha256Sum) {
+        (self.file.into_std().await, self.summing.finish())
+    }
+
+    /// Asks for what is missing, or for everything if that is what the site has to offer.
+    async fn ask(&mut self, fetcher: &Fetcher<'_>, url: &Url) -> Result<Response, DownloadError> {
+        let mut answer = None;
+        if let Some(validator) = self.validator.as_deref().filter(|_| self.done > 0) {
+            let response = ask(fetcher, url, Some(Rest { from: self.done, validator })).await?;
+            if self.is_continued_by(&response) {
+                tracing::info!(url = shown(url), from = self.done, "the download goes on");
+                return Ok(response);
+            }
+            answer = (response.status() == StatusCode::OK).then_some(response);
+        }
+        self.begin_anew().await?;
+        let response = match answer {
+            Some(response) => response,
+            None => ask(fetcher, url, None).await?,
+        };
+        self.total = response.content_length();
+        self.validator = validator(response.headers());
+        Ok(response)
+    }
+
+    /// Whether an answer holds the rest and nothing else.
+    fn is_continued_by(&self, response: &Response) -> bool {
+        let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
+        response.status() == StatusCode::PARTIAL_CONTENT
+            && range.is_some_and(|range| is_rest(range, self.done, self.total))
+    }
+
+    async fn begin_anew(&mut self) -> Result<(), DownloadError> {
+        if self.done == 0 {
+            return Ok(());
+        }
+        self.file.flush().await.map_err(|source| self.store(source))?;
+        self.summing = Summing::default();
+        self.done = 0;
+        let copy = self.file.try_clone().await.map_err(|source| self.store(source))?;
+        let mut file = copy.into_std().await;
+        let emptied = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
+        emptied.map(drop).map_err(|source| self.store(source))
+    }
+
+    fn store(&self, source: std::io::Error) -> DownloadError {
+        DownloadError::Store { directory: self.directory.clone(), source }
+    }
+}
+
+/// By what the site can tell later whether it still has the same file; none if it hands out no
+/// ranges. A weak tag is only about meaning, not about bytes.
+fn validator(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    if text(ACCEPT_RANGES).is_some_and(|ranges| ranges == "none") {
+        return None;
+    }
+    text(ETAG).filter(|tag| !tag.starts_with("W/")).or_else(|| text(LAST_MODIFIED))
+}
+
+/// Whether `bytes FROM-LAST/TOTAL` is what is missing.
+fn is_rest(range: &str, from: u64, total: Option<u64>) -> bool {
+    let parts = range.strip_prefix("bytes ").and_then(|range| range.split_once('/'));
+    let Some(((first, last), size)) =
+        parts.and_then(|(range, size)| Some((range.split_once('-')?, size)))
+    else {
+        return false;
+    };
+    let (first, last, size) = (first.parse::<u64>(), last.parse::<u64>(), size.parse::<u64>());
+    let is_last = last.ok().zip(size.clone().ok()).is_none_or(|(last, size)| last + 1 == size);
+    first == Ok(from) && is_last && total.is_none_or(|total| size.is_err() || size == Ok(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_rest_of_the_same_file_is_the_rest() {
+        for (range, is) in [
+            ("bytes 5-9/10", true),
+            ("bytes 5-9/*", true),
+            ("bytes 4-9/10", false),
+            ("bytes 5-8/10", false),
+            ("bytes 5-10/11", false),
+            ("bytes */10", false),
+            ("5-9/10", false),
+            ("", false),
+        ] {
+            assert_eq!(is_rest(range, 5, Some(10)), is, "{range}");
+        }
+        assert!(is_rest("bytes 5-10/11", 5, None));
+    }
+
+    #[test]
+    fn weak_tags_and_sites_without_ranges_do_not_let_a_download_go_on() {
+        let of = |pairs: &[(&'static str, &'static str)]| {
+            let pairs = pairs.iter().map(|(name, value)| {
+                (name.parse().unwrap(), reqwest::header::HeaderValue::from_static(value))
+            });
+            validator(&pairs.collect())
+        };
+        assert_eq!(of(&[("etag", "\"a\""), ("last-modified", "b")]).as_deref(), Some("\"a\""));
+        assert_eq!(of(&[("etag", "W/\"a\""), ("last-modified", "b")]).as_deref(), Some("b"));
+        assert_eq!(of(&[("etag", "W/\"a\"")]), None);
+        assert_eq!(of(&[("etag", "\"a\""), ("accept-ranges", "none")]), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! One request to a site: redirects, credentials and silence.
+//!
+//! Redirects are followed here and not by the HTTP library, because credentials must not follow
+//! them to another origin, and because nothing may lead from https to http or to a file.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{IF_RANGE, LOCATION, RANGE};
+use reqwest::{RequestBuilder, Response, StatusCode};
+use url::Url;
+
+use super::error::{Asked, DownloadError};
+use super::{Fetcher, shown};
+use crate::tool::fetch::login::without_login;
+
+/// How often a site may lead to another place.
+pub(super) const MOST_REDIRECTS: usize = 10;
+
+/// The rest of a file, of which the beginning is there.
+pub(super) struct Rest<'a> {
+    /// How much is there.
+    pub(super) from: u64,
+    /// What the site called the file then: it sends all of it if it is another one now.
+    pub(super) validator: &'a str,
+}
+
+impl Rest<'_> {
+    fn add_to(&self, request: RequestBuilder) -> RequestBuilder {
+        request.header(RANGE, format!("bytes={}-", self.from)).header(IF_RANGE, self.validator)
+    }
+}
+
+/// Asks for `url`, or for the rest of it, and follows redirects. An answer without the file is an
+/// error, but for one to a range that cannot be satisfied.
+pub(super) async fn ask(
+    fetcher: &Fetcher<'_>,
+    url: &Url,
+    rest: Option<Rest<'_>>,
+) -> Result<Response, DownloadError> {
+    let (at, response) = answer(fetcher, url, rest.as_ref()).await?;
+    let url = shown(&at);
+    match response.status() {
+        StatusCode::RANGE_NOT_SATISFIABLE if rest.is_some() => Ok(response),
+        status if status.is_success() => Ok(response),
+        StatusCode::NOT_FOUND => Err(DownloadError::NotFound { url }),
+        status @ StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            Err(DownloadError::Proxy { url, status })
+        }
+        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+            let asked = match &fetcher.credentials {
+                Some(known) if known.origin == at.origin() => Asked::With(known.given.by.clone()),
+                Some(_) => Asked::Elsewhere,
+                None => Asked::Anonymously,
+            };
+            Err(DownloadError::Refused { url, status, asked: Box::new(asked) })
+        }
+        status => Err(DownloadError::Status { url, status }),
+    }
+}
+
+/// What is answered, whatever it is, and where redirects have led.
+pub(super) async fn answer(
+    fetcher: &Fetcher<'_>,
+    url: &Url,
+    rest: Option<&Rest<'_>>,
+) -> Result<(Url, Response), DownloadError> {
+    let client = fetcher.http.get()?;
+    let mut at = without_login(url);
+    for _ in 0..=MOST_REDIRECTS {
+        let mut request = client.get(at.clone());
+        let known = fetcher.credentials.as_ref().filter(|known| known.origin == at.origin());
+        if let Some(credentials) = known {
+            request = credentials.add_to(request);
+        }
+        if let Some(rest) = rest {
+            request = rest.add_to(request);
+        }
+        let response = match speaking(&at, fetcher.silence, request.send()).await? {
+            Ok(response) => response,
+            Err(source) => return Err(DownloadError::Request { url: shown(&at), source }),
+        };
+        match location(&response) {
+            Some(to) => at = follow(&at, &to)?,
+            None => return Ok((at, response)),
+        }
+    }
+    Err(DownloadError::Redirects { url: shown(url) })
+}
+
+/// Where an answer leads.
+fn location(response: &Response) -> Option<String> {
+    matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308)
+        .then(|| response.headers().get(LOCATION)?.to_str().ok().map(str::to_owned))?
+}
+
+fn follow(from: &Url, to: &str) -> Result<Url, DownloadError> {
+    let refused = |to: String| DownloadError::Redirected { url: shown(from), to: to.into() };
+    let Ok(next) = from.join(to) else { return Err(refused("no URL".to_owned())) };
+    match (from.scheme(), next.scheme()) {
+        (_, "https") | ("http", "http") => Ok(without_login(&next)),
+        _ => Err(refused(shown(&next))),
+    }
+}
+
+/// The next piece of an answer.
+pub(super) async fn chunk(
+    fetcher: &Fetcher<'_>,
+    url: &Url,
+    response: &mut Response,
+) -> Result<Result<Option<Bytes>, reqwest::Error>, DownloadError> {
+    speaking(url, fetcher.silence, response.chunk()).await
+}
+
+/// Waits for the site, but not for ever.
+async fn speaking<T>(
+    url: &Url,
+    silence: Duration,
+    answer: impl Future<Output = reqwest::Result<T>>,
+) -> Result<Result<T, reqwest::Error>, DownloadError> {
+    match tokio::time::timeout(silence, answer).await {
+        Ok(answer) => Ok(answer.map_err(reqwest::Error::without_url)),
+        Err(_) => Err(DownloadError::TimedOut { url: shown(url), after: silence }),
+    }
+}

@@ -1,0 +1,100 @@
+//! Who asks: what a mirror is told in its `Authorization` header, and nobody else.
+//!
+//! Credentials belong to one origin (scheme, host and port). They go to no other, wherever redirects
+//! lead, and never to a vendor's site.
+
+use percent_encoding::percent_decode_str;
+use reqwest::RequestBuilder;
+use secrecy::{ExposeSecret, SecretString};
+use url::{Origin, Url};
+
+/// What a site is told.
+#[derive(Clone, Debug)]
+pub enum Login {
+    /// A user name and a password.
+    Basic {
+        /// The user name.
+        user: String,
+        /// The password.
+        password: SecretString,
+    },
+    /// A token.
+    Bearer(SecretString),
+}
+
+impl Login {
+    /// The login in a URL, where there is one.
+    pub(in crate::tool) fn of_url(url: &Url) -> Option<Self> {
+        let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        if url.username().is_empty() && url.password().is_none() {
+            return None;
+        }
+        let password = decoded(url.password().unwrap_or_default());
+        Some(Self::Basic { user: decoded(url.username()), password: password.into() })
+    }
+
+    /// What of it must not be shown.
+    #[must_use]
+    pub fn secret(&self) -> &SecretString {
+        match self {
+            Self::Basic { password: secret, .. } | Self::Bearer(secret) => secret,
+        }
+    }
+}
+
+/// A login, and where it was given.
+#[derive(Clone, Debug)]
+pub struct GivenLogin {
+    /// The login.
+    pub login: Login,
+    /// Where it was given, for messages: the name of a variable or of a file.
+    pub by: String,
+}
+
+/// A login for one origin.
+#[derive(Clone, Debug)]
+pub(in crate::tool) struct Credentials {
+    pub(in crate::tool) given: GivenLogin,
+    pub(in crate::tool) origin: Origin,
+}
+
+impl Credentials {
+    /// Adds them to a request, which has to be one to their origin.
+    pub(in crate::tool) fn add_to(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.given.login {
+            Login::Basic { user, password } => {
+                request.basic_auth(user, Some(password.expose_secret()))
+            }
+            Login::Bearer(token) => request.bearer_auth(token.expose_secret()),
+        }
+    }
+}
+
+/// `url` without user name and password: they go into a header, if they go anywhere.
+pub(in crate::tool) fn without_login(url: &Url) -> Url {
+    let mut url = url.clone();
+    // Both fail only for URLs that cannot have these parts.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn login_in_a_url_is_decoded_and_taken_out() {
+        let url = "https://us%40er:p%2Fw@mirror.example/a".parse().unwrap();
+        let Some(Login::Basic { user, password }) = Login::of_url(&url) else { panic!() };
+        assert_eq!((user.as_str(), password.expose_secret()), ("us@er", "p/w"));
+        assert_eq!(without_login(&url).as_str(), "https://mirror.example/a");
+        assert!(Login::of_url(&without_login(&url)).is_none());
+    }
+
+    #[test]
+    fn login_shows_no_secret() {
+        let login = Login::Bearer("hunter2".into());
+        assert!(!format!("{login:?}").contains("hunter2"));
+    }
+}

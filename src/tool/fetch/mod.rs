@@ -1,0 +1,10 @@
+//! How releases get here: from the vendor, a mirror or a bundle, and only what is trusted goes on.
+
+pub(super) mod bundle;
+pub(super) mod download;
+pub(super) mod login;
+pub(super) mod netrc;
+pub(super) mod probe;
+pub(super) mod release;
+pub(super) mod sites;
+pub(super) mod transfer;

@@ -1,0 +1,149 @@
+//! Reads a `.netrc`, the file in which many tools look up who they are on a host.
+//!
+//! As curl reads it: words separated by white space, in quotes where they hold some; the first entry
+//! of a host counts, `default` for all others; macros and comments are skipped.
+
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+
+use crate::tool::fetch::login::{GivenLogin, Login};
+
+/// The logins in a netrc file.
+#[derive(Clone, Debug)]
+pub struct Netrc {
+    path: PathBuf,
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    /// None for `default`.
+    host: Option<String>,
+    user: String,
+    password: SecretString,
+}
+
+impl Netrc {
+    /// Reads the `text` of the file at `path`. What cannot be understood is skipped.
+    #[must_use]
+    pub fn parse(path: &Path, text: &str) -> Self {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut words = Words(text);
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "machine" => {
+                    let host = Some(words.next().unwrap_or_default());
+                    entries.push(Entry { host, ..Entry::default() });
+                }
+                "default" => entries.push(Entry::default()),
+                "macdef" => words.skip_macro(),
+                "login" | "password" | "account" => {
+                    let value = words.next().unwrap_or_default();
+                    match (word.as_str(), entries.last_mut()) {
+                        ("login", Some(entry)) => entry.user = value,
+                        ("password", Some(entry)) => entry.password = value.into(),
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self { path: path.to_owned(), entries }
+    }
+
+    /// The login for a host.
+    pub(in crate::tool) fn login(&self, host: &str) -> Option<GivenLogin> {
+        let of = |wanted: Option<&str>| {
+            self.entries.iter().find(|entry| match (&entry.host, wanted) {
+                (Some(known), Some(wanted)) => known.eq_ignore_ascii_case(wanted),
+                (known, wanted) => known.is_none() && wanted.is_none(),
+            })
+        };
+        let Entry { user, password, .. } = of(Some(host)).or_else(|| of(None))?.clone();
+        let by = format!("`{}`", self.path.display());
+        Some(GivenLogin { login: Login::Basic { user, password }, by })
+    }
+}
+
+/// The words that are left.
+struct Words<'text>(&'text str);
+
+impl Iterator for Words<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        loop {
+            self.0 = self.0.trim_start();
+            if !self.0.starts_with('#') {
+                break;
+            }
+            self.0 = self.0.split_once('\n').map_or("", |(_, rest)| rest);
+        }
+        let quoted = self.0.starts_with('"');
+        let mut word = String::new();
+        let mut characters = self.0.char_indices().skip(usize::from(quoted));
+        let end = loop {
+            match characters.next() {
+                None => break self.0.len(),
+                Some((at, '"')) if quoted => break at + 1,
+                Some((at, c)) if !quoted && c.is_whitespace() => break at,
+                Some((_, '\\')) if quoted => word.extend(characters.next().map(|(_, c)| c)),
+                Some((_, c)) => word.push(c),
+            }
+        };
+        let is_there = end > 0;
+        self.0 = &self.0[end..];
+        is_there.then_some(word)
+    }
+}
+
+impl Words<'_> {
+    /// A macro ends with an empty line.
+    fn skip_macro(&mut self) {
+        let text = self.0;
+        let rest = text.find("\n\n").map_or("", |end| &text[end..]);
+        self.0 = rest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    fn login(text: &str, host: &str) -> Option<(String, String)> {
+        let given = Netrc::parse(Path::new("/home/.netrc"), text).login(host)?;
+        let Login::Basic { user, password } = given.login else { panic!("no user") };
+        Some((user, password.expose_secret().to_owned()))
+    }
+
+    const TEXT: &str = "# ours\nmachine mirror.example login me password hunter2\n\
+        machine other.example\n  password \"two \\\"words\\\"\"\n  login you # not a comment here\n\
+        macdef init\n cd machine mirror.example\n login no\n\n\
+        machine mirror.example login late password late\ndefault login anybody password guest\n";
+
+    #[test]
+    fn first_entry_of_a_host_counts_and_the_default_for_the_others() {
+        let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
+        assert_eq!(login(TEXT, "mirror.example"), pair("me", "hunter2"));
+        assert_eq!(login(TEXT, "MIRROR.example"), pair("me", "hunter2"));
+        assert_eq!(login(TEXT, "other.example"), pair("you", "two \"words\""));
+        assert_eq!(login(TEXT, "third.example"), pair("anybody", "guest"));
+        assert_eq!(login("machine a login b password c", "third.example"), None);
+    }
+
+    #[test]
+    fn broken_files_are_read_as_far_as_they_go() {
+        for text in ["", "machine", "machine a login", "login b", "macdef x", "\"", "#", "\"a\\"] {
+            assert!(login(text, "host").is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let netrc = Netrc::parse(Path::new("/home/.netrc"), TEXT);
+        assert!(!format!("{netrc:?}").contains("hunter2"));
+    }
+}

@@ -1,0 +1,63 @@
+//! Looks around without installing anything: whether a release site answers, and what is on PATH.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use reqwest::StatusCode;
+use reqwest::header::DATE;
+use semver::Version;
+
+use crate::spec::Product;
+use crate::tool::ToolOptions;
+use crate::tool::choice::path::SearchPath;
+use crate::tool::error::ToolError;
+use crate::tool::fetch::download::{self, DownloadError, Fetcher};
+use crate::tool::store::inventory::cache;
+
+/// What a release site said.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// Its answer.
+    pub status: StatusCode,
+    /// What time it is there.
+    pub date: Option<SystemTime>,
+}
+
+/// Where `product` is listed, fit to be shown.
+#[must_use]
+pub fn list_url(product: Product, options: &ToolOptions) -> String {
+    download::shown(&product.index(options.sites.mirror(product)).0)
+}
+
+/// Asks for the list of versions of `product` once, and reads nothing but the head of the answer:
+/// the list itself may have 7 MB.
+///
+/// # Errors
+/// When there is no answer.
+pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, ToolError> {
+    let (url, _) = product.index(options.sites.mirror(product));
+    let silent = |status| Probe { status, date: None };
+    let answer = match Fetcher::new(product, options).look(&url).await {
+        Ok(Some(answer)) => answer,
+        Ok(None) => return Ok(silent(StatusCode::OK)),
+        Err(DownloadError::NotFound { .. }) => return Ok(silent(StatusCode::NOT_FOUND)),
+        Err(error) => return Err(error.into()),
+    };
+    let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
+    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    Ok(Probe { status: answer.status(), date })
+}
+
+/// The executable of `product` that PATH leads to first, and its version.
+///
+/// # Errors
+/// When there can be no cache.
+pub async fn on_path(
+    product: Product,
+    options: &ToolOptions,
+) -> Result<Option<(PathBuf, Version)>, ToolError> {
+    let memory = cache(options)?.path_memory();
+    let search = SearchPath::new(options.search_path.as_deref(), memory);
+    let found = search.find(product, |_| true).await;
+    Ok(found.map(|found| (found.path, found.version)))
+}

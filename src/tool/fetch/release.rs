@@ -1,0 +1,218 @@
+//! From a request to an archive that the vendor signed for.
+//!
+//! A [`VerifiedArchive`] is made here and nowhere else, and it is all that can be unpacked: the
+//! checksum file is read only after its signature held, and the archive is handed on only if its
+//! sum is the one in there. The open file travels with the verdict, so nobody can put another
+//! archive in its place between the two. Only a user who gave both the URL of an archive and its
+//! sum needs no signature: then the sum is what is trusted. Where a vendor did not sign yet, that is
+//! said, and only the vendor's own site is believed; a signature that is there has to hold.
+
+use std::fs::File;
+use std::path::Path;
+
+use url::Url;
+
+use crate::blocking::blocking;
+use crate::spec::ToolRequest;
+use crate::tool::ToolOptions;
+use crate::tool::digest::Sha256Sum;
+use crate::tool::error::{Meant, ToolError};
+use crate::tool::fetch::download::{self, Fetcher};
+use crate::tool::fetch::transfer::Watch;
+use crate::tool::store::record::Trusted;
+use crate::tool::vendor::checksums::Checksums;
+use crate::tool::vendor::platform::Platform;
+use crate::tool::vendor::product::Release;
+use crate::tool::vendor::verify::{Signed, Trust};
+
+/// A checksum file has about 4 kB, a signature less than 1 kB.
+const SMALL: u64 = 1024 * 1024;
+
+/// Archives have about 30 MB.
+const ARCHIVE: u64 = 512 * 1024 * 1024;
+
+/// An archive whose sum is known from somebody who is trusted.
+#[derive(Debug)]
+pub(in crate::tool) struct VerifiedArchive {
+    /// The archive, to be read from its beginning.
+    pub(in crate::tool) file: File,
+    /// Its sum.
+    pub(in crate::tool) sha256: Sha256Sum,
+    /// Where it came from, fit to be shown.
+    pub(in crate::tool) url: String,
+    /// From whom its sum is known.
+    pub(in crate::tool) trusted: Trusted,
+}
+
+/// A release's checksum file, whose signature held if it has to have one.
+pub(in crate::tool) struct Listing {
+    /// The file as it was signed.
+    pub(in crate::tool) bytes: Vec<u8>,
+    /// The URL of its signature, and the signature, where there is one.
+    pub(in crate::tool) signature: Option<(Url, Vec<u8>)>,
+    /// What stands in it.
+    pub(in crate::tool) sums: Checksums,
+    /// By whom it was signed.
+    pub(in crate::tool) trusted: Trusted,
+}
+
+/// Downloads and verifies the archive of `request`; it is kept in an unnamed file in `directory`.
+pub(in crate::tool) async fn fetch(
+    request: &ToolRequest,
+    platform: Platform,
+    options: &ToolOptions,
+    directory: &Path,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<VerifiedArchive, ToolError> {
+    let sites = &options.sites;
+    let release = Release::of(request, platform, sites.mirror(request.product));
+    let release = match sites.archive() {
+        Some(url) => release.beside(url.clone()),
+        None => release,
+    };
+    let fetcher = Fetcher::new(request.product, options);
+    let given = sites.checksum();
+    if let (Some(_), Some(sum)) = (sites.archive(), given) {
+        tracing::info!(%request, "trusting the checksum that was given, not a signature");
+        let wanted = Wanted { sum, meant: Meant::Given, trusted: Trusted::Checksum };
+        return archive(&fetcher, &release, wanted, options, directory, progress).await;
+    }
+    let listing = match listing(request, &release, &fetcher, options, progress).await {
+        Err(ToolError::UnknownVersion { request, source, .. }) if sites.archive().is_some() => {
+            return Err(ToolError::Unvouched { request, source });
+        }
+        other => other?,
+    };
+    let sum = sum_of(request, &release, &listing)?;
+    if let Some(given) = given.filter(|given| *given != sum) {
+        // Known before the archive is fetched: what was signed is not what was asked for.
+        let url = download::shown(&release.archive);
+        return Err(ToolError::Checksum { url, meant: Meant::Given, expected: given, actual: sum });
+    }
+    let wanted = Wanted { sum, meant: Meant::Signed, trusted: listing.trusted };
+    archive(&fetcher, &release, wanted, options, directory, progress).await
+}
+
+/// Downloads the checksum file of a release and verifies it.
+pub(in crate::tool) async fn listing(
+    request: &ToolRequest,
+    release: &Release,
+    fetcher: &Fetcher<'_>,
+    options: &ToolOptions,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<Listing, ToolError> {
+    // Read before anything is fetched: a key file that is not there should not cost a download.
+    let keys = [&options.signing_keys, options.sites.keys(request.product)].concat();
+    let trust = Trust::new(request.product, &keys)?;
+    let bytes = match fetcher.small(&release.checksums, SMALL).await {
+        Err(error) if error.is_missing() => {
+            return Err(ToolError::UnknownVersion {
+                request: request.clone(),
+                url: download::shown(&release.checksums),
+                source: Box::new(error),
+            });
+        }
+        other => other?,
+    };
+    let (signature, trusted) = match signature(request, fetcher, &release.signatures).await {
+        Err(ToolError::Unsigned { .. }) if release.may_be_unsigned => {
+            let text = "it was published without a signature: only its checksum is checked";
+            tracing::warn!(%request, "{text}");
+            progress(&format!("{request}: {text}"));
+            (None, Trusted::Unsigned)
+        }
+        signature => {
+            let (url, signature) = signature?;
+            let data = bytes.clone();
+            let (signature, signed) = blocking(move |_| {
+                let signed = trust.verify(&data, &signature);
+                (signature, signed)
+            })
+            .await;
+            let signed = signed.map_err(|source| ToolError::Signature {
+                request: request.clone(),
+                url: download::shown(&release.checksums),
+                source,
+            })?;
+            report(request, &signed);
+            (Some((url, signature)), Trusted::Signature { fingerprint: signed.signer })
+        }
+    };
+    let sums = Checksums::parse(&bytes)?;
+    Ok(Listing { bytes, signature, sums, trusted })
+}
+
+/// The sum that the checksum file has for the archive.
+pub(in crate::tool) fn sum_of(
+    request: &ToolRequest,
+    release: &Release,
+    listing: &Listing,
+) -> Result<Sha256Sum, ToolError> {
+    listing.sums.of(&release.archive_name).ok_or_else(|| ToolError::NotReleased {
+        request: request.clone(),
+        archive: release.archive_name.clone(),
+    })
+}
+
+/// What an archive has to be, and who says so.
+pub(in crate::tool) struct Wanted {
+    pub(in crate::tool) sum: Sha256Sum,
+    pub(in crate::tool) meant: Meant,
+    pub(in crate::tool) trusted: Trusted,
+}
+
+/// Downloads an archive, which has to be the one that is wanted.
+pub(in crate::tool) async fn archive(
+    fetcher: &Fetcher<'_>,
+    release: &Release,
+    wanted: Wanted,
+    options: &ToolOptions,
+    directory: &Path,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<VerifiedArchive, ToolError> {
+    let url = download::shown(&release.archive);
+    progress(&format!("downloading {url}"));
+    let watch = Watch::new(options.meter.as_ref(), progress);
+    let (file, sha256) = fetcher.large(&release.archive, ARCHIVE, directory, watch).await?;
+    let Wanted { sum: expected, meant, trusted } = wanted;
+    if sha256 != expected {
+        return Err(ToolError::Checksum { url, meant, expected, actual: sha256 });
+    }
+    Ok(VerifiedArchive { file, sha256, url, trusted })
+}
+
+/// The first of the signatures that the site has.
+async fn signature(
+    request: &ToolRequest,
+    fetcher: &Fetcher<'_>,
+    urls: &[Url],
+) -> Result<(Url, Vec<u8>), ToolError> {
+    let (last, others) = urls.split_last().expect("every product has a signature");
+    for url in others {
+        match fetcher.small(url, SMALL).await {
+            Err(error) if error.is_missing() => {}
+            other => return Ok((url.clone(), other?)),
+        }
+    }
+    match fetcher.small(last, SMALL).await {
+        Err(source) if source.is_missing() => Err(ToolError::Unsigned {
+            request: request.clone(),
+            url: download::shown(last),
+            source: Box::new(source),
+        }),
+        other => Ok((last.clone(), other?)),
+    }
+}
+
+fn report(request: &ToolRequest, signed: &Signed) {
+    let key = &signed.signer;
+    if signed.outdated {
+        tracing::warn!(%request, signer = key, "the key that signed this release has expired since; its signature is older and holds");
+    } else {
+        tracing::info!(%request, signer = key, "the signature holds");
+    }
+    if let Some(expires) = signed.expires.filter(|_| !signed.outdated) {
+        let expires = humantime::format_rfc3339_seconds(expires);
+        tracing::warn!(%request, signer = key, %expires, "the key that signs these releases expires soon: update butler-runner, or the key that --signing-key names, before");
+    }
+}

@@ -1,0 +1,304 @@
+//! Where the releases of each product come from: the vendor's site, a mirror of it, or a URL that
+//! was given for one archive; and who asks there.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+use url::{Origin, Url};
+
+use crate::spec::Product;
+use crate::tool::digest::Sha256Sum;
+use crate::tool::fetch::download::shown;
+use crate::tool::fetch::login::{Credentials, GivenLogin, Login};
+use crate::tool::fetch::netrc::Netrc;
+
+/// What separates the site from the release in the URLs of everything that GitHub hosts.
+const RELEASES: &str = "/releases/";
+
+/// A place that takes the vendor's.
+#[derive(Clone)]
+pub enum Mirror {
+    /// Scheme, host and leading path: the path of the vendor's URL is appended.
+    Base(Url),
+    /// What takes the place of everything up to `/releases` in the vendor's URL.
+    Releases(Url),
+    /// A URL with places for the version and for the file's name.
+    Template(Template),
+}
+
+impl Mirror {
+    /// Where the mirror keeps what the vendor has at `official`. A query of the mirror's stays: some
+    /// object stores carry their access in it. What a mirror has no place for is the vendor's.
+    pub(in crate::tool) fn locate(&self, official: Url) -> Url {
+        let below = |base: &Url, path: &str| {
+            let mut url = base.clone();
+            url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+            url
+        };
+        match self {
+            Self::Base(base) => below(base, official.path()),
+            Self::Releases(base) => match official.path().split_once(RELEASES) {
+                Some((_, rest)) => below(base, &format!("/{rest}")),
+                None => official,
+            },
+            Self::Template(template) => {
+                let rest = official.path().split_once("/releases/download/v");
+                let parts = rest.and_then(|(_, rest)| rest.split_once('/'));
+                parts.and_then(|(version, file)| template.fill(version, file)).unwrap_or(official)
+            }
+        }
+    }
+
+    /// A URL of the mirror's, whichever: for its origin and its login.
+    fn url(&self) -> &Url {
+        match self {
+            Self::Base(url) | Self::Releases(url) => url,
+            Self::Template(template) => &template.example,
+        }
+    }
+}
+
+/// A URL with `{{ .Version }}` and `{{ .Artifact }}` in it, as `OpenTofu`'s installers read it.
+#[derive(Clone)]
+pub struct Template {
+    text: String,
+    example: Url,
+}
+
+impl Template {
+    /// Reads a template; none if it names no file, holds other actions, or makes no URL.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let filled = Self::filled(text, "1.0.0", "file");
+        let example = filled.as_ref()?.parse().ok()?;
+        (filled != Self::filled(text, "1.0.0", "other"))
+            .then(|| Self { text: text.to_owned(), example })
+    }
+
+    fn fill(&self, version: &str, file: &str) -> Option<Url> {
+        Self::filled(&self.text, version, file)?.parse().ok()
+    }
+
+    fn filled(text: &str, version: &str, file: &str) -> Option<String> {
+        let mut parts = text.split("{{");
+        let mut filled = parts.next()?.to_owned();
+        for part in parts {
+            let (action, rest) = part.split_once("}}")?;
+            filled.push_str(match action.trim() {
+                ".Version" => version,
+                ".Artifact" => file,
+                _ => return None,
+            });
+            filled.push_str(rest);
+        }
+        Some(filled)
+    }
+}
+
+/// Where releases come from. A URL in here may hold a password, so it cannot be printed.
+#[derive(Clone, Default)]
+pub struct Sites {
+    common: Option<Mirror>,
+    /// For the common mirror, or for a URL where there is none.
+    login: Option<GivenLogin>,
+    own: BTreeMap<Product, (Mirror, Option<GivenLogin>)>,
+    keys: BTreeMap<Product, Vec<PathBuf>>,
+    netrc: Option<Netrc>,
+    archive: Option<Url>,
+    checksum: Option<Sha256Sum>,
+}
+
+impl Sites {
+    /// One mirror for all products (`--mirror`), or none.
+    #[must_use]
+    pub fn mirrored(mirror: Option<Url>) -> Self {
+        Self { common: mirror.map(Mirror::Base), ..Self::default() }
+    }
+
+    /// The same with a login for that mirror.
+    #[must_use]
+    pub fn with_login(self, login: Option<GivenLogin>) -> Self {
+        Self { login, ..self }
+    }
+
+    /// The same with a mirror for one product that counts where there is none for all.
+    #[must_use]
+    pub fn with_own(mut self, product: Product, mirror: Mirror, login: Option<GivenLogin>) -> Self {
+        self.own.insert(product, (mirror, login));
+        self
+    }
+
+    /// The same with a further key that may sign the releases of one product.
+    #[must_use]
+    pub fn with_key(mut self, product: Product, key: PathBuf) -> Self {
+        self.keys.entry(product).or_default().push(key);
+        self
+    }
+
+    /// The same with logins by host, for mirrors that have none.
+    #[must_use]
+    pub fn with_netrc(self, netrc: Option<Netrc>) -> Self {
+        Self { netrc, ..self }
+    }
+
+    /// The same with what was given for the one version that is wanted: a URL, which is that of its
+    /// archive or of a bundle, and the archive's sum.
+    #[must_use]
+    pub fn with_given(mut self, url: Option<Url>, checksum: Option<Sha256Sum>) -> Self {
+        self.checksum = checksum;
+        match url {
+            Some(url) if is_bundle(&url) => self.common = Some(Mirror::Base(url)),
+            url => self.archive = url,
+        }
+        self
+    }
+
+    /// What takes the place of the vendor's site for `product`.
+    #[must_use]
+    pub fn mirror(&self, product: Product) -> Option<&Mirror> {
+        self.common.as_ref().or_else(|| self.own.get(&product).map(|(mirror, _)| mirror))
+    }
+
+    /// The URL of the archive, where one was given.
+    pub(in crate::tool) fn archive(&self) -> Option<&Url> {
+        self.archive.as_ref()
+    }
+
+    /// The sum of the archive, where one was given.
+    pub(in crate::tool) fn checksum(&self) -> Option<Sha256Sum> {
+        self.checksum
+    }
+
+    /// Files with further keys for `product`.
+    pub(in crate::tool) fn keys(&self, product: Product) -> &[PathBuf] {
+        self.keys.get(&product).map_or(&[], Vec::as_slice)
+    }
+
+    /// Who asks for releases of `product`; nobody in particular at the vendor's site.
+    pub(in crate::tool) fn credentials(&self, product: Product) -> Option<Credentials> {
+        let own = self.own.get(&product).filter(|_| self.common.is_none());
+        let given = own.map_or(&self.login, |(_, login)| login).as_ref();
+        let mirror = self.mirror(product).map(Mirror::url);
+        let url = self.archive.as_ref().or(mirror)?;
+        // What is known of the mirror does not count for an archive that is elsewhere.
+        let is_known = mirror.is_none_or(|mirror| mirror.origin() == url.origin());
+        let (mirror, given) = if is_known { (mirror, given) } else { (None, None) };
+        let in_url = || Login::of_url(url).or_else(|| Login::of_url(mirror?));
+        let in_url = in_url().map(|login| GivenLogin { login, by: "the URL's login".to_owned() });
+        let by_host = || self.netrc.as_ref()?.login(url.host_str()?);
+        let given = in_url.or_else(|| given.cloned()).or_else(by_host)?;
+        match url.origin() {
+            Origin::Opaque(_) => None,
+            origin @ Origin::Tuple(..) => Some(Credentials { given, origin }),
+        }
+    }
+
+    /// All URLs, for whoever has to keep their logins out of what is shown.
+    pub fn urls(&self) -> impl Iterator<Item = &Url> {
+        let mirrors = self.common.iter().chain(self.own.values().map(|(mirror, _)| mirror));
+        mirrors.map(Mirror::url).chain(&self.archive)
+    }
+
+    /// All that may be sent, for the same purpose.
+    pub fn secrets(&self) -> impl Iterator<Item = SecretString> {
+        let given = self.own.values().filter_map(|(_, login)| login.as_ref()).chain(&self.login);
+        let by_host = Product::ALL.into_iter().filter_map(|product| self.credentials(product));
+        let by_host = by_host.map(|credentials| credentials.given);
+        given.cloned().chain(by_host).map(|given| given.login.secret().clone())
+    }
+}
+
+/// Whether what is at `url` is laid out as the vendors' sites are, and not a single archive: a
+/// directory, or a tar of one.
+fn is_bundle(url: &Url) -> bool {
+    if url.scheme() != "file" {
+        return url.path().ends_with('/');
+    }
+    url.to_file_path().is_ok_and(|path| {
+        path.is_dir() || path.extension().is_some_and(|extension| extension == "tar")
+    })
+}
+
+/// Without what the URLs may hold of credentials.
+impl std::fmt::Debug for Sites {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.urls().map(shown)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
+    fn given(token: &str, by: &str) -> GivenLogin {
+        GivenLogin { login: Login::Bearer(token.into()), by: by.to_owned() }
+    }
+
+    #[test]
+    fn templates_have_places_for_version_and_file() {
+        let template = "https://mirror.example/{{.Version}}/{{ .Artifact }}?a=b";
+        let mirror = Mirror::Template(Template::parse(template).unwrap());
+        let official = "https://github.com/opentofu/opentofu/releases/download/v1.8.5/tofu_x.zip";
+        assert_eq!(
+            mirror.locate(url(official)).as_str(),
+            "https://mirror.example/1.8.5/tofu_x.zip?a=b"
+        );
+        let index = "https://get.opentofu.org/tofu/api.json";
+        assert_eq!(mirror.locate(url(index)).as_str(), index);
+        for wrong in [
+            "https://mirror.example/a",
+            "https://mirror.example/{{ .Artifact",
+            "https://mirror.example/{{ .OS }}/{{ .Artifact }}",
+            "{{ .Artifact }}",
+        ] {
+            assert!(Template::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_for_the_mirror_and_what_is_nearest_counts() {
+        let of = |sites: &Sites, product| {
+            sites.credentials(product).map(|found| (found.given.by, found.origin))
+        };
+        let terraform = Product::Terraform;
+        assert!(
+            Sites::default().with_login(Some(given("a", "A"))).credentials(terraform).is_none()
+        );
+
+        let sites = Sites::mirrored(Some(url("https://mirror.example/x")))
+            .with_login(Some(given("a", "A")));
+        let origin = url("https://mirror.example").origin();
+        assert_eq!(of(&sites, terraform), Some(("A".to_owned(), origin.clone())));
+        let archive = |text: &str| sites.clone().with_given(Some(url(text)), None);
+        assert_eq!(of(&archive("https://other.example/a.zip"), terraform), None);
+        assert_eq!(
+            of(&archive("https://mirror.example/a.zip"), terraform),
+            Some(("A".to_owned(), origin.clone()))
+        );
+
+        let netrc = Netrc::parse("/n".as_ref(), "machine own.example login u password hunter2");
+        let own = Mirror::Base(url("https://own.example"));
+        let sites = Sites::default().with_netrc(Some(netrc)).with_own(terraform, own, None);
+        assert_eq!(of(&sites, terraform).unwrap().0, "`/n`");
+        assert!(of(&sites, Product::OpenTofu).is_none());
+        let secrets: Vec<_> = sites.secrets().map(|it| it.expose_secret().to_owned()).collect();
+        assert_eq!(secrets, ["hunter2"]);
+        let url = Some(url("https://u:p@own.example"));
+        assert_eq!(of(&sites.with_given(url, None), terraform).unwrap().0, "the URL's login");
+    }
+
+    #[test]
+    fn nothing_of_a_login_is_shown() {
+        let mirror = Some(url("https://user:hunter2@mirror.example/"));
+        let sites = Sites::mirrored(mirror).with_login(Some(given("hunter3", "A")));
+        let shown = format!("{sites:?}");
+        assert!(shown.contains("mirror.example") && !shown.contains("hunter"), "{shown}");
+    }
+}

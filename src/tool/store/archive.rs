@@ -1,0 +1,200 @@
+//! Takes the executable, and nothing else, out of a release's archive, where it is in one.
+//!
+//! No name in the archive ever becomes a path: the one entry that is wanted is looked up by its
+//! exact name and written where the caller says. Licences and change logs beside it stay there.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+use crate::tool::digest::{self, Sha256Sum, Summing};
+use crate::tool::vendor::product::Packaging;
+
+/// No tool's executable is this large; the largest known has about 100 MB.
+const LARGEST: u64 = 1024 * 1024 * 1024;
+
+/// Why an archive cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// It is no zip archive, or a broken one.
+    #[error("the archive cannot be read")]
+    Read(#[source] ZipError),
+    /// It does not hold the executable, or holds several files of one name.
+    #[error("the archive holds no plain file `{name}`, or more than one")]
+    NoExecutable {
+        /// The executable's name.
+        name: String,
+    },
+    /// The executable is too large.
+    #[error("`{name}` in the archive has more than {largest} bytes")]
+    TooLarge {
+        /// The executable's name.
+        name: String,
+        /// How many it may have.
+        largest: u64,
+    },
+    /// The executable cannot be read out of it, or not be written.
+    #[error("cannot unpack `{}`", path.display())]
+    Unpack {
+        /// Where it was written to.
+        path: PathBuf,
+        /// What went wrong.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Writes the executable `name` of `archive` to `file`, which is at `path`, and sums it up.
+pub(in crate::tool) fn unpack(
+    packaging: Packaging,
+    mut archive: impl Read + Seek,
+    name: &str,
+    target: (&mut File, &std::path::Path),
+    abandoned: &CancellationToken,
+) -> Result<Sha256Sum, ArchiveError> {
+    match packaging {
+        Packaging::Zip => unpack_at_most(LARGEST, archive, name, target, abandoned),
+        Packaging::Bare => {
+            let unpack = |source| ArchiveError::Unpack { path: target.1.to_owned(), source };
+            archive.rewind().map_err(unpack)?;
+            write_at_most(LARGEST, archive, name, target, abandoned)
+        }
+    }
+}
+
+/// The entry `name` of a zip archive, with a limit of its own.
+pub(in crate::tool) fn unpack_at_most(
+    largest: u64,
+    archive: impl Read + Seek,
+    name: &str,
+    (file, path): (&mut File, &std::path::Path),
+    abandoned: &CancellationToken,
+) -> Result<Sha256Sum, ArchiveError> {
+    let no_executable = || ArchiveError::NoExecutable { name: name.to_owned() };
+    let mut archive = ZipArchive::new(archive).map_err(ArchiveError::Read)?;
+    if archive.has_duplicate_names() {
+        return Err(no_executable());
+    }
+    let entry = match archive.by_name(name) {
+        Ok(entry) => entry,
+        Err(ZipError::FileNotFound) => return Err(no_executable()),
+        Err(error) => return Err(ArchiveError::Read(error)),
+    };
+    if !entry.is_file() || entry.is_symlink() {
+        return Err(no_executable());
+    }
+    write_at_most(largest, entry, name, (file, path), abandoned)
+}
+
+fn write_at_most(
+    largest: u64,
+    content: impl Read,
+    name: &str,
+    (file, path): (&mut File, &std::path::Path),
+    abandoned: &CancellationToken,
+) -> Result<Sha256Sum, ArchiveError> {
+    // One byte more than allowed, so that too much is seen whatever size the entry declares.
+    let mut content = content.take(largest + 1);
+    let mut summing = Summing::default();
+    digest::copy(&mut content, abandoned, |bytes| {
+        summing.update(bytes);
+        file.write_all(bytes)
+    })
+    .map_err(|source| ArchiveError::Unpack { path: path.to_owned(), source })?;
+    if content.limit() == 0 {
+        return Err(ArchiveError::TooLarge { name: name.to_owned(), largest });
+    }
+    Ok(summing.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, content) in files {
+            writer.start_file(*name, SimpleFileOptions::default()).unwrap();
+            writer.write_all(content.as_bytes()).unwrap();
+        }
+        writer.finish().unwrap().into_inner()
+    }
+
+    /// Unpacks `terraform` from `archive` in a fresh directory; returns the directory's files too.
+    fn unpacked(archive: Vec<u8>) -> (Result<String, ArchiveError>, Vec<String>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("target");
+        let mut file = File::create_new(&path).unwrap();
+        let token = CancellationToken::new();
+        let archive = Cursor::new(archive);
+        let result = unpack(Packaging::Zip, archive, "terraform", (&mut file, &path), &token);
+        let files = std::fs::read_dir(directory.path()).unwrap();
+        let files = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        (result.map(|_| std::fs::read_to_string(path).unwrap()), files)
+    }
+
+    #[test]
+    fn only_the_executable_leaves_the_archive() {
+        let (content, files) = unpacked(archive(&[
+            ("LICENSE.txt", "licence"),
+            ("../terraform", "outside"),
+            ("terraform", "binary"),
+            ("bin/terraform", "below"),
+        ]));
+        assert_eq!(content.unwrap(), "binary");
+        assert_eq!(files, ["target"]);
+    }
+
+    #[test]
+    fn archive_without_a_plain_executable_is_refused() {
+        let mut link = ZipWriter::new(Cursor::new(Vec::new()));
+        link.add_symlink("terraform", "/bin/sh", SimpleFileOptions::default()).unwrap();
+        for bytes in [
+            archive(&[("terraform/", "")]),
+            archive(&[("../terraform", "outside"), ("tofu", "other")]),
+            link.finish().unwrap().into_inner(),
+        ] {
+            let (result, _) = unpacked(bytes);
+            assert!(matches!(result, Err(ArchiveError::NoExecutable { .. })), "{result:?}");
+        }
+        let (result, _) = unpacked(b"<html>".to_vec());
+        assert!(matches!(result, Err(ArchiveError::Read(_))), "{result:?}");
+    }
+
+    #[test]
+    fn damaged_content_is_noticed() {
+        let mut bytes = archive(&[("terraform", &"binary ".repeat(99))]);
+        bytes[50] ^= 0x55;
+        let (result, _) = unpacked(bytes);
+        assert!(matches!(result, Err(ArchiveError::Unpack { .. })), "{result:?}");
+    }
+
+    #[test]
+    fn archive_larger_than_it_may_be_is_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("target");
+        let bytes = archive(&[("terraform", &"0".repeat(1_000_000))]);
+        assert!(bytes.len() < 10_000, "a bomb: {} bytes", bytes.len());
+        // What the central directory says of the size must not matter.
+        let central = bytes.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
+        let mut lying = bytes.clone();
+        lying[central + 24..central + 28].copy_from_slice(&10_u32.to_le_bytes());
+        for bytes in [bytes, lying] {
+            let mut file = File::create(&path).unwrap();
+            let token = CancellationToken::new();
+            let result =
+                unpack_at_most(5000, Cursor::new(bytes), "terraform", (&mut file, &path), &token);
+            assert!(result.is_err(), "{result:?}");
+            assert!(path.metadata().unwrap().len() <= 5001);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Sums up everything that is installed and compares it with what was verified.
+//!
+//! Unlike a run, which trusts a file that looks the same, this reads every byte. It deletes nothing
+//! and repairs nothing; what was changed is no longer taken for the same, so that nobody runs it. What it compares with is the record beside the executable: it finds what
+//! broke or was changed, but not somebody who could write the record anew as well.
+
+use std::fs::File;
+use std::path::Path;
+
+use futures_util::{StreamExt, stream};
+use semver::Version;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::chain;
+use crate::spec::{Product, ToolRequest};
+use crate::tool::ToolOptions;
+use crate::tool::blocking::blocking;
+use crate::tool::digest::Sha256Sum;
+use crate::tool::error::ToolError;
+use crate::tool::store::cache::{Cache, inspect};
+use crate::tool::store::inventory::cache;
+use crate::tool::store::status::Signer;
+
+/// What was found of a version.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Audited {
+    /// The product.
+    pub product: &'static str,
+    /// The version.
+    pub version: Version,
+    /// The verdict.
+    pub state: Verdict,
+    /// Its executable.
+    pub path: String,
+    /// Who signed it, by its record.
+    pub signed_by: Option<Signer>,
+    /// What is wrong.
+    pub problem: Option<String>,
+}
+
+/// Whether an installed version is the one that was verified.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is.
+    Ok,
+    /// It is not.
+    Changed,
+    /// It cannot be read, or may not be used.
+    Unreadable,
+    /// It is for machines of another kind that share this cache.
+    OtherPlatform,
+    /// Nothing says what was verified.
+    NoRecord,
+}
+
+impl Verdict {
+    /// Whether somebody has to do something about it.
+    #[must_use]
+    pub const fn is_bad(self) -> bool {
+        matches!(self, Self::Changed | Self::Unreadable | Self::NoRecord)
+    }
+}
+
+/// As it stands in JSON.
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Ok => "ok",
+            Self::Changed => "changed",
+            Self::Unreadable => "unreadable",
+            Self::OtherPlatform => "other-platform",
+            Self::NoRecord => "no-record",
+        })
+    }
+}
+
+/// Sums up all installed versions of `product`, the newest first.
+///
+/// # Errors
+/// When there can be no cache.
+pub async fn audit(product: Product, options: &ToolOptions) -> Result<Vec<Audited>, ToolError> {
+    let cache = cache(options)?;
+    let entries = std::fs::read_dir(cache.product(product)).into_iter().flatten().flatten();
+    let name = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let mut versions: Vec<Version> = entries.filter_map(name).collect();
+    versions.sort_unstable_by(|one, other| other.cmp(one));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let audits = stream::iter(versions).map(|version| {
+        let (cache, request) = (cache.clone(), ToolRequest { product, version });
+        blocking(move |abandoned| examine(&cache, &request, abandoned))
+    });
+    Ok(audits.buffered(cores).collect().await)
+}
+
+fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) -> Audited {
+    let path = cache.executable(request);
+    let record = cache.record_of_any_platform(request);
+    let (state, problem) = match &record {
+        None => (Verdict::NoRecord, Some("there is no record of what was verified".to_owned())),
+        Some(record) if !cache.is_for_this_platform(record) => {
+            (Verdict::OtherPlatform, Some(format!("it is for {}", record.platform)))
+        }
+        Some(record) => match sum(cache, request, &path, abandoned) {
+            Err(problem) => (Verdict::Unreadable, Some(problem)),
+            Ok(sum) if sum == record.executable_sha256 => (Verdict::Ok, None),
+            Ok(sum) => {
+                cache.doubt(request);
+                let expected = record.executable_sha256;
+                (Verdict::Changed, Some(format!("its SHA-256 is {sum}, not {expected}")))
+            }
+        },
+    };
+    Audited {
+        product: request.product.name(),
+        version: request.version.clone(),
+        state,
+        path: path.display().to_string(),
+        signed_by: record
+            .and_then(|record| Signer::of(request.product, record.signer.fingerprint())),
+        problem,
+    }
+}
+
+/// The sum of an executable that could be used, or why there is none.
+fn sum(
+    cache: &Cache,
+    request: &ToolRequest,
+    path: &Path,
+    abandoned: &CancellationToken,
+) -> Result<Sha256Sum, String> {
+    for directory in [cache.product(request.product), cache.version(request)] {
+        inspect(&directory).map_err(|error| chain(&error))?;
+    }
+    match inspect(path).map_err(|error| chain(&error))? {
+        Some(metadata) if metadata.is_file() => {}
+        Some(_) => return Err("it is no file".to_owned()),
+        None => return Err("it is gone".to_owned()),
+    }
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    Sha256Sum::of(&file, abandoned).map_err(|error| error.to_string())
+}

@@ -1,0 +1,24 @@
+//! Holds an installed version to the sum that was given for it.
+
+use crate::tool::digest::Sha256Sum;
+use crate::tool::error::ToolError;
+use crate::tool::store::cache::RECORD;
+use crate::tool::store::record::{self, Record};
+use crate::tool::{InstalledTool, ToolOptions};
+
+/// Checks that a version that was there already came from the archive with the sum that was given,
+/// if one was: it is not installed anew, so nothing else would.
+///
+/// # Errors
+/// When it came from another archive.
+pub fn check_given(tool: &InstalledTool, options: &ToolOptions) -> Result<(), ToolError> {
+    let Some(given) = options.sites.checksum() else { return Ok(()) };
+    let record = tool.path.parent().and_then(|place| record::read::<Record>(&place.join(RECORD)));
+    let installed: Option<Sha256Sum> = record.map(|record| record.archive_sha256);
+    match installed {
+        Some(installed) if installed != given => {
+            Err(ToolError::OtherArchive { request: tool.request.clone(), installed, given })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,236 @@
+//! What was done with the versions of a product, for people who want to know how it came to this.
+//!
+//! One file a product, bounded, written whole under a lock and put in place at once. It is a record,
+//! not a source of truth: what is installed shows in the directories alone, and a journal that
+//! cannot be read or written costs a log line.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use schemars::JsonSchema;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::spec::{Product, ToolRequest};
+use crate::tool::store::cache::Cache;
+use crate::tool::store::note::{Content, Doing};
+use crate::tool::store::record;
+use crate::tool::store::usage::is_at;
+
+/// How many entries are kept of each product.
+const LONGEST: usize = 100;
+
+/// How often the journal is tried to be locked; writing it takes some milliseconds. Whoever cannot
+/// get it for so long leaves its entry out: a process that was stopped must not hold others up.
+const ATTEMPTS: usize = 1000;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Act {
+    /// A version was installed.
+    Install,
+    /// A version was removed.
+    Uninstall,
+}
+
+impl Act {
+    /// What somebody is doing who does this.
+    pub(in crate::tool) const fn gerund(self) -> &'static str {
+        match self {
+            Self::Install => "installing",
+            Self::Uninstall => "uninstalling",
+        }
+    }
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// As it should.
+    Succeeded,
+    /// It did not.
+    Failed,
+}
+
+/// One act.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Entry {
+    /// Of which version.
+    pub version: Version,
+    /// What.
+    pub operation: Act,
+    /// How it ended.
+    pub state: Outcome,
+    /// When it began, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub started_at: String,
+    /// When it ended, by RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub completed_at: String,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Entry {
+    /// What was begun at `started` and has just ended, with an error or without.
+    pub(in crate::tool) fn ended(
+        version: &Version,
+        operation: Act,
+        started: SystemTime,
+        error: Option<String>,
+    ) -> Self {
+        let state = if error.is_none() { Outcome::Succeeded } else { Outcome::Failed };
+        Self {
+            version: version.clone(),
+            operation,
+            state,
+            started_at: moment(started),
+            completed_at: moment(SystemTime::now()),
+            error,
+        }
+    }
+}
+
+/// A point in time by RFC 3339, to the second.
+pub(in crate::tool) fn moment(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// All that is remembered of `product`, the latest last.
+pub(in crate::tool) fn read(cache: &Cache, product: Product) -> Vec<Entry> {
+    let kept = raw(&cache.journal(product)).into_iter();
+    kept.filter_map(|entry| serde_json::from_value(entry).ok()).collect()
+}
+
+/// Remembers `entry` of `product`. Whoever else remembers something at this moment loses nothing.
+pub(in crate::tool) fn append(cache: &Cache, product: Product, entry: Entry) {
+    let path = cache.journal(product);
+    let added = serde_json::to_value(entry).map_err(io::Error::from).and_then(|entry| {
+        let _lock = lock(&path)?;
+        let mut entries = raw(&path);
+        entries.push(entry);
+        let surplus = entries.len().saturating_sub(LONGEST);
+        entries.drain(..surplus);
+        record::write(&path, &entries)
+    });
+    if let Err(error) = added {
+        tracing::debug!(%product, %error, "cannot write the history");
+    }
+}
+
+/// The entries as they stand there, those of later releases too.
+fn raw(path: &Path) -> Vec<Value> {
+    record::read(path).unwrap_or_default()
+}
+
+/// Locks the journal. Each writer puts another file in its place, so what counts is the lock on the
+/// one that is there when the lock is had.
+fn lock(path: &Path) -> io::Result<File> {
+    for _ in 0..ATTEMPTS {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(path)?;
+        match file.try_lock() {
+            Ok(()) if is_at(&file, path) => return Ok(file),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            // Where there are no locks, two at once may lose what one of them said.
+            Err(TryLockError::Error(_)) => return Ok(file),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Remembers what a process was in the middle of when it died; it is noticed only now.
+pub(in crate::tool) fn interrupted(cache: &Cache, request: &ToolRequest, note: &Content) {
+    let operation = match note.doing {
+        Doing::Install => Act::Install,
+        Doing::Uninstall => Act::Uninstall,
+        Doing::Use | Doing::Wait => return,
+    };
+    let error = format!("process {} ({}) died in the middle of it", note.pid, note.owner);
+    let entry = Entry {
+        version: request.version.clone(),
+        operation,
+        state: Outcome::Failed,
+        started_at: note.since.clone(),
+        completed_at: moment(SystemTime::now()),
+        error: Some(error),
+    };
+    append(cache, request.product, entry);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::vendor::platform::Platform;
+
+    fn cache() -> (tempfile::TempDir, Cache) {
+        let directory = tempfile::tempdir().unwrap();
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let cache = Cache::new(directory.path(), platform).unwrap();
+        cache.prepare(Product::Terraform).unwrap();
+        (directory, cache)
+    }
+
+    fn installed(patch: u64) -> Entry {
+        Entry::ended(&Version::new(1, 0, patch), Act::Install, SystemTime::now(), None)
+    }
+
+    fn patches(cache: &Cache) -> Vec<u64> {
+        read(cache, Product::Terraform).into_iter().map(|entry| entry.version.patch).collect()
+    }
+
+    #[test]
+    fn those_who_write_at_once_lose_nothing() {
+        let (_directory, cache) = cache();
+        std::thread::scope(|scope| {
+            for writer in 0..20 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for entry in 0..5 {
+                        append(cache, Product::Terraform, installed(writer * 5 + entry));
+                    }
+                });
+            }
+        });
+        let mut found = patches(&cache);
+        found.sort_unstable();
+        assert_eq!(found, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_oldest_entries_go_when_there_are_too_many() {
+        let (_directory, cache) = cache();
+        for patch in 0..LONGEST as u64 + 3 {
+            append(&cache, Product::Terraform, installed(patch));
+        }
+        assert_eq!(patches(&cache), (3..LONGEST as u64 + 3).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_in_nobodys_way() {
+        let (_directory, cache) = cache();
+        let path = cache.journal(Product::Terraform);
+        for broken in ["", "{", "[1, 2", "{\"a\": 1}"] {
+            std::fs::write(&path, broken).unwrap();
+            assert_eq!(patches(&cache), [0; 0], "{broken}");
+            append(&cache, Product::Terraform, installed(7));
+            assert_eq!(patches(&cache), [7], "{broken}");
+        }
+        // What a later release has written is not ours to throw away.
+        std::fs::write(&path, r#"[{"operation": "repair"}]"#).unwrap();
+        append(&cache, Product::Terraform, installed(7));
+        assert_eq!(patches(&cache), [7]);
+        assert!(std::fs::read_to_string(&path).unwrap().contains("repair"));
+    }
+}

@@ -1,0 +1,241 @@
+//! Makes room in the cache: removes versions that nobody has used for long, or the least recently
+//! used of too many, and what killed processes left.
+//!
+//! Never one that is in use, that somebody works on, or that is the default. Each goes in the way in
+//! which a single one is removed, without a drain period: nobody was told its path lately.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use semver::Version;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::spec::{Product, ToolRequest};
+use crate::tool::blocking::blocking;
+use crate::tool::choice::default;
+use crate::tool::error::ToolError;
+use crate::tool::store::attempt::Attempt;
+use crate::tool::store::cache::{Cache, CacheError};
+use crate::tool::store::inventory::cache;
+use crate::tool::store::journal::{Act, moment};
+use crate::tool::store::lock;
+use crate::tool::store::lock::VersionLock;
+use crate::tool::store::queue::working;
+use crate::tool::store::uninstall::{UninstallError, by, refuse_used, remove};
+use crate::tool::store::usage;
+use crate::tool::{ToolOptions, WhenBusy};
+
+/// Nobody writes one file for so long: what looks unfinished after that is left over.
+const UNFINISHED: Duration = Duration::from_hours(1);
+
+/// What is to go. Without a limit only what killed processes left does.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// Versions that were not used for this long.
+    pub unused_for: Option<Duration>,
+    /// The least recently used until all take no more than this, in bytes.
+    pub larger_than: Option<u64>,
+    /// Nothing goes; it is only said what would.
+    pub dry_run: bool,
+}
+
+/// What went, or would.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pruned {
+    /// The versions that the limits are about, the least recently used first.
+    pub versions: Vec<PrunedVersion>,
+    /// How many directories and files killed processes had left.
+    pub leftovers: usize,
+    /// How much room all that is gone took, in bytes.
+    #[serde(skip)]
+    pub bytes: u64,
+}
+
+/// A version that was to go.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PrunedVersion {
+    /// The product.
+    #[serde(serialize_with = "name")]
+    pub product: Product,
+    /// The version.
+    pub version: Version,
+    /// When it was last used, by RFC 3339.
+    pub last_used: String,
+    /// How much room it takes or took, in bytes.
+    pub bytes: u64,
+    /// What became of it.
+    #[serde(flatten)]
+    pub fate: Fate,
+}
+
+/// What became of a version.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "fate")]
+pub enum Fate {
+    /// It is gone, or would be.
+    Removed,
+    /// It stays: it is the default, or somebody uses it or works on it.
+    Kept {
+        /// Which of these.
+        reason: String,
+    },
+    /// It could not be removed.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn name<S: serde::Serializer>(product: &Product, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(product.name())
+}
+
+/// Removes what `limits` say of the versions of `products`, and what killed processes left there.
+///
+/// # Errors
+/// When there can be no cache. What cannot be removed is in the answer.
+pub async fn prune(
+    products: &[Product],
+    limits: &Limits,
+    options: &ToolOptions,
+) -> Result<Pruned, ToolError> {
+    let pruning = Pruning {
+        cache: cache(options)?,
+        limits,
+        options: ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() },
+    };
+    let mut pruned = Pruned::default();
+    pruning.versions(products, &mut pruned).await;
+    for product in products {
+        pruning.leftovers(*product, &mut pruned).await;
+    }
+    Ok(pruned)
+}
+
+struct Pruning<'a> {
+    cache: Cache,
+    limits: &'a Limits,
+    options: ToolOptions,
+}
+
+impl Pruning<'_> {
+    async fn versions(&self, products: &[Product], pruned: &mut Pruned) {
+        let mut versions: Vec<_> = products
+            .iter()
+            .flat_map(|product| self.cache.directories(*product))
+            .map(|request| (self.last_use(&request), self.cache.size(&request), request))
+            .collect();
+        versions.sort_by_key(|(used, ..)| *used);
+        let mut total: u64 = versions.iter().map(|(_, bytes, _)| bytes).sum();
+        let now = SystemTime::now();
+        for (used, bytes, request) in versions {
+            let age = now.duration_since(used).unwrap_or_default();
+            let is_old = self.limits.unused_for.is_some_and(|limit| age >= limit);
+            let is_too_much = self.limits.larger_than.is_some_and(|limit| total > limit);
+            if !(is_old || is_too_much) {
+                continue;
+            }
+            let default = default::effective(&self.cache, request.product);
+            let fate = if default.as_ref() == Some(&request.version) {
+                Fate::Kept { reason: "the default".to_owned() }
+            } else {
+                self.remove(&request).await
+            };
+            if fate == Fate::Removed {
+                total -= bytes;
+                pruned.bytes += bytes;
+            }
+            let ToolRequest { product, version } = request;
+            let last_used = moment(used);
+            pruned.versions.push(PrunedVersion { product, version, last_used, bytes, fate });
+        }
+    }
+
+    /// When it was used or, as nobody has, installed.
+    fn last_use(&self, request: &ToolRequest) -> SystemTime {
+        let installed = || std::fs::metadata(self.cache.version(request)).ok()?.modified().ok();
+        usage::last_use(&self.cache, request).or_else(installed).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    async fn remove(&self, request: &ToolRequest) -> Fate {
+        match self.try_remove(request).await {
+            Ok(()) => Fate::Removed,
+            Err(UninstallError::InUse { users, .. }) => {
+                Fate::Kept { reason: format!("in use{}", by(&users)) }
+            }
+            Err(UninstallError::Tool(error))
+                if matches!(*error, ToolError::Cache(CacheError::Busy { .. })) =>
+            {
+                Fate::Kept { reason: error.to_string() }
+            }
+            Err(error) => Fate::Failed { reason: crate::error::chain(&error) },
+        }
+    }
+
+    async fn try_remove(&self, request: &ToolRequest) -> Result<(), UninstallError> {
+        refuse_used(&self.cache, request)?;
+        if self.limits.dry_run {
+            return Ok(());
+        }
+        let lock = self.lock(request).await?;
+        let act = (Act::Uninstall, None);
+        let attempt = Attempt::begin(&self.cache, request, act, &self.options.owner, lock);
+        let (cache, request) = (self.cache.clone(), request.clone());
+        blocking(move |_| attempt.ended(remove(&cache, &request))).await?;
+        Ok(())
+    }
+
+    async fn lock(&self, request: &ToolRequest) -> Result<VersionLock, CacheError> {
+        let deadline = Instant::now() + self.options.timeout;
+        lock::acquire(&self.cache, request, &self.options, deadline, |_| {}).await
+    }
+
+    /// What killed processes left of `product`: half-made directories, unfinished files, and what
+    /// is known about versions that are not there.
+    async fn leftovers(&self, product: Product, pruned: &mut Pruned) {
+        for version in self.cache.traces(product) {
+            let request = ToolRequest { product, version };
+            let is_worked_on = working(&self.cache, &request).is_some();
+            let partial = self.cache.partial(&request);
+            let is_gone = self.cache.has(&request).is_ok_and(|is_there| !is_there);
+            if is_worked_on || (partial.is_empty() && !is_gone) {
+                continue;
+            }
+            if self.limits.dry_run {
+                for path in &partial {
+                    self.discard(path, pruned);
+                }
+                continue;
+            }
+            // Nobody makes such directories without it.
+            let Ok(_lock) = self.lock(&request).await else { continue };
+            for path in self.cache.partial(&request) {
+                self.discard(&path, pruned);
+            }
+            if is_gone && let Ok(Ok(unused)) = usage::unused(&self.cache, &request) {
+                self.cache.forget(&request, unused);
+            }
+        }
+        for path in self.cache.unfinished(product, SystemTime::now() - UNFINISHED) {
+            self.discard(&path, pruned);
+        }
+    }
+
+    fn discard(&self, path: &Path, pruned: &mut Pruned) {
+        let bytes = crate::tool::store::cache::size(path);
+        let remove = if path.is_dir() { std::fs::remove_dir_all } else { std::fs::remove_file };
+        match if self.limits.dry_run { Ok(()) } else { remove(path) } {
+            Ok(()) => {
+                pruned.leftovers += 1;
+                pruned.bytes += bytes;
+            }
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "cannot remove what a killed process left");
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What `tool status` and `tool list` answer: the shape of their JSON, and its JSON Schema.
+//!
+//! The keys are a promise to scripts: they are always there, with `null` where there is nothing.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use semver::Version;
+use serde::Serialize;
+
+use crate::spec::Product;
+use crate::tool::digest::Sha256Sum;
+use crate::tool::store::journal::Entry;
+use crate::tool::store::queue::Queue;
+use crate::tool::store::record::Record;
+use crate::tool::store::usage::User;
+
+/// A product on this machine: its current version, and all others.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The product.
+    #[schemars(extend("enum" = ["terraform", "opentofu", "terragrunt"]))]
+    pub product: &'static str,
+    /// The default version; none as long as nothing was installed or chosen.
+    pub current_version: Option<Version>,
+    /// How the current version stands.
+    pub state: State,
+    /// Its executable.
+    pub binary_path: Option<String>,
+    /// When it was installed.
+    #[schemars(extend("format" = "date-time"))]
+    pub installed_at: Option<String>,
+    /// Where it came from.
+    pub source: Option<Source>,
+    /// Who signed it.
+    pub signed_by: Option<Signer>,
+    /// Who uses it now.
+    pub users: Vec<User>,
+    /// What is being done with versions of the product now.
+    pub queue: Queue,
+    /// What was done, the latest first.
+    pub history: Vec<Entry>,
+    /// All installed versions, the newest first.
+    pub installed: Vec<InstalledVersion>,
+}
+
+/// How a version stands.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It is not there.
+    NotInstalled,
+    /// Somebody is installing it.
+    Installing,
+    /// It can be used.
+    Ready,
+    /// Somebody is removing it.
+    Uninstalling,
+    /// It is to be removed as soon as nobody uses it.
+    PendingDeletion,
+    /// It is there but not as it was verified, or the last attempt to install it failed.
+    Failed,
+}
+
+/// Where a version came from.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// The archive, without credentials.
+    pub url: String,
+    /// Its sum, such as `sha256:abc123...`.
+    #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
+    pub checksum: String,
+}
+
+/// Who signed the checksum file of a release.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Signer {
+    /// The vendor, if it was the key that is built in; none for a key of the user's.
+    pub name: Option<String>,
+    /// The fingerprint of the certificate's primary key.
+    pub fingerprint: String,
+}
+
+/// An installed version.
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstalledVersion {
+    /// The product.
+    #[schemars(extend("enum" = ["terraform", "opentofu", "terragrunt"]))]
+    pub product: &'static str,
+    /// The version.
+    pub version: Version,
+    /// Whether it is the default version.
+    pub default: bool,
+    /// How it stands.
+    pub state: State,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+    /// Its executable.
+    pub path: String,
+    /// The size of its executable, in bytes.
+    pub size: u64,
+    /// When it was installed.
+    #[schemars(extend("format" = "date-time"))]
+    pub installed_at: String,
+    /// When somebody last began or ended to use it, as far as is known.
+    #[schemars(extend("format" = "date-time"))]
+    pub last_used_at: Option<String>,
+    /// Where it came from.
+    pub source: Source,
+    /// Who signed it; none where only a checksum vouches for it.
+    pub signed_by: Option<Signer>,
+    /// Who uses it now.
+    pub users: Vec<User>,
+}
+
+impl Status {
+    /// The JSON Schema of what is serialized.
+    #[must_use]
+    pub fn schema() -> Schema {
+        SchemaSettings::draft2020_12()
+            .for_serialize()
+            .into_generator()
+            .into_root_schema_for::<Self>()
+    }
+}
+
+impl Source {
+    pub(in crate::tool) fn of(record: &Record) -> Self {
+        Self { url: record.archive_url.clone(), checksum: checksum(record.archive_sha256) }
+    }
+}
+
+impl Signer {
+    /// Who is behind a `fingerprint` in the record of a version of `product`.
+    pub(in crate::tool) fn of(product: Product, fingerprint: Option<&str>) -> Option<Self> {
+        let fingerprint = fingerprint?;
+        let vendor = match product {
+            Product::Terraform => "HashiCorp",
+            Product::OpenTofu => "OpenTofu",
+            Product::Terragrunt => "Gruntwork",
+        };
+        let is_built_in = fingerprint == product.signer().fingerprint;
+        Some(Self {
+            name: is_built_in.then(|| vendor.to_owned()),
+            fingerprint: fingerprint.to_owned(),
+        })
+    }
+}
+
+/// `HashiCorp (C874...)`, or who only has a fingerprint.
+impl std::fmt::Display for Signer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name.as_deref().unwrap_or("a key of your own");
+        write!(formatter, "{name} ({})", self.fingerprint)
+    }
+}
+
+/// As it stands in JSON.
+impl std::fmt::Display for State {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::NotInstalled => "not-installed",
+            Self::Installing => "installing",
+            Self::Ready => "ready",
+            Self::Uninstalling => "uninstalling",
+            Self::PendingDeletion => "pending-deletion",
+            Self::Failed => "failed",
+        })
+    }
+}
+
+fn checksum(sum: Sha256Sum) -> String {
+    format!("sha256:{sum}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signer_is_the_vendor_only_with_the_key_that_is_built_in() {
+        let hashicorp = Product::Terraform.signer().fingerprint;
+        let name = |product, fingerprint| Signer::of(product, fingerprint).map(|it| it.name);
+        assert_eq!(name(Product::Terraform, Some(hashicorp)), Some(Some("HashiCorp".to_owned())));
+        assert_eq!(name(Product::OpenTofu, Some(hashicorp)), Some(None));
+        assert_eq!(name(Product::Terragrunt, None), None);
+    }
+
+    #[test]
+    fn a_state_is_called_the_same_in_text_and_in_json() {
+        for state in [
+            State::NotInstalled,
+            State::Installing,
+            State::Ready,
+            State::Uninstalling,
+            State::PendingDeletion,
+            State::Failed,
+        ] {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.to_string());
+        }
+    }
+}

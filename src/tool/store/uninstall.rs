@@ -1,0 +1,178 @@
+//! Removes an installed version, when nobody uses it.
+//!
+//! It is refused at once while somebody does. Otherwise the version is pending deletion for the
+//! drain period: whoever is just starting with it, and may have been told its path before, has that
+//! time to show up. Then it goes in one rename, made while nobody can begin to use it (see
+//! [`crate::tool::store::usage`]), and is deleted from there. Until the rename nothing has changed: a process
+//! that dies or is stopped leaves the version as it was.
+
+use std::time::{Duration, SystemTime};
+
+use nix::sys::signal::Signal;
+use tokio::time::Instant;
+
+use crate::cancel::{Stop, StopReason};
+use crate::error::Advice;
+use crate::spec::ToolRequest;
+use crate::tool::blocking::blocking;
+use crate::tool::choice::default;
+use crate::tool::error::ToolError;
+use crate::tool::store::attempt::Attempt;
+use crate::tool::store::cache::{Cache, CacheError};
+use crate::tool::store::inventory::cache;
+use crate::tool::store::journal::Act;
+use crate::tool::store::lock;
+use crate::tool::store::usage::{self, Unused, User};
+use crate::tool::{ToolOptions, WhenBusy};
+
+/// What became of a version that was to be removed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Uninstalled {
+    /// It is gone.
+    Removed {
+        /// How much room it took, in bytes.
+        bytes: u64,
+        /// Whether it was the default of its product, which has none now.
+        was_default: bool,
+    },
+    /// There was none.
+    NotInstalled,
+}
+
+/// Why a version was not removed.
+#[derive(Debug, thiserror::Error)]
+pub enum UninstallError {
+    /// There is no cache, or it cannot be used.
+    #[error(transparent)]
+    Tool(Box<ToolError>),
+    /// Somebody uses it.
+    #[error("{request} is in use{}", by(users))]
+    InUse {
+        /// Which version.
+        request: ToolRequest,
+        /// Who; empty where the lock is held but nobody says who holds it.
+        users: Vec<User>,
+    },
+    /// A signal came in the drain period.
+    #[error("{request} was not removed: stopped by {signal}")]
+    Stopped {
+        /// Which version.
+        request: ToolRequest,
+        /// The signal.
+        signal: Signal,
+    },
+}
+
+impl From<ToolError> for UninstallError {
+    fn from(error: ToolError) -> Self {
+        Self::Tool(Box::new(error))
+    }
+}
+
+impl From<CacheError> for UninstallError {
+    fn from(error: CacheError) -> Self {
+        ToolError::from(error).into()
+    }
+}
+
+impl Advice for UninstallError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Tool(error) => error.advice(),
+            Self::InUse { .. } => Some("retry after that has ended".to_owned()),
+            Self::Stopped { .. } => None,
+        }
+    }
+}
+
+/// ` by 2 runs: pid 12, run 7, since ...; pid 13, run 8, since ...`.
+pub(in crate::tool) fn by(users: &[User]) -> String {
+    let kind =
+        if users.iter().all(|user| user.owner.starts_with("run ")) { "run" } else { "process" };
+    let (count, plural) = match (users.len(), kind) {
+        (0, _) => {
+            return " by a process that cannot be named: the cache is read-only for it".to_owned();
+        }
+        (1, _) => (1, ""),
+        (count, "run") => (count, "s"),
+        (count, _) => (count, "es"),
+    };
+    let each: Vec<_> = users
+        .iter()
+        .map(|User { pid, owner, since }| format!("pid {pid}, {owner}, since {since}"))
+        .collect();
+    format!(" by {count} {kind}{plural}: {}", each.join("; "))
+}
+
+/// Removes `request` after it was left to others for `drain`. `progress` gets a line before that.
+///
+/// A stop is heard in the drain period alone: what follows takes no time.
+///
+/// # Errors
+/// When somebody uses it, before or after that time, or works on it; when it cannot be removed; when
+/// it was stopped. The version stays as it was.
+pub async fn uninstall(
+    request: &ToolRequest,
+    options: &ToolOptions,
+    drain: Duration,
+    stop: &Stop,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<Uninstalled, UninstallError> {
+    let cache = cache(options)?;
+    if !cache.has(request)? {
+        return Ok(Uninstalled::NotInstalled);
+    }
+    refuse_used(&cache, request)?;
+    let options = ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() };
+    let deadline = Instant::now() + options.timeout;
+    let lock = lock::acquire(&cache, request, &options, deadline, |_| {}).await?;
+    let until = SystemTime::now() + drain;
+    let act = (Act::Uninstall, Some(until));
+    let mut attempt = Attempt::begin(&cache, request, act, &options.owner, lock);
+    if !drain.is_zero() {
+        let drain = humantime::format_duration(drain);
+        progress(&format!(
+            "{request} is pending deletion: it is removed in {drain} if nobody uses it by then"
+        ));
+    }
+    tokio::select! {
+        () = tokio::time::sleep(drain) => {}
+        StopReason::Signal(signal) = stop.requested() => {
+            let error = UninstallError::Stopped { request: request.clone(), signal };
+            return attempt.ended(Err(error));
+        }
+    }
+    attempt.go_on();
+    let request = request.clone();
+    let removing = blocking(move |_| attempt.ended(remove(&cache, &request)));
+    removing.await
+}
+
+/// Fails if somebody uses `request` now.
+pub(in crate::tool) fn refuse_used(
+    cache: &Cache,
+    request: &ToolRequest,
+) -> Result<Unused, UninstallError> {
+    usage::unused(cache, request)?
+        .map_err(|users| UninstallError::InUse { request: request.clone(), users })
+}
+
+/// Removes `request`, if nobody uses it. Needs the version's lock.
+pub(in crate::tool) fn remove(
+    cache: &Cache,
+    request: &ToolRequest,
+) -> Result<Uninstalled, UninstallError> {
+    // Somebody may have done it before the lock was had.
+    if !cache.has(request)? {
+        return Ok(Uninstalled::NotInstalled);
+    }
+    let unused = refuse_used(cache, request)?;
+    let default = default::effective(cache, request.product);
+    let was_default = default.as_ref() == Some(&request.version);
+    let bytes = cache.remove(request, unused)?;
+    if let Err(error) = default::forget(cache, request) {
+        // It is none all the same: what is not installed is no default.
+        tracing::debug!(%request, error = crate::error::chain(&error), "cannot forget the default");
+    }
+    Ok(Uninstalled::Removed { bytes, was_default })
+}

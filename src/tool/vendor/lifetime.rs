@@ -1,0 +1,86 @@
+//! How long the keys of the vendors that are built in will still sign.
+//!
+//! That a key expires is no danger to anybody, but releases that are signed after it was renewed
+//! need a newer copy of it: a runner that is not updated until then cannot install them.
+
+use std::time::{Duration, SystemTime};
+
+use sequoia_openpgp::Cert;
+use sequoia_openpgp::policy::StandardPolicy;
+
+use crate::spec::Product;
+use crate::tool::vendor::verify::pinned;
+
+/// How long before the end of a key is spoken of it.
+const NOTICE: Duration = Duration::from_hours(180 * 24);
+
+/// A key that is built in and will soon expire, or has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ExpiringKey {
+    /// The product whose releases it signs.
+    pub product: Product,
+    /// The fingerprint of its primary key.
+    pub fingerprint: &'static str,
+    /// When it expires, or has expired.
+    pub expires: SystemTime,
+}
+
+/// The keys that are built in and expire within 180 days of `now`, or before.
+#[must_use]
+pub fn expiring_keys(now: SystemTime) -> Vec<ExpiringKey> {
+    let expiring = |product: Product| {
+        let signer = product.signer();
+        let expires = pinned(signer).iter().find_map(|certificate| soon_over(certificate, now))?;
+        Some(ExpiringKey { product, fingerprint: signer.fingerprint, expires })
+    };
+    Product::ALL.into_iter().filter_map(expiring).collect()
+}
+
+/// When the last key of `certificate` that may sign expires, where that is soon or was before.
+pub(in crate::tool) fn soon_over(certificate: &Cert, now: SystemTime) -> Option<SystemTime> {
+    let policy = StandardPolicy::new();
+    let valid = certificate.with_policy(&policy, now).ok()?;
+    let primary = valid.primary_key().key_expiration_time();
+    let ends = valid.keys().revoked(false).for_signing().map(|key| {
+        // No key outlives the primary one.
+        key.key_expiration_time().into_iter().chain(primary).min()
+    });
+    // One that never expires is none, and there is no end then.
+    let last = ends.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+    (last <= now + NOTICE).then_some(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Midnight of a day, UTC.
+    fn day(date: &str) -> SystemTime {
+        humantime::parse_rfc3339(&format!("{date}T00:00:00Z")).unwrap()
+    }
+
+    #[test]
+    fn keys_that_are_built_in_are_spoken_of_180_days_before_they_expire() {
+        // 2030-03-01 less 180 days is 2029-09-02.
+        for (today, expiring) in [
+            ("2026-11-21", false),
+            ("2029-09-01", false),
+            ("2029-09-03", true),
+            ("2030-02-28", true),
+            ("2031-01-01", true),
+        ] {
+            let keys = expiring_keys(day(today));
+            assert_eq!(!keys.is_empty(), expiring, "{today}: {keys:?}");
+            for key in keys {
+                assert_eq!(key.product, Product::Terraform);
+                assert_eq!(key.fingerprint, Product::Terraform.signer().fingerprint);
+                assert!(key.expires > day("2030-02-28") && key.expires < day("2030-03-03"));
+            }
+        }
+    }
+
+    #[test]
+    fn no_key_that_is_built_in_is_about_to_expire() {
+        assert_eq!(expiring_keys(SystemTime::now()), [], "time to embed renewed keys");
+    }
+}

@@ -1,0 +1,313 @@
+//! The tools that the runner can install; a product is a table entry, not a code path.
+//!
+//! An entry says what the product is called, who signs it, and where its vendor publishes what.
+//! A mirror takes the place of the vendor's site and keeps the path of the official URL.
+
+use semver::Version;
+use url::Url;
+
+use crate::spec::{Product, ToolRequest};
+use crate::tool::fetch::sites::Mirror;
+use crate::tool::vendor::platform::Platform;
+
+/// What distinguishes one product from another. In its texts `{version}` and `{platform}` stand for
+/// those of the release.
+struct Entry {
+    signer: Signer,
+    /// Where releases are: scheme, host and the directory of one version.
+    releases: &'static str,
+    /// The file with the executable in it.
+    file: &'static str,
+    packaging: Packaging,
+    /// The file with the sums of all files of the release.
+    checksums: &'static str,
+    /// What follows the name of the checksum file in the names of its signature, best first.
+    signatures: &'static [&'static str],
+    /// The first version of which a signature is demanded, where earlier ones may have none and
+    /// are taken from the vendor's own site all the same.
+    signed_since: Option<Version>,
+    /// Where all versions are listed.
+    index: Index,
+    /// What makes the executable tell its version.
+    version_question: &'static [&'static str],
+}
+
+/// How the executable is wrapped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::tool) enum Packaging {
+    /// In a zip archive, by its own name.
+    Zip,
+    /// Not at all: the file is the executable.
+    Bare,
+}
+
+/// Where all versions of a product are listed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::tool) enum Index {
+    /// In one file.
+    Whole(&'static str),
+    /// In pages, by GitHub's rules for lists.
+    Paged(&'static str),
+}
+
+/// The key that a vendor signs with.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tool) struct Signer {
+    /// The fingerprint of its primary key: what makes the certificate below the right one.
+    pub(in crate::tool) fingerprint: &'static str,
+    /// The certificate, armored.
+    pub(in crate::tool) certificate: &'static [u8],
+}
+
+/// `HashiCorp`'s key expired in April 2026 and was renewed under the same fingerprint. The file
+/// holds both generations of self-signatures: with the old ones alone new releases do not verify,
+/// with the new ones alone old releases do not.
+static TERRAFORM: Entry = Entry {
+    signer: Signer {
+        fingerprint: "C874011F0AB405110D02105534365D9472D7468F",
+        certificate: include_bytes!("keys/hashicorp-72D7468F.asc"),
+    },
+    releases: "https://releases.hashicorp.com/terraform/{version}/",
+    file: "terraform_{version}_{platform}.zip",
+    packaging: Packaging::Zip,
+    checksums: "terraform_{version}_SHA256SUMS",
+    // The name without the key's id may be by a key that was retired.
+    signatures: &[".72D7468F.sig", ".sig"],
+    signed_since: None,
+    index: Index::Whole("https://releases.hashicorp.com/terraform/index.json"),
+    version_question: &["version", "-json"],
+};
+
+/// `.gpgsig` is the `OpenPGP` signature; `.sig` beside it belongs to cosign.
+static OPENTOFU: Entry = Entry {
+    signer: Signer {
+        fingerprint: "E3E6E43D84CB852EADB0051D0C0AF313E5FD9F80",
+        certificate: include_bytes!("keys/opentofu-E5FD9F80.asc"),
+    },
+    releases: "https://github.com/opentofu/opentofu/releases/download/v{version}/",
+    file: "tofu_{version}_{platform}.zip",
+    packaging: Packaging::Zip,
+    checksums: "tofu_{version}_SHA256SUMS",
+    signatures: &[".gpgsig"],
+    signed_since: None,
+    index: Index::Whole("https://get.opentofu.org/tofu/api.json"),
+    version_question: &["version", "-json"],
+};
+
+/// Signed with `OpenPGP` since January 2026 (v0.98.0); before, there are checksums only.
+static TERRAGRUNT: Entry = Entry {
+    signer: Signer {
+        fingerprint: "68C80F86DF98E710C0F22E2E577774ACA847CC49",
+        certificate: include_bytes!("keys/terragrunt-A847CC49.asc"),
+    },
+    releases: "https://github.com/gruntwork-io/terragrunt/releases/download/v{version}/",
+    file: "terragrunt_{platform}",
+    packaging: Packaging::Bare,
+    checksums: "SHA256SUMS",
+    signatures: &[".gpgsig"],
+    signed_since: Some(Version::new(0, 98, 0)),
+    index: Index::Paged("https://api.github.com/repos/gruntwork-io/terragrunt/releases"),
+    version_question: &["--version"],
+};
+
+impl Product {
+    const fn entry(self) -> &'static Entry {
+        match self {
+            Self::Terraform => &TERRAFORM,
+            Self::OpenTofu => &OPENTOFU,
+            Self::Terragrunt => &TERRAGRUNT,
+        }
+    }
+
+    /// Who signs its releases.
+    pub(in crate::tool) const fn signer(self) -> Signer {
+        self.entry().signer
+    }
+
+    /// How its executable is wrapped.
+    pub(in crate::tool) const fn packaging(self) -> Packaging {
+        self.entry().packaging
+    }
+
+    /// The first version that has a signature, where earlier ones may have none.
+    pub(in crate::tool) const fn signed_since(self) -> Option<&'static Version> {
+        self.entry().signed_since.as_ref()
+    }
+
+    /// Whether the name of what is signed says which version it is. Where it does not, one release
+    /// can be handed out for another, each with a signature that holds.
+    pub(in crate::tool) fn names_version(self) -> bool {
+        self.entry().file.contains("{version}")
+    }
+
+    /// The arguments that make its executable tell its version.
+    pub(in crate::tool) const fn version_question(self) -> &'static [&'static str] {
+        self.entry().version_question
+    }
+
+    /// Where all its versions are listed, and whether in pages.
+    pub(in crate::tool) fn index(self, mirror: Option<&Mirror>) -> (Url, bool) {
+        match self.entry().index {
+            Index::Whole(url) => (located(url, mirror), false),
+            Index::Paged(url) => (located(url, mirror), true),
+        }
+    }
+}
+
+/// Where the files of one release are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::tool) struct Release {
+    /// The archive's name, as the checksum file has it.
+    pub(in crate::tool) archive_name: String,
+    /// The archive.
+    pub(in crate::tool) archive: Url,
+    /// The checksum file.
+    pub(in crate::tool) checksums: Url,
+    /// Its signature: the first of these that exists.
+    pub(in crate::tool) signatures: Vec<Url>,
+    /// Whether it may have no signature. A mirror could leave it out and hand out anything, so only
+    /// the vendor's own site, over TLS, may have none.
+    pub(in crate::tool) may_be_unsigned: bool,
+}
+
+impl Release {
+    /// Where the vendor, or the mirror, keeps `request` for `platform`.
+    pub(in crate::tool) fn of(
+        request: &ToolRequest,
+        platform: Platform,
+        mirror: Option<&Mirror>,
+    ) -> Self {
+        let entry = request.product.entry();
+        let (version, platform) = (request.version.to_string(), platform.to_string());
+        let name =
+            |text: &str| text.replace("{version}", &version).replace("{platform}", &platform);
+        let url = |file: &str| located(&format!("{}{file}", name(entry.releases)), mirror);
+        let (archive_name, checksums) = (name(entry.file), name(entry.checksums));
+        let since = request.product.signed_since();
+        Self {
+            archive: url(&archive_name),
+            archive_name,
+            signatures: entry.signatures.iter().map(|s| url(&format!("{checksums}{s}"))).collect(),
+            checksums: url(&checksums),
+            may_be_unsigned: mirror.is_none()
+                && since.is_some_and(|since| request.version < *since),
+        }
+    }
+
+    /// The same release where its archive is at `archive` and the other files are beside it.
+    pub(in crate::tool) fn beside(self, archive: Url) -> Self {
+        let sibling = |file: &Url| {
+            let mut url = archive.clone();
+            let name = file.path_segments().and_then(|mut segments| segments.next_back());
+            if let Ok(mut segments) = url.path_segments_mut() {
+                segments.pop().push(name.unwrap_or_default());
+            }
+            url
+        };
+        Self {
+            archive_name: self.archive_name,
+            checksums: sibling(&self.checksums),
+            signatures: self.signatures.iter().map(sibling).collect(),
+            archive,
+            // Not the vendor's own site any more.
+            may_be_unsigned: false,
+        }
+    }
+}
+
+/// `official`, or where the mirror keeps it.
+fn located(official: &str, mirror: Option<&Mirror>) -> Url {
+    let official =
+        Url::parse(official).expect("the table above holds URLs, and a version cannot break one");
+    match mirror {
+        None => official,
+        Some(mirror) => mirror.locate(official),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn urls(request: &str, mirror: Option<&str>) -> Vec<String> {
+        let mirror = mirror.map(|mirror| Mirror::Base(mirror.parse().unwrap()));
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let release = Release::of(&request.parse().unwrap(), platform, mirror.as_ref());
+        let mut urls = vec![release.archive, release.checksums];
+        urls.extend(release.signatures);
+        urls.into_iter().map(String::from).collect()
+    }
+
+    #[test]
+    fn files_are_where_the_vendors_put_them() {
+        assert_eq!(
+            urls("1.9.8", None),
+            [
+                "https://releases.hashicorp.com/terraform/1.9.8/terraform_1.9.8_linux_amd64.zip",
+                "https://releases.hashicorp.com/terraform/1.9.8/terraform_1.9.8_SHA256SUMS",
+                "https://releases.hashicorp.com/terraform/1.9.8/terraform_1.9.8_SHA256SUMS.72D7468F.sig",
+                "https://releases.hashicorp.com/terraform/1.9.8/terraform_1.9.8_SHA256SUMS.sig",
+            ]
+        );
+        let base = "https://github.com/opentofu/opentofu/releases/download/v1.8.5";
+        assert_eq!(
+            urls("opentofu-1.8.5", None),
+            ["_linux_amd64.zip", "_SHA256SUMS", "_SHA256SUMS.gpgsig"]
+                .map(|name| format!("{base}/tofu_1.8.5{name}"))
+        );
+        let base = "https://github.com/gruntwork-io/terragrunt/releases/download/v0.99.1";
+        assert_eq!(
+            urls("terragrunt-0.99.1", None),
+            ["terragrunt_linux_amd64", "SHA256SUMS", "SHA256SUMS.gpgsig"]
+                .map(|name| format!("{base}/{name}"))
+        );
+    }
+
+    #[test]
+    fn files_of_a_release_are_beside_an_archive_that_was_given() {
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let release = Release::of(&"1.9.8".parse().unwrap(), platform, None);
+        let archive: Url = "https://own.example/files/ours.zip?key=a".parse().unwrap();
+        let release = release.beside(archive.clone());
+        assert_eq!(
+            (release.archive, release.archive_name.as_str()),
+            (archive, "terraform_1.9.8_linux_amd64.zip")
+        );
+        let base = "https://own.example/files/terraform_1.9.8_SHA256SUMS";
+        assert_eq!(release.checksums.as_str(), format!("{base}?key=a"));
+        assert_eq!(release.signatures[1].as_str(), format!("{base}.sig?key=a"));
+    }
+
+    #[test]
+    fn mirror_takes_the_path_of_the_official_url() {
+        for base in ["https://mirror.example/tools/", "https://mirror.example/tools"] {
+            assert_eq!(
+                urls("opentofu-1.8.5", Some(base))[1],
+                "https://mirror.example/tools/opentofu/opentofu/releases/download/v1.8.5/tofu_1.8.5_SHA256SUMS"
+            );
+        }
+        let mirror = Mirror::Base("http://127.0.0.1:1?key=a".parse().unwrap());
+        assert_eq!(
+            Product::OpenTofu.index(Some(&mirror)).0.as_str(),
+            "http://127.0.0.1:1/tofu/api.json?key=a"
+        );
+    }
+
+    #[test]
+    fn only_what_the_vendor_itself_published_unsigned_may_be_unsigned() {
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let mirror = Mirror::Base("https://mirror.example/".parse().unwrap());
+        for (request, from_vendor) in [
+            ("terragrunt-0.97.2", true),
+            ("terragrunt-0.98.0-rc1", true),
+            ("terragrunt-0.98.0", false),
+            ("terragrunt-1.0.0", false),
+            ("opentofu-1.6.0", false),
+            ("1.0.11", false),
+        ] {
+            let request = request.parse().unwrap();
+            let may = |mirror| Release::of(&request, platform, mirror).may_be_unsigned;
+            assert_eq!((may(None), may(Some(&mirror))), (from_vendor, false), "{request}");
+        }
+    }
+}

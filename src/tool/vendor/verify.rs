@@ -1,0 +1,295 @@
+//! Decides whether a vendor signed a checksum file.
+//!
+//! The rule: at least one signature by a trusted certificate (the vendor's, known by the
+//! fingerprint of its primary key, or one that the user supplied), over SHA-256 or better, by a key
+//! that may sign and that was bound, alive and not revoked when the signature was made. A key that
+//! has expired since is worth a warning only: what it signed while it was alive stays signed.
+//!
+//! A signature whose RSA number is shorter than its length field says is refused, although `GnuPG`
+//! lets it pass (`terraform-provider-null` 3.1.0 declares 4096 bits and has 4091). RFC 9580, 3.2
+//! calls such a number malformed, no release of Terraform or `OpenTofu` is known to have one, and
+//! a parser that forgives is not what should stand between the network and an executable.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use sequoia_openpgp as openpgp;
+
+use openpgp::cert::CertParser;
+use openpgp::parse::Parse;
+use openpgp::parse::stream::{
+    DetachedVerifierBuilder, GoodChecksum, MessageLayer, MessageStructure, VerificationError,
+    VerificationHelper,
+};
+use openpgp::policy::StandardPolicy;
+use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
+use openpgp::{Cert, KeyHandle};
+
+use crate::spec::Product;
+use crate::tool::vendor::lifetime;
+use crate::tool::vendor::product::Signer;
+
+/// What begins each certificate of an armored file.
+const ARMOR: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
+
+/// What a signature may be made over.
+const HASHES: [HashAlgorithm; 5] = [
+    HashAlgorithm::SHA256,
+    HashAlgorithm::SHA384,
+    HashAlgorithm::SHA512,
+    HashAlgorithm::SHA3_256,
+    HashAlgorithm::SHA3_512,
+];
+
+/// Why a checksum file is not trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// A key file of the user's cannot be read.
+    #[error("cannot read the signing key `{}`", path.display())]
+    ReadKey {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A key file of the user's holds no key.
+    #[error("the signing key `{}` is no OpenPGP certificate", path.display())]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The signature is by a key that nobody said to trust.
+    #[error("the signature is by the unknown key `{issuer}`")]
+    UnknownSigner {
+        /// The key's fingerprint or id, as the signature has it.
+        issuer: String,
+    },
+    /// The key that signed is trusted, but could not sign when it did.
+    #[error("the signature is by a key that does not count: {reason}")]
+    Key {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The signature is not good.
+    #[error("the signature does not hold: {reason}")]
+    Refused {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl crate::error::Advice for VerifyError {
+    fn advice(&self) -> Option<String> {
+        Some(
+            match self {
+                Self::ReadKey { .. } | Self::NoKey { .. } => {
+                    "--signing-key names a file with an OpenPGP public key, armored or binary"
+                }
+                Self::UnknownSigner { .. } => {
+                    "if the site is yours, name its public key with --signing-key"
+                }
+                Self::Key { .. } => {
+                    "do not use this download, unless the key was renewed: then update butler-runner, or name the key's present copy with --signing-key"
+                }
+                Self::Refused { .. } => {
+                    "do not use this download; check that --mirror and proxies hand files on unchanged"
+                }
+            }
+            .to_owned(),
+        )
+    }
+}
+
+/// Who signed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::tool) struct Signed {
+    /// The fingerprint of the certificate's primary key.
+    pub(in crate::tool) signer: String,
+    /// Whether the certificate or its signing key is expired or revoked by today's clock.
+    pub(in crate::tool) outdated: bool,
+    /// When the certificate stops to sign, where that is soon.
+    pub(in crate::tool) expires: Option<SystemTime>,
+}
+
+/// The certificates that may sign a product's releases.
+pub(in crate::tool) struct Trust(Vec<Cert>);
+
+impl Trust {
+    /// The vendor's certificate and those in the user's files.
+    pub(in crate::tool) fn new(
+        product: Product,
+        user_keys: &[PathBuf],
+    ) -> Result<Self, VerifyError> {
+        let mut trusted = pinned(product.signer());
+        for path in user_keys {
+            trusted.extend(user_certificates(path)?);
+        }
+        let mut trust = Self(Vec::new());
+        for certificate in trusted {
+            trust.add(certificate);
+        }
+        Ok(trust)
+    }
+
+    /// What a user has of a certificate that is known may be newer, renewed or revoked: the two
+    /// become one. What is in it is signed by its own primary key, so this widens no trust.
+    fn add(&mut self, certificate: Cert) {
+        let known =
+            self.0.iter().position(|known| known.fingerprint() == certificate.fingerprint());
+        let certificate = match known.map(|position| self.0.swap_remove(position)) {
+            Some(known) => known.clone().merge_public(certificate).unwrap_or(known),
+            None => certificate,
+        };
+        self.0.push(certificate);
+    }
+
+    /// Checks `signature`, armored or binary, over `data`.
+    pub(in crate::tool) fn verify(
+        &self,
+        data: &[u8],
+        signature: &[u8],
+    ) -> Result<Signed, VerifyError> {
+        self.verify_at(data, signature, SystemTime::now())
+    }
+
+    /// [`Self::verify`] with another clock for what is only warned of.
+    fn verify_at(
+        &self,
+        data: &[u8],
+        signature: &[u8],
+        today: SystemTime,
+    ) -> Result<Signed, VerifyError> {
+        let refused = |error: openpgp::anyhow::Error| VerifyError::Refused {
+            reason: format!("{error:#}").trim().to_owned(),
+        };
+        let policy = StandardPolicy::new();
+        let verdict = Verdict { trusted: &self.0, today, signed: None, complaint: None };
+        // Without a time the keys are judged as of the signature's creation, and a signature from
+        // the future is refused.
+        let mut verifier = DetachedVerifierBuilder::from_bytes(signature)
+            .and_then(|builder| builder.with_policy(&policy, None, verdict))
+            .map_err(refused)?;
+        verifier.verify_bytes(data).map_err(refused)?;
+        let verdict = verifier.into_helper();
+        verdict.signed.ok_or_else(|| {
+            verdict.complaint.unwrap_or_else(|| VerifyError::Refused {
+                reason: "there is no signature in it".to_owned(),
+            })
+        })
+    }
+}
+
+/// The vendor's certificate, if it is the one with the pinned fingerprint.
+pub(in crate::tool) fn pinned(signer: Signer) -> Vec<Cert> {
+    let mut certificates = certificates(signer.certificate);
+    certificates.retain(|certificate| certificate.fingerprint().to_hex() == signer.fingerprint);
+    certificates
+}
+
+fn user_certificates(path: &Path) -> Result<Vec<Cert>, VerifyError> {
+    let bytes = fs_err::read(path)
+        .map_err(|source| VerifyError::ReadKey { path: path.to_owned(), source })?;
+    let certificates = certificates(&bytes);
+    if certificates.is_empty() {
+        return Err(VerifyError::NoKey { path: path.to_owned() });
+    }
+    Ok(certificates)
+}
+
+/// All certificates in a file: binary, armored, or several armored ones one after the other.
+fn certificates(bytes: &[u8]) -> Vec<Cert> {
+    let parse = |bytes: &[u8]| -> Vec<Cert> {
+        CertParser::from_bytes(bytes).into_iter().flatten().filter_map(Result::ok).collect()
+    };
+    match std::str::from_utf8(bytes) {
+        Ok(text) if text.contains(ARMOR) => text
+            .split(ARMOR)
+            .skip(1)
+            .flat_map(|block| parse(format!("{ARMOR}{block}").as_bytes()))
+            .collect(),
+        _ => parse(bytes),
+    }
+}
+
+/// Collects what the library says about each signature.
+struct Verdict<'a> {
+    trusted: &'a [Cert],
+    today: SystemTime,
+    signed: Option<Signed>,
+    complaint: Option<VerifyError>,
+}
+
+impl VerificationHelper for Verdict<'_> {
+    fn get_certs(&mut self, _: &[KeyHandle]) -> openpgp::Result<Vec<Cert>> {
+        Ok(self.trusted.to_vec())
+    }
+
+    fn check(&mut self, structure: MessageStructure<'_>) -> openpgp::Result<()> {
+        for layer in structure {
+            let MessageLayer::SignatureGroup { results } = layer else { continue };
+            for result in results {
+                match result.map_err(complaint).and_then(|good| accept(&good, self.today)) {
+                    Ok(signed) => self.signed = self.signed.take().or(Some(signed)),
+                    Err(complaint) => self.complaint = self.complaint.take().or(Some(complaint)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the library leaves to its callers: kind of signature, strength of the hash, today's clock.
+fn accept(good: &GoodChecksum<'_>, today: SystemTime) -> Result<Signed, VerifyError> {
+    let hash = good.sig.hash_algo();
+    if !HASHES.contains(&hash) {
+        return Err(VerifyError::Refused { reason: format!("{hash} is too weak") });
+    }
+    if good.sig.typ() != SignatureType::Binary {
+        return Err(VerifyError::Refused { reason: "it is not over a file".to_owned() });
+    }
+    let certificate = good.ka.cert();
+    Ok(Signed {
+        signer: certificate.fingerprint().to_hex(),
+        outdated: !is_current(certificate, &good.ka.key().fingerprint(), today),
+        expires: lifetime::soon_over(certificate, today),
+    })
+}
+
+/// Whether the key could sign today.
+fn is_current(certificate: &Cert, key: &openpgp::Fingerprint, today: SystemTime) -> bool {
+    let policy = StandardPolicy::new();
+    certificate.with_policy(&policy, today).is_ok_and(|valid| {
+        valid.alive().is_ok()
+            && !matches!(valid.revocation_status(), RevocationStatus::Revoked(_))
+            && valid
+                .keys()
+                .alive()
+                .revoked(false)
+                .for_signing()
+                .any(|candidate| candidate.key().fingerprint() == *key)
+    })
+}
+
+fn complaint(error: VerificationError<'_>) -> VerifyError {
+    match error {
+        VerificationError::MissingKey { sig } => VerifyError::UnknownSigner {
+            issuer: sig.get_issuers().first().map_or_else(|| "?".to_owned(), KeyHandle::to_hex),
+        },
+        VerificationError::UnboundKey { error, .. } | VerificationError::BadKey { error, .. } => {
+            VerifyError::Key { reason: format!("{error:#}") }
+        }
+        VerificationError::BadSignature { error, .. }
+        | VerificationError::MalformedSignature { error, .. } => {
+            VerifyError::Refused { reason: format!("{error:#}") }
+        }
+        VerificationError::UnknownSignature { sig } => {
+            VerifyError::Refused { reason: format!("{:#}", sig.error()) }
+        }
+        other => VerifyError::Refused { reason: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+#[path = "verify_tests.rs"]
+mod tests;
