@@ -24,7 +24,7 @@ import zipfile
 
 
 def release(site, keys):
-    """Lays out a release of the machine's Terraform as its vendor does; returns its version."""
+    """Lays out a release of the machine's Terraform as its vendor does; returns version and size."""
     terraform = shutil.which("terraform") or sys.exit("terraform has to be on PATH")
     answer = subprocess.check_output([terraform, "version", "-json"])
     version = json.loads(answer)["terraform_version"]
@@ -48,15 +48,24 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+# What is started counts the memory of who started it: so that is an interpreter with nothing in it.
+STARTER = """
+import os, sys, time
+started = time.perf_counter()
+process = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(process, 0)
+print(status, time.perf_counter() - started, usage.ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
 def measured(command, environment):
     """Runs `command`; returns seconds, and the largest memory of one of its processes in MB."""
-    started = time.perf_counter()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - started
-    if status:
-        sys.exit(f"{command} failed")
-    return seconds, usage.ru_maxrss / 1024
+    starter = [sys.executable, "-I", "-S", "-c", STARTER]
+    ended = subprocess.run(starter + command, env=environment, capture_output=True, text=True)
+    status, seconds, megabytes = ended.stderr.splitlines()[-1].split()
+    if int(status):
+        sys.exit(f"{command} failed: {ended.stderr}")
+    return float(seconds), float(megabytes)
 
 
 def shown(name, times, memory):
@@ -93,7 +102,7 @@ def main():
         times = {"script": [], "runner": [], "which": []}
         memory = {name: [] for name in times}
         for _ in range(rounds):
-            for name, command in (("script", ["bash", "-c", script]), ("runner", install)):
+            for name, command in (("script", ["/bin/bash", "-c", script]), ("runner", install)):
                 shutil.rmtree(cache, ignore_errors=True)
                 shutil.rmtree(work / "script", ignore_errors=True)
                 seconds, megabytes = measured(command, environment)
