@@ -89,12 +89,10 @@ async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<
             }
         };
     }
-    // Terragrunt runs `init` by itself, several at once, in directories that it makes.
-    let is_usable = match engine.tool.product {
-        Product::Terraform => engine.tool.version >= LOCKING,
-        Product::OpenTofu => true,
-        Product::Terragrunt => false,
-    };
+    // Terragrunt runs `init` in a copy of the module. Nobody could tell what in the view is linked
+    // from there, and with the view its packages would be gone.
+    let is_usable = engine.wrapper.is_none()
+        && (engine.tool.product != Product::Terraform || engine.tool.version >= LOCKING);
     let Some(cache) = providers.cache.clone().filter(|_| is_usable) else {
         return Ok(Packages::Nothing);
     };
