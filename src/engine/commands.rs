@@ -22,7 +22,7 @@ use super::wrapper::Wrapper;
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
 use crate::process::{
-    Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
+    Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
 use crate::spec::{Product, ToolRequest};
 
@@ -245,8 +245,9 @@ impl<S: Sink> Engine<'_, S> {
         let (program, arguments, inner) = match &self.wrapper {
             None => (self.program.to_owned(), arguments, None),
             Some(wrapper) => {
-                let arguments = wrapper.arguments(arguments);
-                (wrapper.program.clone(), arguments, Some(self.program.to_owned()))
+                let inner =
+                    Inner { program: self.program.to_owned(), arguments: arguments.clone() };
+                (wrapper.program.clone(), wrapper.arguments(arguments), Some(inner))
             }
         };
         Command {
