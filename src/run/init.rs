@@ -8,6 +8,7 @@ use semver::Version;
 
 use super::operations::{Files, engine_failure};
 use super::outcome::Failure;
+use super::state_place::data_directory;
 use crate::engine::Engine;
 use crate::error::chain;
 use crate::event::Phase;
@@ -96,11 +97,10 @@ async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<
     let Some(cache) = providers.cache.clone().filter(|_| is_usable) else {
         return Ok(Packages::Nothing);
     };
-    let data = engine.environment.value("TF_DATA_DIR").filter(|path| !path.is_empty());
     let directories = Directories {
         cache,
         module: engine.directory.to_owned(),
-        data: engine.directory.join(data.unwrap_or(".terraform".as_ref())),
+        data: data_directory(engine, engine.directory),
     };
     match View::open(directories, providers.patience, &progress).await {
         Ok(view) => {

@@ -107,7 +107,7 @@ pub(super) async fn perform(
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
     }
     let killed_lock = killed_lock(context, spec, &module, &environment);
-    let engine = Engine {
+    let mut engine = Engine {
         tool: &tool.request,
         program: &tool.path,
         wrapper,
@@ -127,7 +127,7 @@ pub(super) async fn perform(
     };
     let allow_ephemeral_state = context.settings.allow_ephemeral_state;
     let files = Files { variables, backend, in_place, plan, allow_ephemeral_state, providers };
-    operate(&engine, spec.operation, &files, findings).await
+    operate(&mut engine, spec.operation, &files, findings).await
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.
