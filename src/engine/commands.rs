@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use zeroize::Zeroizing;
 
 use super::arguments::{self, PlanMode};
@@ -22,7 +23,7 @@ use super::wrapper::Wrapper;
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
 use crate::process::{
-    Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
+    Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
 use crate::spec::{Product, ToolRequest};
 
@@ -245,8 +246,9 @@ impl<S: Sink> Engine<'_, S> {
         let (program, arguments, inner) = match &self.wrapper {
             None => (self.program.to_owned(), arguments, None),
             Some(wrapper) => {
-                let arguments = wrapper.arguments(arguments);
-                (wrapper.program.clone(), arguments, Some(self.program.to_owned()))
+                let inner =
+                    Inner { program: self.program.to_owned(), arguments: arguments.clone() };
+                (wrapper.program.clone(), wrapper.arguments(arguments), Some(inner))
             }
         };
         Command {
@@ -349,8 +351,18 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     fn stopped_by(&self, command: &'static str, reason: StopReason, killed: bool) -> EngineError {
-        let product = self.tool.product.executable();
+        let product = self.said_program();
         EngineError::Stopped { command, reason, product, killed, left: None }
+    }
+
+    /// Whether a signal that nobody asks with has ended the tool. What wraps it ends with an exit code
+    /// then: a shell with 128 and the signal's number, a program in Go, as Terragrunt is, with 255.
+    pub(super) fn was_killed(&self, exit: &Exit) -> bool {
+        // A tool that dies of being asked to stop was not ready yet, and has locked nothing.
+        let asked = [Signal::SIGTERM as i32, Signal::SIGINT as i32];
+        let code = exit.status.code().filter(|code| self.wrapper.is_some() && *code > 128);
+        let signal = exit.status.signal().or(code.map(|code| code - 128));
+        signal.is_some_and(|signal| !asked.contains(&signal))
     }
 
     /// A command that failed is an error, with the first error that it printed and the lock that
@@ -365,6 +377,12 @@ impl<S: Sink> Engine<'_, S> {
         if exit.status.success() {
             return Ok(());
         }
+        let below = || {
+            let tool = self.tool.product.executable();
+            format!("something may have killed the {tool} that it started")
+        };
+        let is_below = exit.status.code().is_some() && self.was_killed(exit);
+        let headline = headline.or_else(|| is_below.then(below));
         let failed = Box::new(Failed {
             code: exit.status.code(),
             signal: exit.status.signal(),
@@ -373,7 +391,7 @@ impl<S: Sink> Engine<'_, S> {
             lock,
             left: None,
         });
-        Err(EngineError::Failed { product: self.tool.product.executable(), command, failed })
+        Err(EngineError::Failed { product: self.said_program(), command, failed })
     }
 }
 

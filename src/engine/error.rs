@@ -65,7 +65,7 @@ pub enum EngineError {
     /// The command ran and failed.
     #[error("`{product} {command}` {failed}")]
     Failed {
-        /// The tool.
+        /// What people start to do the same by hand.
         product: &'static str,
         /// The command, `plan` for example.
         command: &'static str,
@@ -79,7 +79,7 @@ pub enum EngineError {
         command: &'static str,
         /// Why it had to stop.
         reason: StopReason,
-        /// The tool.
+        /// What people start to do the same by hand.
         product: &'static str,
         /// Whether it had to be killed.
         killed: bool,

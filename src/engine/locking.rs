@@ -8,7 +8,6 @@
 //! What may hold a lock is deaf to the run's stop and has a time of its own; when that is over it is
 //! first asked to end, so that it can give its lock back.
 
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -53,6 +52,15 @@ impl KilledLock {
             _ if !locks => Self::NeverOwn,
             _ if remove => Self::Remove,
             _ => Self::Report,
+        }
+    }
+
+    /// The same once it is known that the backend is of this type.
+    #[must_use]
+    pub fn known(self, backend: &str) -> Self {
+        match Self::of(backend, true, false) {
+            Self::EndsWithTool => Self::EndsWithTool,
+            _ => self,
         }
     }
 }
@@ -104,9 +112,12 @@ impl<S: Sink> Engine<'_, S> {
             named: seen.named,
             ..self.trace(operation)
         };
-        // A tool that dies of being asked to stop was not ready yet, and has locked nothing.
-        let asked = [Signal::SIGTERM as i32, Signal::SIGINT as i32];
-        let killed = exit.status.signal().is_some_and(|signal| !asked.contains(&signal));
+        // What wraps the tool may have an exit code of its own where the tool died without a word.
+        let died = self.wrapper.is_some()
+            && !exit.status.success()
+            && trace.working.is_some()
+            && seen.headline.is_none();
+        let killed = self.was_killed(&exit) || died;
         let left = match (self.killed_lock, killed || seen.unreleased) {
             (KilledLock::EndsWithTool, _) => exit.killed.then_some(LeftLock::Ended),
             (_, false) => None,
@@ -278,7 +289,7 @@ impl<S: Sink> Engine<'_, S> {
         let checked = match exit {
             Some(exit) => self.check(NAME, &exit, seen.headline, seen.lock.lock()),
             None => Err(EngineError::Failed {
-                product: self.tool.product.executable(),
+                product: self.said_program(),
                 command: NAME,
                 failed: Box::new(Failed {
                     headline: Some("it took too long and was killed".to_owned()),

@@ -2,11 +2,12 @@
 //!
 //! What differs from version to version of Terragrunt stands in the tables below, and nowhere else:
 //! its settings lost the prefix `TERRAGRUNT_` with 0.73, and since 0.88 arguments go to the tool
-//! behind `run --` only. It is told not to do on its own what the runner does (`init`, trying again),
-//! to hand the tool's output on as it is, and to keep its copies of a clone in the run's directory. In
-//! a directory of the user's own they stay where Terragrunt has them: there may be a state in them.
+//! behind `run --` only. It is told not to do on its own what the runner does (`init`, trying
+//! again), to hand the tool's output on as it is, and to keep its copies of a clone in the run's
+//! directory. In a directory of the user's own they stay where Terragrunt has them: there may be a
+//! state in them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use semver::Version;
@@ -45,6 +46,23 @@ const SETTINGS: [(&str, &str, Value); 7] = [
     ("TG_TF_FORWARD_STDOUT", "TERRAGRUNT_FORWARD_TF_STDOUT", Value::True),
 ];
 
+/// What would make it run the command in other units too, or in another one. With `*` at its end it
+/// is what names begin with.
+const STACKS: [&str; 12] = [
+    "TG_ALL",
+    "TG_GRAPH*",
+    "TG_FILTER*",
+    "TG_NO_FILTER*",
+    "TG_QUEUE_*",
+    "TERRAGRUNT_ALL",
+    "TERRAGRUNT_GRAPH*",
+    "TERRAGRUNT_FILTER*",
+    "TERRAGRUNT_QUEUE_*",
+    "TERRAGRUNT_INCLUDE_*",
+    "TERRAGRUNT_EXCLUDE_*",
+    "TERRAGRUNT_STRICT_INCLUDE",
+];
+
 /// Terragrunt around a tool.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Wrapper {
@@ -67,8 +85,10 @@ impl Wrapper {
     }
 
     /// Sets what it is told by its environment, to run the executable `tool`. Nobody else decides on
-    /// that, neither by the present name nor by the former one.
+    /// that, neither by the present name nor by the former one; nor on that it is one unit.
     pub fn prepare(&self, environment: &mut Environment, tool: &Path) {
+        let names: Vec<_> = environment.iter().map(|(name, _)| name.to_owned()).collect();
+        names.iter().filter(|name| is_for_stacks(name)).for_each(|name| environment.remove(name));
         for (name, former, value) in SETTINGS {
             let (name, other) =
                 if self.version < SHORT_NAMES { (former, name) } else { (name, former) };
@@ -84,6 +104,13 @@ impl Wrapper {
             environment.set(name, value);
         }
     }
+}
+
+fn is_for_stacks(name: &OsStr) -> bool {
+    STACKS.iter().any(|rule| match rule.strip_suffix('*') {
+        Some(beginning) => name.as_encoded_bytes().starts_with(beginning.as_bytes()),
+        None => name == *rule,
+    })
 }
 
 /// Whether a version of Terragrunt can be told what a run needs.
@@ -114,6 +141,21 @@ mod tests {
         ] {
             let arguments = wrapper(version).arguments(vec!["plan".into(), "-no-color".into()]);
             assert_eq!(arguments.join("|".as_ref()), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_for_stacks_gets_to_it() {
+        let names = STACKS.map(|rule| rule.replace('*', "X"));
+        let others = ["TG_ALLOW", "TG_LOG_LEVEL", "TERRAGRUNT_FEATURE"].map(str::to_owned);
+        let all = names.iter().chain(&others);
+        let mut environment: Environment = all.map(|name| (name.into(), "true".into())).collect();
+        wrapper("1.0.0").prepare(&mut environment, Path::new("/t/terraform"));
+        for name in names {
+            assert_eq!(environment.value(&name), None, "{name}");
+        }
+        for name in others {
+            assert!(environment.value(&name).is_some(), "{name}");
         }
     }
 

@@ -91,13 +91,22 @@ impl std::fmt::Debug for Input {
     }
 }
 
+/// What a child process starts in turn.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Inner {
+    /// The executable, as an absolute path; or a script that starts it.
+    pub program: PathBuf,
+    /// Its arguments. It may get others between them.
+    pub arguments: Vec<OsString>,
+}
+
 /// A child process to be run.
 #[derive(Clone, Debug, Default)]
 pub struct Command {
     /// The executable, as an absolute path.
     pub program: PathBuf,
-    /// An executable that it only starts in turn, and to which a stop goes where it runs.
-    pub inner: Option<PathBuf>,
+    /// What it only starts in turn, and to which a stop goes where it runs.
+    pub inner: Option<Inner>,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Its whole environment.

@@ -17,7 +17,7 @@ mod running;
 mod supervise;
 mod table;
 
-pub use command::{Command, Environment, Input, Output};
+pub use command::{Command, Environment, Inner, Input, Output};
 pub use descendants::{adopt_orphans, end_left_behind, reap_orphans};
 pub use memory::OutOfMemory;
 pub use running::{Running, running};

@@ -243,7 +243,7 @@ async fn wait(
     };
     let pid = group.leader();
     tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
-    let inner = command.inner.as_deref().map(|inner| running_below(pid, inner));
+    let inner = command.inner.as_ref().map(|inner| running_below(pid, inner));
     // What wraps it might hand the signal on late, or twice, or kill what takes its time.
     for inner in inner.iter().flatten() {
         tracing::debug!(pid = inner.as_raw(), "it is meant for this one");

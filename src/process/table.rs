@@ -1,8 +1,11 @@
 //! The system's table of processes, as `/proc` has it. Where there is none it is empty.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 use nix::unistd::Pid;
+
+use super::Inner;
 
 /// A process at the moment of looking.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,24 +26,59 @@ impl Process {
             variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
         })
     }
+
+    /// Whether it has all of these arguments, in this order; others may be between them.
+    fn is_given(&self, arguments: &[OsString]) -> bool {
+        std::fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|line| {
+            let mut words = line.split(|byte| *byte == 0).skip(1);
+            let given = |wanted: &OsString| words.any(|word| word == wanted.as_encoded_bytes());
+            !arguments.is_empty() && arguments.iter().all(given)
+        })
+    }
 }
 
-/// The processes below `ancestor` that run `program`, but for those that another of them started.
-pub(super) fn running_below(ancestor: Pid, program: &Path) -> Vec<Pid> {
-    let Ok(program) = program.canonicalize() else { return Vec::new() };
+/// The processes below `ancestor` that run `inner`, but for those that another of them started.
+///
+/// Where nothing runs its executable, that is a script which runs another one with the same
+/// arguments: these tell. Of several that have them the one that the others have started counts,
+/// because a shell dies of a signal without a word to its child.
+pub(super) fn running_below(ancestor: Pid, inner: &Inner) -> Vec<Pid> {
     let all = processes();
+    let program = inner.program.canonicalize().ok();
+    let runs = |process: &Process| program.is_some() && executable(process.pid) == program;
+    let is_given = |process: &Process| process.is_given(&inner.arguments);
+    let mut found = first_below(&all, ancestor, &runs);
+    if found.is_empty() {
+        found = first_below(&all, ancestor, &is_given);
+    }
+    let mut innermost = Vec::new();
+    while let Some(pid) = found.pop() {
+        // What has just been forked has all of its parent's until it becomes what it is to be.
+        let own = executable(pid);
+        let becomes = |child: &Process| is_given(child) && executable(child.pid) != own;
+        let below = first_below(&all, pid, &becomes);
+        if below.is_empty() {
+            innermost.push(pid);
+        }
+        found.extend(below);
+    }
+    innermost
+}
+
+/// The processes below `ancestor` that are `wanted`, but for those below another of them.
+fn first_below(all: &[Process], ancestor: Pid, wanted: &dyn Fn(&Process) -> bool) -> Vec<Pid> {
     let (mut found, mut parents) = (Vec::new(), vec![ancestor]);
     while let Some(parent) = parents.pop() {
         for child in all.iter().filter(|it| it.parent == parent && !it.is_zombie) {
-            let runs = std::fs::read_link(format!("/proc/{}/exe", child.pid));
-            if runs.is_ok_and(|path| path == program) {
-                found.push(child.pid);
-            } else {
-                parents.push(child.pid);
-            }
+            if wanted(child) { &mut found } else { &mut parents }.push(child.pid);
         }
     }
     found
+}
+
+/// What a process runs, where that can be seen.
+fn executable(pid: Pid) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
 /// All processes that can be seen.

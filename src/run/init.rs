@@ -8,6 +8,7 @@ use semver::Version;
 
 use super::operations::{Files, engine_failure};
 use super::outcome::Failure;
+use super::state_place::data_directory;
 use crate::engine::Engine;
 use crate::error::chain;
 use crate::event::Phase;
@@ -89,20 +90,17 @@ async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<
             }
         };
     }
-    // Terragrunt runs `init` by itself, several at once, in directories that it makes.
-    let is_usable = match engine.tool.product {
-        Product::Terraform => engine.tool.version >= LOCKING,
-        Product::OpenTofu => true,
-        Product::Terragrunt => false,
-    };
+    // Terragrunt runs `init` in a copy of the module. Nobody could tell what in the view is linked
+    // from there, and with the view its packages would be gone.
+    let is_usable = engine.wrapper.is_none()
+        && (engine.tool.product != Product::Terraform || engine.tool.version >= LOCKING);
     let Some(cache) = providers.cache.clone().filter(|_| is_usable) else {
         return Ok(Packages::Nothing);
     };
-    let data = engine.environment.value("TF_DATA_DIR").filter(|path| !path.is_empty());
     let directories = Directories {
         cache,
         module: engine.directory.to_owned(),
-        data: engine.directory.join(data.unwrap_or(".terraform".as_ref())),
+        data: data_directory(engine, engine.directory),
     };
     match View::open(directories, providers.patience, &progress).await {
         Ok(view) => {

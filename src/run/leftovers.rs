@@ -106,7 +106,7 @@ impl fmt::Display for Finding {
             }
             Some(state) => write!(
                 formatter,
-                "; its tool could not store the state, which is kept in {0}: run `terraform state push {0}`, or the same with `tofu`, in the module",
+                "; its tool could not store the state, which is kept in {0}: run `terraform state push {0}`, or the same with `tofu` or `terragrunt`, in the module",
                 state.display()
             ),
         }

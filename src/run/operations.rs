@@ -36,12 +36,16 @@ pub(super) struct Files {
 
 /// Runs `init` and the operation.
 pub(super) async fn operate(
-    engine: &Engine<'_, RunLog>,
+    engine: &mut Engine<'_, RunLog>,
     operation: Operation,
     files: &Files,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     init(engine, files, operation == Operation::Validate).await?;
+    if let Some(kind) = state_place::initialised_backend(engine) {
+        engine.killed_lock = engine.killed_lock.known(&kind);
+    }
+    let engine = &*engine;
     if let Some(downloads) = engine.downloads() {
         recovery::forget_brought_states(downloads);
         state_place::check_initialised(engine, operation, files.allow_ephemeral_state)?;

@@ -89,9 +89,11 @@ pub(super) async fn perform(
     redactor.end_observation();
     let mut environment = environment(context, spec, &place, &inputs)?;
     let in_place = matches!(spec.source, Source::Directory(_));
-    let wrapper = terragrunt.map(|terragrunt| Wrapper {
-        version: terragrunt.request.version,
-        program: terragrunt.path,
+    // Both stay in use, and so cannot be uninstalled, until the last command has ended: `tool` and
+    // `terragrunt` must outlive the engine.
+    let wrapper = terragrunt.as_ref().map(|terragrunt| Wrapper {
+        version: terragrunt.request.version.clone(),
+        program: terragrunt.path.clone(),
         downloads: (!in_place).then(|| context.directory.downloads()),
     });
     if let Some(wrapper) = &wrapper {
@@ -105,7 +107,7 @@ pub(super) async fn perform(
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
     }
     let killed_lock = killed_lock(context, spec, &module, &environment);
-    let engine = Engine {
+    let mut engine = Engine {
         tool: &tool.request,
         program: &tool.path,
         wrapper,
@@ -125,7 +127,7 @@ pub(super) async fn perform(
     };
     let allow_ephemeral_state = context.settings.allow_ephemeral_state;
     let files = Files { variables, backend, in_place, plan, allow_ephemeral_state, providers };
-    operate(&engine, spec.operation, &files, findings).await
+    operate(&mut engine, spec.operation, &files, findings).await
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.
@@ -201,6 +203,14 @@ struct Tools {
     terragrunt: Option<InstalledTool>,
 }
 
+impl Tools {
+    /// Both, or the one that there is, as `say` has each.
+    fn said(&self, say: impl Fn(&InstalledTool) -> String) -> String {
+        let through = self.terragrunt.as_ref().map(|it| format!("{} with ", say(it)));
+        through.unwrap_or_default() + &say(&self.tool)
+    }
+}
+
 /// Fetches the source and makes the tool ready, at the same time where the version is known.
 async fn prepare(
     context: &Context<'_>,
@@ -242,12 +252,9 @@ async fn prepare(
     } else {
         Tools { tool: first, terragrunt: None }
     };
-    let said = |tool: &InstalledTool| format!("{} ({})", tool.request, tool.path.display());
-    let Tools { tool, terragrunt } = &tools;
-    let through = terragrunt.as_ref().map(|it| format!("{} with ", said(it))).unwrap_or_default();
-    context.log.announce(&format!("Using {through}{}", said(tool)));
-    let through = terragrunt.as_ref().map(|it| format!("{} with ", it.request)).unwrap_or_default();
-    findings.tool = Some(format!("{through}{}", tool.request));
+    let placed = |tool: &InstalledTool| format!("{} ({})", tool.request, tool.path.display());
+    context.log.announce(&format!("Using {}", tools.said(placed)));
+    findings.tool = Some(tools.said(|tool| tool.request.to_string()));
     Ok((place, tools))
 }
 

@@ -27,7 +27,10 @@ const WAITS: [Duration; 4] = [
 ];
 
 /// Where Terragrunt keeps its copies of a module where nobody says anything else, in the module.
-const TERRAGRUNT_CACHE: &str = ".terragrunt-cache";
+pub(super) const TERRAGRUNT_CACHE: &str = ".terragrunt-cache";
+
+/// Directories of git's, Terraform's and Terragrunt's own, in which no module is run.
+const NO_MODULES: [&str; 3] = [".git", ".terraform", TERRAGRUNT_CACHE];
 
 /// How deep in Terragrunt's directory modules are looked for: it adds two levels to a source's own.
 const DEEPEST: usize = 16;
@@ -126,9 +129,8 @@ pub(super) fn directories_below(downloads: &Path) -> Vec<PathBuf> {
     while let Some((directory, depth)) = pending.pop() {
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            // What is hidden is git's, Terraform's or Terragrunt's own.
-            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            if is_directory && !is_hidden && depth < DEEPEST {
+            let is_tools_own = NO_MODULES.iter().any(|name| entry.file_name() == *name);
+            if is_directory && !is_tools_own && depth < DEEPEST {
                 pending.push((entry.path(), depth + 1));
             }
         }
@@ -233,4 +235,29 @@ fn copy_state(state: &Path, recovery: &Path) -> std::io::Result<PathBuf> {
     kept.as_file().sync_all()?;
     let (_, path) = kept.keep().map_err(|error| error.error)?;
     Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_in_directories_of_the_tools_own_no_state_is_looked_for() {
+        let downloads = tempfile::tempdir().unwrap();
+        let state = |below: &str| {
+            let directory = downloads.path().join(below);
+            std::fs::create_dir_all(&directory).unwrap();
+            let state = directory.join(ERRORED_STATE);
+            std::fs::write(&state, "{}").unwrap();
+            state
+        };
+        let mut wanted = ["aa/bb", "aa/bb/.hidden/deep", "aa/.github"].map(state);
+        for own in [".git", "aa/bb/.terraform/modules/x", "aa/.terragrunt-cache/cc"] {
+            state(own);
+        }
+        let mut found = states_below(downloads.path());
+        found.sort();
+        wanted.sort();
+        assert_eq!(found, wanted);
+    }
 }

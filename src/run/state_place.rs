@@ -1,9 +1,10 @@
 //! Keeps apply and destroy from storing their state in the clone, where it is lost at the end.
 //!
 //! What the run itself says is looked at before anything is fetched, what the module says before
-//! `init`. Only the backend's own settings and `TF_WORKSPACE` count: a `-state` in `TF_CLI_ARGS` is
-//! the affair of whoever sets it. What cannot be known for sure is only warned of. A refresh is let through: it brings nothing into being that only
-//! its state would know.
+//! `init`, and what Terragrunt has made of it after that. Only the backend's own settings and
+//! `TF_WORKSPACE` count: a `-state` in `TF_CLI_ARGS` is the affair of whoever sets it. What cannot be
+//! known for sure is only warned of. A refresh is let through: it brings nothing into being that
+//! only its state would know.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
@@ -72,12 +73,14 @@ pub(super) fn check_initialised(
     }
     let mut copies = vec![engine.directory.to_owned()];
     copies.extend(recovery::directories_below(downloads));
-    let data = |copy: &PathBuf| copy.join(".terraform/terraform.tfstate");
     let kept = copies.iter().any(|copy| {
         // Without this file, Terraform keeps its state where it runs.
-        let Ok(file) = std::fs::File::open(data(copy)) else { return false };
-        let Ok(initialised) = serde_json::from_reader::<_, Initialised>(file) else { return true };
-        let Initialised { backend: InitialisedBackend { kind, config } } = initialised;
+        let Some(initialised) = Initialised::read(&data_directory(engine, copy)) else {
+            return false;
+        };
+        let Ok(Initialised { backend: InitialisedBackend { kind, config } }) = initialised else {
+            return true;
+        };
         let path = config.path.as_deref().unwrap_or(DEFAULT_PATH);
         kind != "local"
             || !resolve(copy, Path::new(path)).starts_with(resolve(engine.private, Path::new("")))
@@ -100,10 +103,40 @@ pub(super) fn check_initialised(
     Ok(())
 }
 
+/// The type of the backend that counts, as Terraform was initialised by Terragrunt; none where nothing
+/// wraps it, or where copies of other runs, in a directory of the user's own, say something else.
+pub(super) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option<String> {
+    engine.wrapper.as_ref()?;
+    let cache = engine.directory.join(recovery::TERRAGRUNT_CACHE);
+    let mut copies = vec![engine.directory.to_owned()];
+    copies.extend(recovery::directories_below(engine.downloads().unwrap_or(&cache)));
+    let data = copies.iter().map(|copy| data_directory(engine, copy));
+    let mut kinds = data.filter(|data| data.is_dir()).map(|data| match Initialised::read(&data) {
+        None => Some("local".to_owned()),
+        Some(initialised) => initialised.ok().map(|it| it.backend.kind),
+    });
+    let kind = kinds.next()??;
+    kinds.all(|other| other.as_ref() == Some(&kind)).then_some(kind)
+}
+
+/// Terraform's data directory where it runs in `module`.
+pub(super) fn data_directory(engine: &Engine<'_, RunLog>, module: &Path) -> PathBuf {
+    let given = engine.environment.value("TF_DATA_DIR").filter(|path| !path.is_empty());
+    module.join(given.unwrap_or(".terraform".as_ref()))
+}
+
 /// What `init` remembers of the backend.
 #[derive(Deserialize)]
 struct Initialised {
     backend: InitialisedBackend,
+}
+
+impl Initialised {
+    /// Reads it from a data directory; none where there is none, because no backend is named.
+    fn read(data: &Path) -> Option<serde_json::Result<Self>> {
+        let file = std::fs::File::open(data.join("terraform.tfstate")).ok()?;
+        Some(serde_json::from_reader(std::io::BufReader::new(file)))
+    }
 }
 
 #[derive(Deserialize)]

@@ -2,8 +2,9 @@
 //!
 //! Terragrunt itself is a stand-in, a script that does what its documentation and its source say: it
 //! copies the unit, once with its `source` where it has one, below `TG_DOWNLOAD_DIR`, starts `TG_TF_PATH`
-//! there as a child with the arguments behind `run --`, sets `inputs`, logs to standard error, and
-//! keeps SIGTERM to itself for a while. What only the real one does is not shown here.
+//! there as a child with the arguments behind `run --`, sets `inputs`, logs to standard error, keeps
+//! SIGTERM to itself for a while, and ends with 255 where its child was killed, or with what the unit
+//! says. What only the real one does is not shown here.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,12 +13,23 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::support::http_backend::HttpBackend;
-use crate::support::release_site::ReleaseSite;
+use crate::support::object_store::ObjectStore;
+use crate::support::provider_mirror::{ProviderMirror, package};
+use crate::support::release_site::{ReleaseSite, executable};
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{End, MODULE, World, eventually};
+use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
 
 /// A unit that gets its module from elsewhere, as the stand-in reads it.
 const UNIT: &str = "terraform {\n  source = \"../module\"\n}\ninputs = {\n  name = \"unit\"\n}\n";
+
+/// An apply that stands still and ends as Terraform does when it is asked to.
+const STANDS: &str = ": > READY; exec sleep 1000";
+
+/// One whose Terraform does not answer any more: only a kill ends it.
+const HANGS: &str = "kill -STOP $PPID; : > READY; exec sleep 1000";
+
+/// One whose Terraform is killed by somebody.
+const DIES: &str = "kill -KILL $PPID; exec sleep 1000";
 
 /// The stand-in in this version.
 fn terragrunt(world: &World, version: &str) -> String {
@@ -37,8 +49,11 @@ echo "12:00:00.000 INFO   Downloading Terraform configurations" >&2
 copy=$downloads/aa/bb
 mkdir -p "$copy"
 source=$(sed -n 's/^  source = "\(.*\)"$/\1/p' terragrunt.hcl)
+below=
+case $source in *//*) below=${{source#*//}} source=${{source%%//*}} ;; esac
 [ -z "$source" ] || [ -e "$copy/.version" ] || cp -R "$source"/. "$copy"
 : > "$copy/.version"
+copy=$copy/$below
 cp -R ./* "$copy"
 name=$(sed -n 's/^  name = "\(.*\)"$/\1/p' terragrunt.hcl)
 [ -z "$name" ] || export TF_VAR_name="$name"
@@ -48,6 +63,7 @@ trap 'echo TERM >> "$record/signals"' TERM
 child=$!
 while wait "$child"; code=$?; kill -0 "$child" 2>/dev/null; do :; done
 [ "$code" = 0 ] || echo "12:00:01.000 ERROR  terraform invocation failed" >&2
+[ "$code" -le 128 ] || code=$(sed -n 's/^# killed: //p' terragrunt.hcl | grep . || echo 255)
 exit "$code"
 "#,
         record = record.display()
@@ -82,6 +98,42 @@ impl Bench {
 
     fn record(&self, name: &str) -> String {
         std::fs::read_to_string(self.world.path("record").join(name)).unwrap_or_default()
+    }
+
+    /// Has the module in `module`, or the unit itself, do `act` at apply.
+    fn does(&self, directory: &str, act: &str) {
+        let act = act.replace("READY", self.world.path("ready").to_str().unwrap());
+        let module = format!(
+            "resource \"terraform_data\" \"endless\" {{\n  provisioner \"local-exec\" {{\n    command = \"{act}\"\n  }}\n}}\n"
+        );
+        self.world.commit(&[(&format!("{directory}/main.tf"), &module)]);
+    }
+
+    /// Starts a run and waits until it does what it does at apply.
+    async fn start(&self, config: Value) -> (tokio::process::Child, Pid) {
+        self.world.add_run(config);
+        let child = self.world.execute().spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+        let ready = self.world.path("ready");
+        eventually("an apply that has begun", || ready.exists()).await;
+        (child, pid)
+    }
+
+    /// Starts a run, and sends SIGTERM in the middle of its apply.
+    async fn interrupted(&self, config: Value) -> End {
+        let (child, pid) = self.start(config).await;
+        kill(pid, Signal::SIGTERM).unwrap();
+        let end = self.world.end(&child.wait_with_output().await.unwrap());
+        assert_eq!(end.code, Some(143), "{}", end.stderr);
+        assert_eq!(self.world.statuses(), ["running", "cancelled"]);
+        end
+    }
+
+    /// What the last status says of the failure, and its hint.
+    fn error(&self) -> (String, String) {
+        let error = self.world.last_status()["error"].clone();
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        (text("message"), text("advice"))
     }
 
     fn state(&self) -> Value {
@@ -140,7 +192,7 @@ async fn an_older_terragrunt_is_told_the_same_by_its_own_names() {
     std::fs::create_dir(world.path("record")).unwrap();
     let bin = world.use_bare_path();
     let script = terragrunt(&world, "0.55.1");
-    crate::support::release_site::executable(&bin.join("terragrunt"), script);
+    executable(&bin.join("terragrunt"), script);
     std::os::unix::fs::symlink(machine_terraform().0, bin.join("terraform")).unwrap();
     for name in ["grep", "sort", "sed", "mkdir", "cp", "env"] {
         let program = crate::support::environment::find_program(name).unwrap();
@@ -178,26 +230,228 @@ async fn the_tool_behind_it_is_chosen_by_the_version_files_of_the_module() {
 async fn a_signal_goes_to_terraform_once_and_its_state_is_stored() {
     let files = [("unit/terragrunt.hcl", "")];
     let mut bench = Bench::new(&files, "1.0.0").await;
-    let started = bench.world.path("started");
-    let module = format!(
-        "resource \"terraform_data\" \"endless\" {{\n  provisioner \"local-exec\" {{\n    command = \": > '{}'; exec sleep 1000\"\n  }}\n}}\n",
-        started.display()
-    );
-    bench.world.commit(&[("unit/main.tf", &module)]);
+    bench.does("unit", STANDS);
     bench.world.set("BUTLER_GRACE_PERIOD", "1h");
-    bench.world.add_run(bench.config("apply"));
-    let child = bench.world.execute().spawn().unwrap();
-    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    eventually("an apply that has begun", || started.exists()).await;
-    kill(pid, Signal::SIGTERM).unwrap();
-    let end = bench.world.end(&child.wait_with_output().await.unwrap());
-    assert_eq!(end.code, Some(143), "{}", end.stderr);
-    assert_eq!(bench.world.statuses(), ["running", "cancelled"]);
+    bench.interrupted(bench.config("apply")).await;
     let log = bench.world.received().log_text();
     assert!(log.contains("Interrupt received."), "{log}");
     assert!(!log.contains("Two interrupts received"), "{log}");
     assert_eq!(bench.record("signals"), "", "Terragrunt itself is left alone");
     assert_eq!(bench.state()["resources"][0]["name"], "endless");
+}
+
+#[tokio::test]
+async fn a_signal_goes_to_a_terraform_that_a_script_on_path_starts() {
+    let terraform = machine_terraform().0;
+    for start in ["exec", ""] {
+        let mut bench = Bench::new(&[("unit/terragrunt.hcl", "")], "1.0.0").await;
+        bench.does("unit", STANDS);
+        bench.world.set("BUTLER_GRACE_PERIOD", "1m");
+        let shims = bench.world.path("shims");
+        std::fs::create_dir(&shims).unwrap();
+        let shim = format!("#!/bin/sh\n{start} '{}' \"$@\"\n", terraform.display());
+        executable(&shims.join("terraform"), shim);
+        bench.world.set("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", shims.display()));
+        bench.interrupted(bench.config("apply")).await;
+        let log = bench.world.received().log_text();
+        assert!(log.contains("Interrupt received."), "{log}");
+        assert!(!log.contains("Two interrupts received"), "{log}");
+        assert_eq!(bench.record("signals"), "", "Terragrunt itself is left alone");
+        assert_eq!(bench.state()["resources"][0]["name"], "endless");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_a_killed_terraform_leaves_is_named_with_the_command_of_terragrunt() {
+    let server = HttpBackend::start().await;
+    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    bench.does("module", HANGS);
+    bench.world.set("BUTLER_GRACE_PERIOD", "4s");
+    let mut config = bench.config("apply");
+    config["stateBackend"] = json!({"type": "http", "config": server.config()});
+    bench.interrupted(config).await;
+    let lock = server.lock().expect("nobody has removed it");
+    let (message, advice) = bench.error();
+    let id = lock["ID"].as_str().unwrap();
+    assert!(message.contains(&format!("it left the state lock `{id}`")), "{message}");
+    assert!(advice.contains(&format!("`terragrunt force-unlock {id}`")), "{advice}");
+}
+
+#[tokio::test]
+async fn the_lock_of_a_local_state_that_the_unit_says_itself_ends_with_a_killed_terraform() {
+    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let outside = bench.world.path("outside.tfstate");
+    let backend = format!(
+        "terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n",
+        outside.display()
+    );
+    bench.world.commit(&[("module/backend.tf", &backend)]);
+    bench.does("module", HANGS);
+    bench.world.set("BUTLER_GRACE_PERIOD", "4s");
+    let mut config = bench.config("apply");
+    config["stateBackend"] = Value::Null;
+    bench.interrupted(config).await;
+    let (_, advice) = bench.error();
+    assert!(advice.contains("the state lock has ended with the tool"), "{advice}");
+}
+
+#[tokio::test]
+async fn a_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
+    for (code, said) in
+        [("255", "may have killed the terraform that it started"), ("1", "exit code 1;")]
+    {
+        let server = HttpBackend::start().await;
+        let unit = format!("{UNIT}# killed: {code}\n");
+        let bench = Bench::new(&[("unit/terragrunt.hcl", &unit)], "1.0.0").await;
+        bench.does("module", DIES);
+        let mut config = bench.config("apply");
+        config["stateBackend"] = json!({"type": "http", "config": server.config()});
+        let end = bench.world.run(config).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let lock = server.lock().expect("nobody has removed it");
+        let id = lock["ID"].as_str().unwrap();
+        let (message, advice) = bench.error();
+        assert!(message.contains(said) && message.contains(id), "{message}");
+        assert!(message.contains("may be its own lock"), "{message}");
+        let command = format!("when no other run holds it, run `terragrunt force-unlock {id}`");
+        assert!(advice.contains(&command), "{advice}");
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_surely_of_a_terraform_that_died_below_terragrunt_is_removed() {
+    let store = ObjectStore::start().await;
+    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    bench.does("module", DIES);
+    bench.world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
+    let mut settings = store.config();
+    settings["use_lockfile"] = json!(true);
+    let lock = format!("{}.tflock", settings["key"].as_str().unwrap());
+    let mut config = bench.config("apply");
+    config["stateBackend"] = json!({"type": "s3", "config": settings});
+    let end = bench.world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, _) = bench.error();
+    assert!(message.contains("that it left was removed"), "{message}");
+    assert_eq!(store.object(&lock).await, None);
+}
+
+#[tokio::test]
+async fn a_terraform_that_failed_below_terragrunt_is_not_asked_about_its_lock() {
+    let server = HttpBackend::start().await;
+    let bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    bench.does("module", "exit 7");
+    let mut config = bench.config("apply");
+    config["stateBackend"] = json!({"type": "http", "config": server.config()});
+    let end = bench.world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, _) = bench.error();
+    assert!(message.contains("exit code 1") && !message.contains("lock"), "{message}");
+    assert!(!bench.record("arguments").contains("state rm"), "{}", bench.record("arguments"));
+}
+
+#[tokio::test]
+async fn a_provider_of_the_module_is_there_for_the_commands_after_init() {
+    let mirror = ProviderMirror::start(&[("1.2.3", package("1.2.3", "exit 1"))]);
+    let (module, lock) = (ProviderMirror::module("1.2.3"), mirror.lock_file("1.2.3"));
+    for (unit, lock_file) in
+        [(UNIT, "module/.terraform.lock.hcl"), ("", "unit/.terraform.lock.hcl")]
+    {
+        let module_file = if unit.is_empty() { "unit/main.tf" } else { "module/main.tf" };
+        let files = [("unit/terragrunt.hcl", unit), (module_file, &module), (lock_file, &lock)];
+        let mut bench = Bench::new(&files, "1.0.0").await;
+        mirror.serve(&mut bench.world);
+        // A test of a module without tests; Terraform looks for all packages in any case.
+        let end = bench.world.run(bench.config("test")).await;
+        assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, bench.world.received().log_text());
+    }
+}
+
+#[tokio::test]
+async fn a_terragrunt_that_a_run_uses_is_not_removed() {
+    let bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let go = bench.world.path("go");
+    bench.does(
+        "module",
+        &format!(": > READY; while [ ! -e '{}' ]; do sleep 0.05; done", go.display()),
+    );
+    let (child, pid) = bench.start(bench.config("apply")).await;
+    let path = bench.world.path("cache/terragrunt/1.0.0/terragrunt");
+    assert!(path.exists());
+    for words in [
+        ["tool", "uninstall", "terragrunt-1.0.0", "--drain-period", "0"].as_slice(),
+        &["tool", "prune", "--unused-for", "0s"],
+    ] {
+        let output = bench.world.command(words).output().await.unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        let by = format!("in use by 1 run: pid {pid}, run {RUN_ID}");
+        assert!(said.contains("terragrunt 1.0.0") && said.contains(&by), "{said}");
+        assert!(path.exists());
+    }
+    std::fs::write(go, "").unwrap();
+    assert_well(&bench.world.end(&child.wait_with_output().await.unwrap()));
+}
+
+#[tokio::test]
+async fn a_run_is_one_unit_whatever_the_environment_says() {
+    let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
+    let mut bench = Bench::new(&files, "1.0.0").await;
+    for name in ["TG_ALL", "TG_GRAPH", "TG_FILTER", "TG_QUEUE_INCLUDE_EXTERNAL", "TERRAGRUNT_ALL"] {
+        bench.world.set(name, "true");
+    }
+    let mut config = bench.config("plan");
+    config["envVars"] = json!({
+        "TG_ALL": {"value": "true"},
+        "TG_FILTERS_FILE": {"value": "../stack"},
+        "TG_LOG_LEVEL": {"value": "info"},
+    });
+    assert_well(&bench.world.run(config.clone()).await);
+    let environment = bench.record("environment");
+    for name in ["TG_ALL", "TG_GRAPH", "TG_FILTER", "TG_QUEUE", "TERRAGRUNT_ALL"] {
+        assert!(!environment.contains(name), "{environment}");
+    }
+    assert!(environment.contains("TG_LOG_LEVEL=info"), "{environment}");
+    let log = bench.world.received().log_text();
+    assert!(log.contains("`TG_ALL` of the run is left out: a run is one unit"), "{log}");
+
+    for name in ["TG_SOURCE", "TG_SOURCE_MAP", "TG_EXPERIMENTAL_ENGINE", "TERRAGRUNT_SOURCE"] {
+        config["envVars"] = json!({name: {"value": "/elsewhere"}});
+        let end = bench.world.run(config.clone()).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let (message, _) = bench.error();
+        assert!(message.contains(name), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_module_below_a_hidden_directory_is_a_module() {
+    let outside = "terraform {\n  backend \"local\" {\n    path = \"PATH\"\n  }\n}\n";
+    let unit = UNIT.replace("../module", "../module//.hidden/deep");
+    let files = [("unit/terragrunt.hcl", unit.as_str()), ("module/.hidden/deep/main.tf", MODULE)];
+    let bench = Bench::new(&files, "1.0.0").await;
+    let state = bench.world.path("outside.tfstate");
+    let backend = outside.replace("PATH", state.to_str().unwrap());
+    bench.world.commit(&[("module/.hidden/deep/backend.tf", &backend)]);
+    let mut config = bench.config("apply");
+    config["stateBackend"] = Value::Null;
+    assert_well(&bench.world.run(config).await);
+    assert!(state.exists());
+}
+
+#[tokio::test]
+async fn a_state_that_could_not_be_stored_below_a_hidden_directory_is_pushed_again() {
+    let unit = UNIT.replace("../module", "../module//.hidden");
+    let files = [("unit/terragrunt.hcl", unit.as_str()), ("module/.hidden/main.tf", MODULE)];
+    let bench = Bench::new(&files, "1.0.0").await;
+    let server = HttpBackend::start().await;
+    server.refuse(&["OperationTypeApply"]);
+    let mut config = bench.config("apply");
+    config["stateBackend"] = json!({"type": "http", "config": server.config()});
+    let end = bench.world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, _) = bench.error();
+    assert!(message.contains("was then pushed by the runner"), "{message}");
 }
 
 #[tokio::test]

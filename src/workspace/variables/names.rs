@@ -48,6 +48,8 @@ const SHELL: &str = "it changes what the shells do that git and Terraform start"
 const GIT: &str = "it decides where git and ssh connect to, and who sees the logins";
 const PROVIDERS: &str = "it decides where providers come from, and how they are checked";
 const TERRAGRUNT: &str = "it has Terragrunt start other commands, or leave the clone";
+const ENGINE: &str = "it has Terragrunt run something else than the verified tool";
+const ONE_UNIT: &str = "a run is one unit";
 const TRACES: &str = "it writes traces, unmasked, to a file that nobody wipes";
 
 /// All rules; the first that fits counts.
@@ -94,6 +96,17 @@ pub const NAME_RULES: &[NameRule] = &[
     refused("TERRAGRUNT_WORKING_DIR", TERRAGRUNT),
     refused("TG_CONFIG", TERRAGRUNT),
     refused("TERRAGRUNT_CONFIG", TERRAGRUNT),
+    refused("TG_SOURCE*", TERRAGRUNT),
+    refused("TERRAGRUNT_SOURCE*", TERRAGRUNT),
+    refused("TG_EXPERIMENTAL_ENGINE*", ENGINE),
+    refused("TERRAGRUNT_EXPERIMENTAL_ENGINE*", ENGINE),
+    refused("TG_ENGINE_*", ENGINE),
+    refused("TERRAGRUNT_ENGINE_*", ENGINE),
+    ignored("TG_ALL", ONE_UNIT),
+    ignored("TG_GRAPH*", ONE_UNIT),
+    ignored("TG_FILTER*", ONE_UNIT),
+    ignored("TG_NO_FILTER*", ONE_UNIT),
+    ignored("TG_QUEUE_*", ONE_UNIT),
     refused("TG_PROVIDER_CACHE*", PROVIDERS),
     refused("TERRAGRUNT_PROVIDER_CACHE*", PROVIDERS),
     allowed("TF_VAR_*", "it is an input variable of the module"),
@@ -190,6 +203,12 @@ mod tests {
             ("TF_LOG_PATH", Fate::Refused),
             ("TF_LOG_PROVIDER", Fate::Allowed),
             ("TF_VAR_x", Fate::Allowed),
+            ("TG_ALL", Fate::Ignored),
+            ("TG_ALLOW", Fate::Allowed),
+            ("TG_QUEUE_INCLUDE_DIR", Fate::Ignored),
+            ("TG_SOURCE_MAP", Fate::Refused),
+            ("TG_ENGINE_CACHE_PATH", Fate::Refused),
+            ("TG_LOG_LEVEL", Fate::Allowed),
             ("TF_TOKEN_app_terraform_io", Fate::Allowed),
             ("https_proxy", Fate::Allowed),
             ("AWS_SECRET_ACCESS_KEY", Fate::Allowed),
