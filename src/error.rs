@@ -31,6 +31,16 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
+/// What was typed in, as it can be shown: what would do something to a terminal is written as in a
+/// program, all else is left as it is.
+pub fn visible(text: &str) -> impl Iterator<Item = char> {
+    text.chars().flat_map(|character| {
+        let is_plain = matches!(character, '\'' | '"' | '\\');
+        let escaped = (!is_plain).then(|| character.escape_debug());
+        is_plain.then_some(character).into_iter().chain(escaped.into_iter().flatten())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +57,12 @@ mod tests {
     fn chain_names_every_cause_once() {
         let error = Outer(Inner(std::io::Error::other("inner")));
         assert_eq!(chain(&error), "outer on `a`: inner");
+    }
+
+    #[test]
+    fn what_was_typed_in_is_shown_as_it_is_unless_a_terminal_would_obey_it() {
+        let shown = |text| visible(text).collect::<String>();
+        assert_eq!(shown(r#"it's "ü" C:\x"#), r#"it's "ü" C:\x"#);
+        assert_eq!(shown("a\u{1b}[2J\nb\u{202e}"), "a\\u{1b}[2J\\nb\\u{202e}");
     }
 }

@@ -82,12 +82,13 @@ pub fn main() -> ExitCode {
 }
 
 fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> u8 {
+    let words: Vec<OsString> = words.into_iter().collect();
     let parsed = command()
-        .try_get_matches_from(words)
+        .try_get_matches_from(&words)
         .and_then(|matches| CommandLine::from_arg_matches(&matches));
     let CommandLine { log, command } = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return usage::report(&error),
+        Err(error) => return usage::report(&error, &words),
     };
     let log = log.into_arguments();
     match command {

@@ -1,41 +1,62 @@
 //! Says what is wrong with a command line in one line, without showing what could be a token.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::complain;
+use crate::error::visible;
 use crate::run::Exit;
 use crate::settings::{SETTINGS, Setting};
 
 /// What tokens start with; a word that holds one of these is not shown.
 const TOKENS: [&str; 2] = ["brce_", "breg_"];
 
-/// Shows help or the version where these were asked for, else says what is wrong.
+/// Shows help or the version where these were asked for, else says what is wrong with `words`.
 /// Returns the exit code.
-pub(super) fn report(error: &clap::Error) -> u8 {
+pub(super) fn report(error: &clap::Error, words: &[OsString]) -> u8 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match error.print() {
             Ok(()) => Exit::Success.code(),
             Err(_) => Exit::Failed.code(),
         };
     }
-    let (message, hint) = describe(error);
+    let (message, hint) = describe(error, &typed(words));
     complain(&message, hint.as_deref());
     Exit::Usage.code()
 }
 
-fn describe(error: &clap::Error) -> (String, Option<String>) {
+/// The names of the commands that `words` begin with, without those of flags between them.
+fn typed(words: &[OsString]) -> Vec<String> {
+    let mut command = super::command();
+    let mut names = Vec::new();
+    for word in words.iter().skip(1) {
+        if let Some(found) = command.find_subcommand(word).cloned() {
+            names.push(found.get_name().to_owned());
+            command = found;
+        }
+    }
+    names
+}
+
+/// What is wrong, and what to do. `command` is what was typed in without its flags and values.
+fn describe(error: &clap::Error, command: &[String]) -> (String, Option<String>) {
     let help = || {
-        Some(
+        Some(if command.is_empty() {
             "`butler-runner --help` and `butler-runner execute --help` show what there is"
-                .to_owned(),
-        )
+                .to_owned()
+        } else {
+            format!("`butler-runner {} --help` shows what there is", command.join(" "))
+        })
     };
     let suggested = |kind| text(error, kind).map(|name| format!("did you mean `{name}`?"));
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     match error.kind() {
         // A stray word may be a token that lost its flag.
         ErrorKind::UnknownArgument if !argument.starts_with('-') => {
-            ("there is a word without a flag before it".to_owned(), help())
+            let takes_words = command.len() > 1;
+            let text = if takes_words { "too many" } else { "without a flag before it" };
+            (format!("there is a word {text}"), help())
         }
         ErrorKind::UnknownArgument => (
             format!("there is no flag `{}`", masked(&argument)),
@@ -92,7 +113,7 @@ fn masked(text: &str) -> String {
             if TOKENS.iter().any(|token| word.contains(token)) {
                 "***".to_owned()
             } else {
-                word.escape_debug().to_string()
+                visible(word).collect()
             }
         })
         .collect::<Vec<_>>()

@@ -26,7 +26,7 @@ use crate::process::{Environment, Grace};
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, Product, RunSpec, Source, ToolRequest};
-use crate::tool::{self, InstalledTool, ToolOptions, VersionWish};
+use crate::tool::{self, InstalledTool, Reach, ToolOptions, VersionWish, Whereabouts};
 use crate::workspace::{self, Inputs, Module, ModuleError, VariableFiles, source};
 
 /// What a run leaves to be reported, whether or not it got to its end. It cannot be printed.
@@ -69,11 +69,13 @@ pub(super) async fn perform(
     // Before the clone: who has to supply a secret should not wait for one.
     let inputs = resolve_inputs(context, spec)?;
     state_place::check_run(context, spec, &inputs)?;
-    let (place, Tools { tool, terragrunt }) = prepare(context, spec, findings).await?;
-    check_operation(spec.operation, &tool.request)?;
-    let module = read_module(&place.directory, terragrunt.is_some())?;
+    let options = options(context);
+    let (place, tools) = prepare(context, spec, &options, findings).await?;
+    check_operation(spec.operation, &tools.tool.request)?;
+    let through_terragrunt = tools.terragrunt.is_some();
+    let module = read_module(&place.directory, through_terragrunt)?;
     // What Terragrunt makes of the module is seen after `init`.
-    if terragrunt.is_none() || spec.backend.is_some() || module.backend.is_some() {
+    if !through_terragrunt || spec.backend.is_some() || module.backend.is_some() {
         state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
     }
     let ambient = &context.settings.environment;
@@ -88,6 +90,8 @@ pub(super) async fn perform(
     // mask, which would then be shown.
     redactor.end_observation();
     let mut environment = environment(context, spec, &place, &inputs)?;
+    let Tools { tool, terragrunt } =
+        settle(context, tools, &options, &place.directory, &environment).await?;
     let in_place = matches!(spec.source, Source::Directory(_));
     // Both stay in use, and so cannot be uninstalled, until the last command has ended: `tool` and
     // `terragrunt` must outlive the engine.
@@ -204,10 +208,30 @@ struct Tools {
 }
 
 impl Tools {
-    /// Both, or the one that there is, as `say` has each.
-    fn said(&self, say: impl Fn(&InstalledTool) -> String) -> String {
-        let through = self.terragrunt.as_ref().map(|it| format!("{} with ", say(it)));
-        through.unwrap_or_default() + &say(&self.tool)
+    fn announce(&self, context: &Context<'_>) {
+        context.log.announce(&format!("Using {}", self.said(shown)));
+    }
+
+    /// Both, each as `said`.
+    fn said(&self, said: impl Fn(&InstalledTool) -> String) -> String {
+        let through = self.terragrunt.as_ref().map(|it| format!("{} with ", said(it)));
+        format!("{}{}", through.unwrap_or_default(), said(&self.tool))
+    }
+}
+
+/// A tool with its path.
+fn shown(tool: &InstalledTool) -> String {
+    format!("{} ({})", tool.request, tool.path.display())
+}
+
+fn options(context: &Context<'_>) -> ToolOptions {
+    ToolOptions {
+        search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
+        ..tool_options(
+            &context.settings.tool,
+            LazyClient::new(context.settings.tool.ca_bundle.clone()),
+            context.settings.owner(),
+        )
     }
 }
 
@@ -215,47 +239,70 @@ impl Tools {
 async fn prepare(
     context: &Context<'_>,
     spec: &RunSpec,
+    options: &ToolOptions,
     findings: &mut Findings,
 ) -> Result<(Place, Tools), Failure> {
-    let options = ToolOptions {
-        search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
-        ..tool_options(
-            &context.settings.tool,
-            LazyClient::new(context.settings.tool.ca_bundle.clone()),
-            context.settings.owner(),
-        )
-    };
     let (place, first) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
         tokio::try_join!(
             place(context, spec, &mut findings.commit),
-            make_ready(context, request, &options)
+            make_ready(context, request, options)
         )?
     } else {
         let place = place(context, spec, &mut findings.commit).await?;
         let default = context.settings.tool.default_version.clone();
-        let request = choose(context, &place.directory, default, &options).await?;
-        (place, make_ready(context, &request, &options).await?)
+        let request = choose(context, &place.directory, default, options).await?;
+        (place, make_ready(context, &request, options).await?)
     };
     let tools = if first.request.product == Product::Terragrunt {
         let default = context.settings.tool.default_version.clone();
         let default = default.filter(|default| default.product != Product::Terragrunt);
-        let request = choose(context, &place.directory, default, &options).await?;
+        let request = choose(context, &place.directory, default, options).await?;
         if request.product == Product::Terragrunt {
             return Err(Failure {
                 advice: Some("name a version of Terraform or OpenTofu in a version file of the module or with --default-tool-version".to_owned()),
                 ..Failure::because(Phase::Tool, format!("nothing says what {} is to run", first.request))
             });
         }
-        let tool = make_ready(context, &request, &options).await?;
+        let tool = make_ready(context, &request, options).await?;
         Tools { tool, terragrunt: Some(first) }
     } else {
         Tools { tool: first, terragrunt: None }
     };
-    let placed = |tool: &InstalledTool| format!("{} ({})", tool.request, tool.path.display());
-    context.log.announce(&format!("Using {}", tools.said(placed)));
+    tools.announce(context);
     findings.tool = Some(tools.said(|tool| tool.request.to_string()));
     Ok((place, tools))
+}
+
+/// Makes sure that the tools are what they are said to be where they run.
+async fn settle(
+    context: &Context<'_>,
+    tools: Tools,
+    options: &ToolOptions,
+    directory: &Path,
+    environment: &Environment,
+) -> Result<Tools, Failure> {
+    let progress = |line: &str| context.log.announce(line);
+    let at = Some(Whereabouts { directory, environment });
+    let before = tools.said(shown);
+    let settling = async {
+        Ok(match tools.terragrunt {
+            // Terragrunt runs it in directories of its own, with files that nobody has seen yet.
+            Some(terragrunt) => Tools {
+                terragrunt: Some(tool::settle(terragrunt, at, options, &progress).await?),
+                tool: tool::settle(tools.tool, None, options, &progress).await?,
+            },
+            None => Tools {
+                tool: tool::settle(tools.tool, at, options, &progress).await?,
+                terragrunt: None,
+            },
+        })
+    };
+    let settled = unless_stopped(context, Phase::Tool, settling).await?;
+    if settled.said(shown) != before {
+        settled.announce(context);
+    }
+    Ok(settled)
 }
 
 /// Reads the module; of what Terragrunt adds to it nothing is known.
@@ -308,7 +355,7 @@ async fn choose(
         default,
         ..VersionWish::default()
     };
-    unless_stopped(context, Phase::Tool, tool::choose(&wish, options)).await
+    unless_stopped(context, Phase::Tool, tool::choose(&wish, Reach::InstalledFirst, options)).await
 }
 
 async fn make_ready(

@@ -51,6 +51,14 @@ impl Environment {
         &self.variables
     }
 
+    /// What children inherit where there is no run: all but the settings of the runner.
+    #[must_use]
+    pub fn of_children(&self) -> crate::process::Environment {
+        let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(super::OWN_PREFIX);
+        let inherited = self.variables.iter().filter(|(name, _)| !is_own(name));
+        inherited.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
     /// The directory for temporary files.
     #[must_use]
     pub fn temporary(&self) -> &Path {

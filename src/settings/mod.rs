@@ -212,8 +212,8 @@ impl Settings {
     pub fn owner(&self) -> String {
         match &self.source {
             RunSource::Registry { run_id, .. } => format!("run {run_id}"),
-            RunSource::File { config } => config.display().to_string(),
-            RunSource::Local { module_dir, .. } => module_dir.display().to_string(),
+            RunSource::File { config } => format!("run of {}", config.display()),
+            RunSource::Local { module_dir, .. } => format!("run in {}", module_dir.display()),
         }
     }
 

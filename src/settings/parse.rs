@@ -5,6 +5,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::{LogFormat, PlanJson, PlanStatus};
+use crate::error::visible;
 use crate::spec::{InvalidRunId, Operation, RunId, ToolRequest};
 use crate::workspace::SensitiveValues;
 
@@ -19,11 +20,11 @@ const SHOWN: usize = 200;
 
 /// `text` on one line, and not too much of it.
 pub(super) fn shown(text: &str) -> String {
-    let mut escaped: String = text.escape_debug().take(SHOWN).collect();
-    if text.escape_debug().count() > SHOWN {
-        escaped.push('…');
+    let mut start: String = visible(text).take(SHOWN).collect();
+    if visible(text).count() > SHOWN {
+        start.push('…');
     }
-    format!("`{escaped}`")
+    format!("`{start}`")
 }
 
 /// `2s`, `5m`, `1m 30s`, or a number of seconds.

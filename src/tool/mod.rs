@@ -40,7 +40,7 @@ pub use fetch::netrc::Netrc;
 pub use fetch::probe::{Probe, list_url, on_path, probe};
 pub use fetch::sites::{Mirror, Sites, Template};
 pub use fetch::transfer::{Meter, Transfer};
-pub use ready::ready;
+pub use ready::{Whereabouts, ready, settle, startable};
 pub use store::archive::ArchiveError;
 pub use store::audit::{Audited, Verdict, audit};
 pub use store::cache::CacheError;
@@ -123,6 +123,9 @@ pub enum WhenBusy {
 pub enum Origin {
     /// On PATH, in exactly the wanted version.
     Path,
+    /// On PATH, as something that says it was the wanted version, but may start another one where it
+    /// is run: a script, or what a version manager puts there.
+    Shim,
     /// In the cache, verified before and unchanged since.
     Cache,
     /// Downloaded and verified just now.

@@ -1,16 +1,19 @@
 //! From a request to an executable: on PATH, in the cache, or downloaded.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use crate::process::Environment;
 use crate::spec::ToolRequest;
 use crate::tool::blocking::blocking;
-use crate::tool::choice::path::SearchPath;
+use crate::tool::choice::path::{Found, SearchPath, ask_there};
 use crate::tool::error::ToolError;
 use crate::tool::fetch::release;
 use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::{Cache, CacheError, Lookup};
+use crate::tool::store::installed::installed;
 use crate::tool::store::journal::Act;
 use crate::tool::store::{lock, usage};
 use crate::tool::vendor::platform::Platform;
@@ -28,25 +31,134 @@ pub async fn ready(
     options: &ToolOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<InstalledTool, ToolError> {
-    let platform = Platform::current()?;
-    let cache = Cache::new(&options.cache, platform)?;
+    let cache = Cache::new(&options.cache, Platform::current()?)?;
+    match on_path(request, options, &cache, |_| true).await {
+        Some(tool) => Ok(tool),
+        None => from_cache(request, options, &cache, progress).await,
+    }
+}
+
+/// Where a tool is going to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Whereabouts<'a> {
+    /// The directory.
+    pub directory: &'a Path,
+    /// Its environment.
+    pub environment: &'a Environment,
+}
+
+/// Makes sure that `tool` is the wanted version where it is going to run, if that is known, and makes
+/// another executable ready if it is not. Costs nothing but for what may be a way to others.
+///
+/// # Errors
+/// When it cannot be downloaded, verified or stored.
+pub async fn settle(
+    tool: InstalledTool,
+    at: Option<Whereabouts<'_>>,
+    options: &ToolOptions,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<InstalledTool, ToolError> {
+    if stays(&tool, at).await {
+        return Ok(tool);
+    }
+    let cache = Cache::new(&options.cache, Platform::current()?)?;
+    match on_path(&tool.request, options, &cache, |found| found.is_itself).await {
+        Some(tool) => Ok(tool),
+        None => from_cache(&tool.request, options, &cache, progress).await,
+    }
+}
+
+/// What would be started of `request` there, as far as it needs no download.
+///
+/// # Errors
+/// When it is not there, not the one that was verified, or could be somebody else's.
+pub async fn startable(
+    request: &ToolRequest,
+    at: Whereabouts<'_>,
+    options: &ToolOptions,
+) -> Result<InstalledTool, ToolError> {
+    let cache = Cache::new(&options.cache, Platform::current()?)?;
+    if let Some(tool) = on_path(request, options, &cache, |_| true).await {
+        if stays(&tool, Some(at)).await {
+            return Ok(tool);
+        }
+        if let Some(tool) = on_path(request, options, &cache, |found| found.is_itself).await {
+            return Ok(tool);
+        }
+    }
+    let (path, request) = (installed(request, options).await?, request.clone());
+    Ok(InstalledTool { request, path, origin: Origin::Cache, in_use: None })
+}
+
+/// Whether `tool` is the wanted version where it is going to run.
+async fn stays(tool: &InstalledTool, at: Option<Whereabouts<'_>>) -> bool {
+    if tool.origin != Origin::Shim {
+        return true;
+    }
+    let (path, request) = (tool.path.display(), &tool.request);
+    let Some(Whereabouts { directory, environment }) = at else {
+        tracing::warn!(
+            "`{path}` is not used: it may be another version than {request} where it runs"
+        );
+        return false;
+    };
+    let there = directory.display();
+    match ask_there(&tool.path, request.product, directory, environment).await {
+        Ok(Some(version)) if version == request.version => true,
+        Ok(Some(version)) => {
+            tracing::warn!("`{path}` is not used: in `{there}` it is {version}, not {request}");
+            false
+        }
+        Ok(None) => {
+            tracing::warn!("`{path}` is not used: in `{there}` it does not tell its version");
+            false
+        }
+        Err(error) => {
+            let error = crate::error::chain(&error);
+            tracing::warn!(error, "`{path}` is not used: it cannot be started in `{there}`");
+            false
+        }
+    }
+}
+
+/// The executable on PATH, if there is one. What leads into the cache is taken from there, where it
+/// is known who uses it.
+async fn on_path(
+    request: &ToolRequest,
+    options: &ToolOptions,
+    cache: &Cache,
+    usable: impl Fn(&Found) -> bool,
+) -> Option<InstalledTool> {
+    let own = std::fs::canonicalize(&options.cache).ok();
+    let is_own = |path: &Path| match (&own, std::fs::canonicalize(path)) {
+        (Some(own), Ok(path)) => path.starts_with(own),
+        _ => false,
+    };
+    let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
+    let is_wanted = |it: &Found| it.version == request.version && usable(it) && !is_own(&it.path);
+    let Found { path, is_itself, .. } = search.find(request.product, is_wanted).await?;
+    let origin = if is_itself { Origin::Path } else { Origin::Shim };
+    Some(InstalledTool { request: request.clone(), path, origin, in_use: None })
+}
+
+async fn from_cache(
+    request: &ToolRequest,
+    options: &ToolOptions,
+    cache: &Cache,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<InstalledTool, ToolError> {
     let tool =
         |path, origin, in_use| InstalledTool { request: request.clone(), path, origin, in_use };
-
-    let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
-    if let Some(found) = search.find(request.product, |version| *version == request.version).await {
-        return Ok(tool(found.path, Origin::Path, None));
-    }
     let deadline = Instant::now() + options.timeout;
     // First of all, so that nobody removes what is found.
-    let in_use = usage::begin(&cache, request, options, deadline, progress).await?.map(Arc::new);
+    let in_use = usage::begin(cache, request, options, deadline, progress).await?.map(Arc::new);
     // Without the lock at first: a prebaked cache may be read-only.
-    if let Lookup::Installed(path) = lookup(&cache, request).await? {
+    if let Lookup::Installed(path) = lookup(cache, request).await? {
         return Ok(tool(path, Origin::Cache, in_use));
     }
     let directory = cache.prepare(request.product)?;
-    let lock = lock::acquire(&cache, request, options, deadline, progress).await?;
-    match lookup(&cache, request).await? {
+    let lock = lock::acquire(cache, request, options, deadline, progress).await?;
+    match lookup(cache, request).await? {
         Lookup::Installed(path) => return Ok(tool(path, Origin::Cache, in_use)),
         Lookup::Tampered(path) => {
             tracing::warn!(path = %path.display(), "this is not the executable that was verified");
@@ -54,14 +166,15 @@ pub async fn ready(
         }
         Lookup::Missing => {}
     }
-    let attempt = Attempt::begin(&cache, request, (Act::Install, None), &options.owner, lock);
+    let attempt = Attempt::begin(cache, request, (Act::Install, None), &options.owner, lock);
     // What was spent on waiting for others is not there for the download.
     let left = deadline.saturating_duration_since(Instant::now());
     let options = ToolOptions { timeout: left, ..options.clone() };
-    let archive = match release::fetch(request, platform, &options, &directory, progress).await {
-        Ok(archive) => archive,
-        Err(error) => return attempt.ended(Err(error)),
-    };
+    let archive =
+        match release::fetch(request, Platform::current()?, &options, &directory, progress).await {
+            Ok(archive) => archive,
+            Err(error) => return attempt.ended(Err(error)),
+        };
     progress(&format!("unpacking {request}"));
     let (cache, wanted) = (cache.clone(), request.clone());
     let installing = blocking(move |abandoned| {

@@ -31,6 +31,7 @@ mod support;
 mod terraform_settings;
 mod terragrunt;
 mod tool;
+mod tool_choice;
 mod tool_commands;
 mod tool_downloads;
 mod tool_lifecycle;

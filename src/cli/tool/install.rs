@@ -17,7 +17,8 @@ pub(super) struct Install {
     /// The version: 1.9.8, opentofu-1.8.3, '~> 1.9', '>= 1.6, < 2' or latest; without it, what the
     /// version files or `required_version` of the current directory ask for
     version: Option<String>,
-    /// What the version files or `required_version` of this directory ask for
+    /// What the version files or `required_version` of this directory ask for; of what the latter
+    /// allows `BUTLER_DEFAULT_TOOL_VERSION` comes first
     #[arg(long, value_name = "DIR", conflicts_with = "version")]
     from: Option<PathBuf>,
     /// The newest released version that fits, even where an older one is installed

@@ -68,6 +68,7 @@ fn row(version: &InstalledVersion) -> Vec<String> {
         format!("installed {}", day(&version.installed_at)),
         signer,
         use_,
+        version.problem.clone().unwrap_or_default(),
     ]
 }
 

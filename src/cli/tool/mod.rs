@@ -111,14 +111,20 @@ impl Toolbox {
         Ok(choose_wanted(&self.wanted(text)?, reach, &self.options).await?)
     }
 
-    /// The version that a run in `directory` would use.
+    /// The version that `directory` asks for.
     async fn choose_for(&self, directory: &Path, reach: Reach) -> Result<ToolRequest, Failure> {
-        let wish = VersionWish { product: self.named, ..version_wish(directory, &self.settings)? };
-        let nothing = || ToolError::NothingSays {
-            directory: std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned()),
-            product: self.named,
-        };
-        Ok(choose_for_module(&wish, reach, &self.options).await?.ok_or_else(nothing)?)
+        let chosen = choose_for_module(&self.wish_of(directory)?, reach, &self.options).await?;
+        Ok(chosen.ok_or_else(|| self.nothing_says(directory))?)
+    }
+
+    /// What a run in `directory` knows of its version.
+    fn wish_of(&self, directory: &Path) -> Result<VersionWish, Failure> {
+        Ok(VersionWish { product: self.named, ..version_wish(directory, &self.settings)? })
+    }
+
+    fn nothing_says(&self, directory: &Path) -> ToolError {
+        let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        ToolError::NothingSays { directory, product: self.named }
     }
 }
 
@@ -219,7 +225,7 @@ impl Tool {
                 ToolCommand::Uninstall(uninstall) => uninstall.run(&tools).await,
                 ToolCommand::Prune(prune) => prune.run(&tools).await,
                 ToolCommand::Use(used) => used.run(&tools).await,
-                ToolCommand::Which(which) => which.run(&tools).await,
+                ToolCommand::Which(which) => which.run(&tools, environment).await,
             }
         });
         bar::clear(meter.as_ref());

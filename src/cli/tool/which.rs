@@ -1,13 +1,17 @@
 //! `tool which`: says where an installed version is, and asks nobody.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
 
 use super::{Answer, Failure, Toolbox};
+use crate::settings::{Environment, variable};
 use crate::spec::ToolRequest;
-use crate::tool::{Reach, ToolError, default_version, installed};
+use crate::tool::{
+    Origin, Reach, ToolError, ToolOptions, Whereabouts, choose, default_version, installed,
+    startable,
+};
 
 /// Print the path of an installed version, after checking that it is the one that was verified
 #[derive(Args)]
@@ -15,7 +19,8 @@ pub(super) struct Which {
     /// The version, or a constraint, of which the newest installed one is meant; without it, the
     /// default that `use` set
     version: Option<String>,
-    /// The version that a run in this directory would use
+    /// What a run in this directory would start, as far as that is installed; what is on PATH and
+    /// `BUTLER_DEFAULT_TOOL_VERSION` count as for a run
     #[arg(long, value_name = "DIR", conflicts_with = "version")]
     from: Option<PathBuf>,
 }
@@ -29,27 +34,60 @@ struct Found {
     path: String,
     /// Whether it is the version that is used when nothing else decides.
     default: bool,
+    /// `cache`, where it was verified, or `path`.
+    origin: &'static str,
 }
 
 impl Which {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(
+        self,
+        tools: &Toolbox,
+        environment: &Environment,
+    ) -> Result<Answer, Failure> {
         let request = match (&self.version, self.from) {
             (Some(version), _) => tools.choose(version, Reach::Installed).await?,
-            (None, Some(directory)) => tools.choose_for(&directory, Reach::Installed).await?,
+            (None, Some(directory)) => return started(tools, &directory, environment).await,
             (None, None) => default(tools)?,
         };
-        let path = installed(&request, &tools.options).await?.display().to_string();
-        let default = default_version(request.product, &tools.options)?;
-        Answer::new(
-            &Found {
-                product: request.product.name(),
-                version: request.version.to_string(),
-                path: path.clone(),
-                default: default.as_ref() == Some(&request.version),
-            },
-            path,
-        )
+        let path = installed(&request, &tools.options).await?;
+        answer(tools, &request, &path, Origin::Cache)
     }
+}
+
+/// What a run in `directory` would start.
+async fn started(
+    tools: &Toolbox,
+    directory: &Path,
+    environment: &Environment,
+) -> Result<Answer, Failure> {
+    let search_path = environment.value(variable::PATH.name).map(ToOwned::to_owned);
+    let options = ToolOptions { search_path, ..tools.options.clone() };
+    let wish = tools.wish_of(directory)?;
+    let request = match choose(&wish, Reach::Installed, &options).await {
+        Err(ToolError::NoVersion) => return Err(tools.nothing_says(directory).into()),
+        other => other?,
+    };
+    let environment = &environment.of_children();
+    let tool = startable(&request, Whereabouts { directory, environment }, &options).await?;
+    answer(tools, &request, &tool.path, tool.origin)
+}
+
+fn answer(
+    tools: &Toolbox,
+    request: &ToolRequest,
+    path: &Path,
+    origin: Origin,
+) -> Result<Answer, Failure> {
+    let default = default_version(request.product, &tools.options)?;
+    let path = path.display().to_string();
+    let found = Found {
+        product: request.product.name(),
+        version: request.version.to_string(),
+        path: path.clone(),
+        default: default.as_ref() == Some(&request.version),
+        origin: if origin == Origin::Cache { "cache" } else { "path" },
+    };
+    Answer::new(&found, path)
 }
 
 fn default(tools: &Toolbox) -> Result<ToolRequest, Failure> {

@@ -39,18 +39,22 @@ pub enum Reach {
 /// # Errors
 /// When nothing decides, a constraint cannot be read or satisfied, or the list of releases is
 /// needed and cannot be fetched.
-pub async fn choose(wish: &VersionWish, options: &ToolOptions) -> Result<ToolRequest, ToolError> {
+pub async fn choose(
+    wish: &VersionWish,
+    reach: Reach,
+    options: &ToolOptions,
+) -> Result<ToolRequest, ToolError> {
     if let Some(exact) = &wish.exact {
         return Ok(exact.clone());
     }
-    let choice = Choice::new(wish, Reach::InstalledFirst, options)?;
+    let choice = Choice::new(wish, reach, options)?;
     if let Some(request) = choice.of_module().await? {
         return Ok(request);
     }
     if let Some(default) = choice.default() {
         return Ok(default.clone());
     }
-    choice.there(|_| true).await.ok_or(ToolError::NoVersion)
+    choice.first_there_is().await.ok_or(ToolError::NoVersion)
 }
 
 /// Decides on the version that a directory asks for, with its version files or `required_version`:
@@ -166,7 +170,7 @@ impl<'a> Choice<'a> {
 
     async fn is_there(&self, product: Product, version: &Version) -> bool {
         self.cache.versions(product).contains(version)
-            || self.search.find(product, |found| found == version).await.is_some()
+            || self.search.find(product, |found| found.version == *version).await.is_some()
     }
 
     async fn named(
@@ -195,50 +199,66 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// The best version that satisfies `constraint`. Where no product is named, it is the
-    /// default's, else Terraform; only what is there may then be `OpenTofu` too.
+    /// The best version that satisfies `constraint`. Which product it is of is settled before: what
+    /// a constraint allows of one product says nothing about another.
     async fn satisfying(
         &self,
         product: Option<Product>,
         constraint: &Constraint,
     ) -> Result<ToolRequest, ToolError> {
-        let allowed = |version: &Version| constraint.allows(version);
-        let products = product.as_ref().map_or_else(|| self.products(), std::slice::from_ref);
-        let default = self.default().filter(|default| products.contains(&default.product));
-        let named = product.or(self.wish.product).or(default.map(|default| default.product));
+        let product = match product {
+            Some(product) => product,
+            None => self.settled().await,
+        };
         if self.reach != Reach::Released {
+            let allowed = |version: &Version| constraint.allows(version);
+            let default = self.default().filter(|default| default.product == product);
             if let Some(default) = default.filter(|default| allowed(&default.version)) {
                 return Ok(default.clone());
             }
-            let products = named.as_ref().map_or(products, std::slice::from_ref);
-            if let Some(found) = self.first_of(products, allowed).await {
+            if let Some(found) = self.there(product, allowed).await {
                 return Ok(found);
             }
         }
-        self.newest(named.unwrap_or(Product::Terraform), constraint).await
+        self.newest(product, constraint).await
     }
 
-    /// What this machine has for everybody, and is as `wanted`.
-    async fn there(&self, wanted: impl Fn(&Version) -> bool) -> Option<ToolRequest> {
-        self.first_of(self.products(), wanted).await
-    }
-
-    /// For one product after the other: the default of this machine, else what is on PATH.
-    async fn first_of(
-        &self,
-        products: &[Product],
-        wanted: impl Fn(&Version) -> bool,
-    ) -> Option<ToolRequest> {
-        for product in products {
-            let request = |version| ToolRequest { product: *product, version };
-            if let Some(version) = default::effective(&self.cache, *product).filter(&wanted) {
-                return Some(request(version));
+    /// The product where none is named: the default's, else Terraform, unless this machine has
+    /// `OpenTofu` for everybody and no Terraform, whatever their versions.
+    async fn settled(&self) -> Product {
+        match (self.wish.product, self.default()) {
+            (Some(product), _) => product,
+            (None, Some(default)) => default.product,
+            (None, None) => {
+                let first = self.first_there_is().await;
+                first.map_or(Product::Terraform, |request| request.product)
             }
-            if let Some(found) = self.search.find(*product, &wanted).await {
-                return Some(request(found.version));
+        }
+    }
+
+    /// What this machine has for everybody, of the first product of which it has anything.
+    async fn first_there_is(&self) -> Option<ToolRequest> {
+        for product in self.products() {
+            if let Some(found) = self.there(*product, |_| true).await {
+                return Some(found);
             }
         }
         None
+    }
+
+    /// What this machine has of `product` for everybody, and is as `wanted`: its default, else what
+    /// is on PATH.
+    async fn there(
+        &self,
+        product: Product,
+        wanted: impl Fn(&Version) -> bool,
+    ) -> Option<ToolRequest> {
+        let request = |version| ToolRequest { product, version };
+        if let Some(version) = default::effective(&self.cache, product).filter(&wanted) {
+            return Some(request(version));
+        }
+        let found = self.search.find(product, |found| wanted(&found.version)).await;
+        found.map(|found| request(found.version))
     }
 
     /// The newest one in the cache that satisfies `constraint`, else the newest released.

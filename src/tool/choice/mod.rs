@@ -3,5 +3,6 @@
 pub(super) mod choose;
 pub(super) mod constraint;
 pub(super) mod default;
+mod package;
 pub(super) mod path;
 pub(super) mod wanted;

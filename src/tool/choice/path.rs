@@ -2,6 +2,8 @@
 //!
 //! Only the executable knows, so it is asked once; the answer is remembered in the cache as long
 //! as its file looks the same. A script is asked each time: what it starts may change without it.
+//! Where an executable may be but a way to others ([`package`]), its answer counts where it was given:
+//! a run asks again in its module's directory.
 //! Whatever cannot be asked is passed over, because it is somebody else's program.
 
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cancel::Stop;
 use crate::process::{self, Command, Discard, Environment, Grace, Output, ProcessError, supervise};
 use crate::spec::{Product, ToolRequest};
+use crate::tool::choice::package;
 use crate::tool::error::ToolError;
 use crate::tool::store::record::{self, Identity};
 
@@ -40,6 +43,8 @@ const MEMORY: usize = 64;
 pub(in crate::tool) struct Found {
     pub(in crate::tool) path: PathBuf,
     pub(in crate::tool) version: Version,
+    /// Whether it is the product itself, and so of this version wherever it is started.
+    pub(in crate::tool) is_itself: bool,
 }
 
 /// Where versions are looked for, and where they are remembered.
@@ -53,6 +58,7 @@ pub(in crate::tool) struct SearchPath<'a> {
 struct Answer {
     identity: Identity,
     version: Version,
+    is_itself: bool,
 }
 
 impl<'a> SearchPath<'a> {
@@ -61,17 +67,17 @@ impl<'a> SearchPath<'a> {
         Self { path, memory }
     }
 
-    /// The first executable of `product` whose version is as `wanted`.
+    /// The first executable of `product` that is as `wanted`.
     pub(in crate::tool) async fn find(
         &self,
         product: Product,
-        mut wanted: impl FnMut(&Version) -> bool,
+        mut wanted: impl FnMut(&Found) -> bool,
     ) -> Option<Found> {
         for path in self.candidates(product) {
-            if let Some(version) = self.version(&path, product).await
-                && wanted(&version)
+            if let Some(found) = self.look(path, product).await
+                && wanted(&found)
             {
-                return Some(Found { path, version });
+                return Some(found);
             }
         }
         None
@@ -88,19 +94,22 @@ impl<'a> SearchPath<'a> {
             .collect()
     }
 
-    async fn version(&self, path: &Path, product: Product) -> Option<Version> {
-        let identity = Identity::from(&std::fs::metadata(path).ok()?);
+    async fn look(&self, path: PathBuf, product: Product) -> Option<Found> {
+        let identity = Identity::from(&std::fs::metadata(&path).ok()?);
         if let Some(answer) = path.to_str().and_then(|path| self.recall().remove(path))
             && answer.identity == identity
         {
-            return Some(answer.version);
+            let Answer { version, is_itself, .. } = answer;
+            return Some(Found { path, version, is_itself });
         }
-        match ask(path, product, self.path.unwrap_or_default()).await {
+        match ask(&path, product, self.path.unwrap_or_default()).await {
             Ok(Some(version)) => {
-                if !is_script(path) {
-                    self.remember(path, Answer { identity, version: version.clone() });
+                let is_itself = package::of(&path).as_deref() == Some(product.package());
+                if !is_script(&path) {
+                    let version = version.clone();
+                    self.remember(&path, Answer { identity, version, is_itself });
                 }
-                Some(version)
+                Some(Found { path, version, is_itself })
             }
             Ok(None) => {
                 tracing::warn!(path = %path.display(), "does not tell its version; passing over it");
@@ -181,8 +190,8 @@ fn is_script(path: &Path) -> bool {
         || start == *b"#!"
 }
 
-/// Starts `path` and reads its version off its answer; none if there is no answer in time.
-pub(in crate::tool) async fn ask(
+/// Asks `path` for its version where nothing that a user or a module has configured counts.
+async fn ask(
     path: &Path,
     product: Product,
     search_path: &OsStr,
@@ -193,11 +202,37 @@ pub(in crate::tool) async fn ask(
     environment.set("TF_CLI_CONFIG_FILE", "/dev/null");
     environment.set("HOME", "/nonexistent");
     environment.set("PATH", search_path);
+    put_question(path, product, "/".as_ref(), environment).await
+}
+
+/// Asks `path` for its version where a run is going to start it.
+pub(in crate::tool) async fn ask_there(
+    path: &Path,
+    product: Product,
+    directory: &Path,
+    environment: &Environment,
+) -> Result<Option<Version>, ProcessError> {
+    // Flags for other commands would make it refuse to answer.
+    let is_for_question = |name: &OsStr| !name.as_encoded_bytes().starts_with(b"TF_CLI_ARGS");
+    let environment = environment.iter().filter(|(name, _)| is_for_question(name));
+    let mut environment: Environment =
+        environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    environment.set("CHECKPOINT_DISABLE", "1");
+    put_question(path, product, directory, environment).await
+}
+
+/// Starts `path` and reads its version off its answer; none if there is no answer in time.
+async fn put_question(
+    path: &Path,
+    product: Product,
+    directory: &Path,
+    environment: Environment,
+) -> Result<Option<Version>, ProcessError> {
     let command = Command {
         program: path.to_owned(),
         arguments: product.version_question().iter().map(Into::into).collect(),
         environment,
-        directory: Some("/".into()),
+        directory: Some(directory.to_owned()),
         output: Output::Memory(LARGEST_ANSWER),
         ..Command::default()
     };

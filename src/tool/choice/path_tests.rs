@@ -46,7 +46,10 @@ impl Bench {
         let path = path.unwrap();
         let search = self.search(&path);
         let wanted: Version = version.parse().unwrap();
-        search.find(Product::Terraform, |found| *found == wanted).await.map(|found| found.path)
+        search
+            .find(Product::Terraform, |found| found.version == wanted)
+            .await
+            .map(|found| found.path)
     }
 }
 
@@ -115,7 +118,8 @@ async fn executable_is_not_asked_again_while_it_looks_the_same() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search.remember(&path, Answer { identity, version: "1.9.8".parse().unwrap() });
+    search
+        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path.clone()));
 
     bench.file("bin/terraform", &shell, 0o755);
@@ -129,7 +133,8 @@ async fn memory_that_others_can_write_to_is_not_believed() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search.remember(&path, Answer { identity, version: "1.9.8".parse().unwrap() });
+    search
+        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
     std::fs::set_permissions(&search.memory, std::fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(bench.find(&["bin"], "1.9.8").await, None);
 }
@@ -141,7 +146,8 @@ async fn memory_that_cannot_be_kept_costs_nothing_but_itself() {
     let path = bench.script("bin/terraform", JSON);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
     let search = bench.search(OsStr::new(""));
-    search.remember(&path, Answer { identity, version: "1.9.8".parse().unwrap() });
+    search
+        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path));
 }
 
@@ -152,6 +158,7 @@ async fn terragrunt_is_asked_in_its_own_words() {
     let path = bench.file("new/terragrunt", script.as_bytes(), 0o755);
     let wanted: Version = "0.99.1".parse().unwrap();
     let search_path = bench.directory.path().join("new").into_os_string();
-    let found = bench.search(&search_path).find(Product::Terragrunt, |it| *it == wanted).await;
+    let found =
+        bench.search(&search_path).find(Product::Terragrunt, |it| it.version == wanted).await;
     assert_eq!(found.map(|found| found.path), Some(path));
 }

@@ -30,6 +30,8 @@ struct Entry {
     index: Index,
     /// What makes the executable tell its version.
     version_question: &'static [&'static str],
+    /// The Go package of its executable.
+    package: &'static str,
 }
 
 /// How the executable is wrapped.
@@ -76,6 +78,7 @@ static TERRAFORM: Entry = Entry {
     signed_since: None,
     index: Index::Whole("https://releases.hashicorp.com/terraform/index.json"),
     version_question: &["version", "-json"],
+    package: "github.com/hashicorp/terraform",
 };
 
 /// `.gpgsig` is the `OpenPGP` signature; `.sig` beside it belongs to cosign.
@@ -92,6 +95,7 @@ static OPENTOFU: Entry = Entry {
     signed_since: None,
     index: Index::Whole("https://get.opentofu.org/tofu/api.json"),
     version_question: &["version", "-json"],
+    package: "github.com/opentofu/opentofu/cmd/tofu",
 };
 
 /// Signed with `OpenPGP` since January 2026 (v0.98.0); before, there are checksums only.
@@ -108,6 +112,7 @@ static TERRAGRUNT: Entry = Entry {
     signed_since: Some(Version::new(0, 98, 0)),
     index: Index::Paged("https://api.github.com/repos/gruntwork-io/terragrunt/releases"),
     version_question: &["--version"],
+    package: "github.com/gruntwork-io/terragrunt",
 };
 
 impl Product {
@@ -143,6 +148,11 @@ impl Product {
     /// The arguments that make its executable tell its version.
     pub(in crate::tool) const fn version_question(self) -> &'static [&'static str] {
         self.entry().version_question
+    }
+
+    /// The Go package that its executable is built of.
+    pub(in crate::tool) const fn package(self) -> &'static str {
+        self.entry().package
     }
 
     /// Where all its versions are listed, and whether in pages.

@@ -1,0 +1,377 @@
+//! Which tool a local run really starts, among what is on PATH, in the cache and released.
+
+use std::fs;
+use std::path::Path;
+
+use expect_test::expect;
+
+use crate::support::documented::assert_documented;
+use crate::support::machine::{Machine, Said};
+use crate::support::release_site::{ReleaseSite, executable, stand_in, terragrunt_stand_in};
+use crate::support::terraform::machine_terraform;
+
+/// A site with stand-ins of these versions.
+fn site(versions: &[&str]) -> ReleaseSite {
+    let releases: Vec<_> = versions.iter().map(|it| (*it, stand_in(bare(it)))).collect();
+    let releases: Vec<_> = releases.iter().map(|(it, script)| (*it, script.as_bytes())).collect();
+    ReleaseSite::start(&releases)
+}
+
+/// `1.8.3` of `opentofu-1.8.3`.
+fn bare(version: &str) -> &str {
+    version.rsplit('-').next().unwrap()
+}
+
+/// Writes a module called `module`.
+fn module(machine: &Machine, files: &[(&str, &str)]) {
+    fs::create_dir_all(machine.path("module")).unwrap();
+    for (name, text) in files {
+        fs::write(machine.path("module").join(name), text).unwrap();
+    }
+}
+
+fn local(machine: &Machine, words: &[&str]) -> Said {
+    let run = ["execute", "--local", "--module-dir", "module", "--operation", "plan"];
+    machine.run(&[&run, words].concat())
+}
+
+/// What a local run says that it uses, at last.
+fn used(machine: &Machine, words: &[&str]) -> String {
+    last_used(&local(machine, words))
+}
+
+fn last_used(said: &Said) -> String {
+    let line = said.shown().lines().rfind(|line| line.starts_with("INFO Using "));
+    line.unwrap_or_else(|| panic!("{said:#?}")).replace("INFO ", "")
+}
+
+/// Product and version of `Using PRODUCT VERSION (PATH)`.
+fn version_in(line: &str) -> &str {
+    line.trim_start_matches("Using ").split(" (").next().unwrap()
+}
+
+/// What is on a machine, and what its module asks for.
+struct Case {
+    defaults: &'static [&'static str],
+    path: &'static [&'static str],
+    cached: &'static [&'static str],
+    required: &'static str,
+}
+
+impl Case {
+    /// The machine, on which every release is a stand-in that can nothing but say its version.
+    fn machine(&self, site: &ReleaseSite) -> Machine {
+        let machine = Machine::with_site(site);
+        for version in self.defaults.iter().chain(self.cached) {
+            machine.run(&["tool", "install", version]).well();
+        }
+        for (name, executable) in [("opentofu", "tofu"), ("terraform", "terraform")] {
+            let is_it = |version: &&&str| version.starts_with(name);
+            if !self.defaults.iter().any(|version| is_it(&version)) {
+                let _ = fs::remove_file(machine.kept(name, "default.json"));
+            }
+            if let Some(version) = self.path.iter().find(is_it) {
+                let program = machine.path("bin").join(executable);
+                crate::support::release_site::executable(&program, stand_in(bare(version)));
+            }
+        }
+        let required = format!("terraform {{\n  required_version = \"{}\"\n}}\n", self.required);
+        let text = if self.required.is_empty() { "" } else { &required };
+        module(&machine, &[("main.tf", text)]);
+        machine
+    }
+
+    fn row(&self, used: &str) -> String {
+        let names = |versions: &[&str]| versions.join(", ").replace('-', " ");
+        let limit = match self.required {
+            "" => String::new(),
+            text => format!("`{text}`"),
+        };
+        let cells =
+            [names(self.defaults), names(self.path), names(self.cached), limit, used.to_owned()];
+        format!("| {} |", cells.join(" | ")).replace("|  |", "| |").replace("|  |", "| |")
+    }
+}
+
+const CASES: [Case; 10] = [
+    Case {
+        defaults: &["terraform-1.8.5", "opentofu-1.9.0"],
+        path: &[],
+        cached: &["terraform-1.9.8"],
+        required: ">= 1.9",
+    },
+    Case {
+        defaults: &["terraform-1.8.5"],
+        path: &["terraform-1.8.5", "opentofu-1.9.0"],
+        cached: &["terraform-1.9.8"],
+        required: ">= 1.9",
+    },
+    Case {
+        defaults: &["opentofu-1.9.0"],
+        path: &["terraform-1.8.5"],
+        cached: &[],
+        required: ">= 1.9",
+    },
+    Case {
+        defaults: &["opentofu-1.8.3"],
+        path: &[],
+        cached: &["opentofu-1.9.0", "terraform-1.9.8"],
+        required: ">= 1.9",
+    },
+    Case {
+        defaults: &[],
+        path: &["opentofu-1.9.0"],
+        cached: &["terraform-1.9.8"],
+        required: ">= 1.8",
+    },
+    Case { defaults: &[], path: &[], cached: &["opentofu-1.9.0"], required: ">= 1.8" },
+    Case {
+        defaults: &["terraform-1.8.5"],
+        path: &["terraform-1.10.0"],
+        cached: &["terraform-1.9.8"],
+        required: ">= 1.9",
+    },
+    Case { defaults: &["opentofu-1.9.0"], path: &["terraform-1.8.5"], cached: &[], required: "" },
+    Case { defaults: &["opentofu-1.8.3"], path: &["opentofu-1.9.0"], cached: &[], required: "" },
+    Case { defaults: &[], path: &["opentofu-1.9.0"], cached: &["terraform-1.9.8"], required: "" },
+];
+
+const RELEASED: [&str; 5] = ["1.8.5", "1.9.8", "1.10.5", "opentofu-1.8.3", "opentofu-1.9.0"];
+
+#[test]
+fn the_documentation_shows_what_a_run_takes_of_two_products() {
+    let site = site(&RELEASED);
+    let rows = CASES.map(|case| {
+        let machine = case.machine(&site);
+        case.row(version_in(&used(&machine, &[])))
+    });
+    assert_documented("docs/versions.md", "runs", &rows);
+}
+
+#[test]
+fn which_from_prints_what_a_run_there_starts() {
+    let site = site(&RELEASED);
+    for case in &CASES {
+        let machine = case.machine(&site);
+        let found = machine.run(&["tool", "which", "--from", "module", "--json"]);
+        let started = used(&machine, &[]);
+        if version_in(&started) == "terraform 1.10.5" {
+            assert_eq!(found.code, Some(1), "it is not installed before the run: {found:#?}");
+            continue;
+        }
+        let found = found.well().json();
+        let word = |key: &str| found[key].as_str().unwrap().to_owned();
+        let path = word("path").replace(machine.path("").to_str().unwrap(), "<machine>/");
+        let line = format!("Using {} {} ({path})", word("product"), word("version"));
+        assert_eq!(line, started);
+        assert_eq!(word("origin") == "path", path.starts_with("<machine>/bin/"), "{found}");
+    }
+}
+
+#[test]
+fn which_from_heeds_the_default_that_runs_are_given() {
+    let site = site(&RELEASED);
+    let mut machine = Machine::with_site(&site);
+    module(&machine, &[("main.tf", "")]);
+    machine.run(&["tool", "install", "1.8.5"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    let which = |machine: &Machine| {
+        let said = machine.run(&["tool", "which", "--from", "module"]).well();
+        said.printed_path().strip_prefix(machine.path("cache")).unwrap().to_owned()
+    };
+    assert_eq!(which(&machine), Path::new("terraform/1.8.5/terraform"));
+    machine.set("BUTLER_DEFAULT_TOOL_VERSION", "1.9.8");
+    assert_eq!(which(&machine), Path::new("terraform/1.9.8/terraform"));
+    let help = machine.run(&["tool", "which", "--help"]).well().stdout;
+    assert!(help.contains("BUTLER_DEFAULT_TOOL_VERSION"), "{help}");
+}
+
+/// As the proxy of a version manager does: where it stands decides which version it is.
+fn shim(machine: &Machine, elsewhere: &str, in_module: &str) {
+    let script = format!(
+        "#!/bin/sh\nversion={elsewhere}\n[ -e main.tf ] && version={in_module}\n\
+         [ \"$1\" = version ] || echo \"$@\" >> '{}'\n\
+         echo \"{{\\\"terraform_version\\\": \\\"$version\\\"}}\"\n",
+        machine.path("record").display()
+    );
+    executable(&machine.path("bin/terraform"), script);
+}
+
+#[test]
+fn a_shim_that_is_another_version_in_the_module_is_passed_over() {
+    let site = site(&RELEASED);
+    let machine = Machine::with_site(&site);
+    module(&machine, &[("main.tf", "")]);
+    shim(&machine, "1.8.5", "1.9.8");
+    let said = local(&machine, &["--tf-version", "1.8.5"]);
+    assert!(said.stderr.contains("is not used"), "{said:#?}");
+    assert_eq!(
+        last_used(&said),
+        "Using terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)"
+    );
+    assert!(!machine.path("record").exists(), "it was started for more than its version");
+    let which = machine.run(&["tool", "which", "--from", "module", "--json"]).well();
+    assert_eq!(which.json()["origin"], "cache");
+}
+
+#[test]
+fn a_shim_that_is_the_same_version_in_the_module_is_used() {
+    let site = site(&RELEASED);
+    let mut machine = Machine::with_site(&site);
+    module(&machine, &[("main.tf", "")]);
+    shim(&machine, "1.8.5", "1.8.5");
+    // What is for other commands does not keep it from answering.
+    machine.set("TF_CLI_ARGS", "-lock-timeout=5s");
+    let used = used(&machine, &["--tf-version", "1.8.5"]);
+    assert_eq!(used, "Using terraform 1.8.5 (<machine>/bin/terraform)");
+    assert!(machine.path("record").exists());
+    assert!(site.requests().is_empty());
+}
+
+/// In an environment in which Terraform does not even tell its version.
+#[test]
+fn terraform_itself_is_not_asked_again_for_the_module_but_a_script_that_starts_it_is() {
+    let (program, version) = machine_terraform();
+    let mut machine = Machine::new();
+    module(&machine, &[("main.tf", "")]);
+    machine.set("GOMEMLIMIT", "what no program of Go starts with");
+    let path = machine.path("bin/terraform");
+    std::os::unix::fs::symlink(&program, &path).unwrap();
+    let which = || machine.run(&["tool", "which", "--from", "module", "--json"]);
+    for _ in 0..2 {
+        let found = which().well().json();
+        assert_eq!(
+            (&found["origin"], &found["version"]),
+            (&"path".into(), &version.clone().into())
+        );
+    }
+    fs::remove_file(&path).unwrap();
+    executable(&path, format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()));
+    let said = which();
+    assert_eq!(said.code, Some(1), "{said:#?}");
+    assert!(said.stderr.contains("it does not tell its version"), "{said:#?}");
+}
+
+#[test]
+fn a_variable_of_a_version_manager_counts_for_the_question_as_for_the_run() {
+    let site = site(&RELEASED);
+    let mut machine = Machine::with_site(&site);
+    module(&machine, &[("main.tf", "")]);
+    let script = "#!/bin/sh\necho \"{\\\"terraform_version\\\": \\\"${TFENV_TERRAFORM_VERSION:-1.8.5}\\\"}\"\n";
+    executable(&machine.path("bin/terraform"), script);
+    machine.set("TFENV_TERRAFORM_VERSION", "1.9.8");
+    let used = used(&machine, &["--tf-version", "1.8.5"]);
+    assert_eq!(used, "Using terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)");
+}
+
+#[test]
+fn terragrunt_gets_no_shim() {
+    let site = site(&RELEASED);
+    let machine = Machine::with_site(&site);
+    module(&machine, &[("terragrunt.hcl", ""), (".terraform-version", "1.8.5")]);
+    shim(&machine, "1.8.5", "1.8.5");
+    executable(&machine.path("bin/terragrunt"), terragrunt_stand_in("0.99.1"));
+    let used = used(&machine, &["--tf-version", "terragrunt-0.99.1"]);
+    assert_eq!(
+        used,
+        "Using terragrunt 0.99.1 (<machine>/bin/terragrunt) with terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)"
+    );
+}
+
+/// The tool itself tries to have itself removed, from under its run.
+#[test]
+fn a_version_that_path_leads_to_in_the_cache_is_kept_while_a_run_uses_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = directory.path().join("record");
+    let script = format!(
+        "#!/bin/sh\ncase \"$1\" in\nversion) echo '{{\"terraform_version\": \"1.8.5\"}}' ;;\n\
+         init) BUTLER_CACHE_DIR=\"$CACHE\" '{}' tool uninstall 1.8.5 --drain-period 0s 2> '{}'; exit 7 ;;\nesac\n",
+        env!("CARGO_BIN_EXE_butler-runner"),
+        record.display()
+    );
+    let site = ReleaseSite::start(&[("1.8.5", script.as_bytes())]);
+    let mut machine = Machine::with_site(&site);
+    machine.set("CACHE", machine.path("cache"));
+    module(&machine, &[("main.tf", "")]);
+    let path = machine.run(&["tool", "install", "1.8.5"]).well().printed_path().to_owned();
+    std::os::unix::fs::symlink(&path, machine.path("bin/terraform")).unwrap();
+    let used = used(&machine, &[]);
+    assert_eq!(used, "Using terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)");
+    assert!(path.exists());
+    let refusal = fs::read_to_string(record).unwrap();
+    let place = machine.path("module");
+    assert!(refusal.contains("is in use by 1 run: pid "), "{refusal}");
+    assert!(refusal.contains(&format!("run in {}, since", place.display())), "{refusal}");
+}
+
+#[test]
+fn of_both_products_in_tool_versions_terraform_is_meant_in_whatever_order() {
+    let site = site(&RELEASED);
+    let machine = Machine::with_site(&site);
+    module(&machine, &[("main.tf", ""), (".tool-versions", "opentofu 1.9.0\nterraform 1.9.8\n")]);
+    assert_eq!(version_in(&used(&machine, &[])), "terraform 1.9.8");
+    let said = machine.run(&["tofu", "install", "--from", "module"]).well();
+    assert!(said.printed_path().ends_with("opentofu/1.9.0/tofu"));
+}
+
+#[test]
+fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
+    let machine = Machine::new();
+    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    expect![[r"
+        exit 2
+        error: invalid value 'it's' for '--timeout <DURATION>': `it's` is no duration
+        hint: `butler-runner tool install --help` shows what there is
+    "]]
+    .assert_eq(&show(&["tool", "install", "1.9.8", "--timeout", "it's"]));
+    expect![[r"
+        exit 2
+        error: there is a word too many
+        hint: `butler-runner tool list --help` shows what there is
+    "]]
+    .assert_eq(&show(&["tool", "list", "extra"]));
+    expect![[r"
+        exit 2
+        error: there is no flag `--unused`
+        hint: did you mean `--unused-for`?
+    "]]
+    .assert_eq(&show(&["terraform", "prune", "--unused"]));
+    expect![[r"
+        exit 2
+        error: no command is given
+        hint: `butler-runner tool --help` shows what there is
+    "]]
+    .assert_eq(&show(&["tool"]));
+    expect![[r"
+        exit 2
+        error: there is no flag `--hello`
+        hint: did you mean `--help`?
+    "]]
+    .assert_eq(&show(&["clean", "--hello"]));
+    expect![[r"
+        exit 2
+        error: `<VERSION>` is missing
+        hint: `butler-runner tool use --help` shows what there is
+    "]]
+    .assert_eq(&show(&["tool", "use"]));
+}
+
+#[test]
+fn a_command_that_fails_prints_no_json() {
+    let machine = Machine::new();
+    for words in [&["tool", "which", "--json"][..], &["tool", "which", "1.9.8", "--json"]] {
+        let said = machine.run(words);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(1), ""), "{said:#?}");
+        assert!(said.stderr.starts_with("error: "), "{said:#?}");
+    }
+}
+
+#[test]
+fn list_says_what_is_wrong_with_a_version() {
+    let site = site(&["1.8.5"]);
+    let machine = Machine::with_site(&site);
+    let path = machine.run(&["tool", "install", "1.8.5"]).well().printed_path().to_owned();
+    fs::write(path, "another").unwrap();
+    let listed = machine.run(&["tool", "list"]).well().stdout;
+    assert!(listed.trim_end().ends_with("it is not the executable that was verified"), "{listed}");
+}
