@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Finding, LONGEST, bounded};
 use crate::spec::Product;
-use crate::tool::{Audited, State, ToolError, ToolOptions, Verdict, audit, on_path, status};
+use crate::tool::{Audited, ToolError, ToolOptions, Verdict, audit, default_version, on_path};
 
 const CHECK: &str = "tools";
 
@@ -56,8 +56,13 @@ async fn of_product(
         let message = format!("{product} {version} on PATH: `{}`", path.display());
         findings.push(Finding::ok(CHECK, message));
     }
+    let default = default_version(product, options)?;
+    let mut of_default = None;
     let mut by_verdict: BTreeMap<bool, Vec<Audited>> = BTreeMap::new();
     for version in audit(product, options).await? {
+        if default.as_ref() == Some(&version.version) {
+            of_default = Some(version.state);
+        }
         if version.state != Verdict::OtherPlatform {
             by_verdict.entry(version.state.is_bad()).or_default().push(version);
         }
@@ -75,17 +80,16 @@ async fn of_product(
             format!("no run uses it; `butler-runner tool install {product}-{}`", bad.version);
         findings.push(Finding::warning(CHECK, message).hint(hint));
     }
-    let status = status(product, options).await?;
-    match (&status.current_version, status.state) {
-        (None, _) => {}
-        (Some(version), State::Ready) => {
+    match (default, of_default) {
+        (Some(version), Some(Verdict::Ok)) => {
             findings.push(Finding::ok(CHECK, format!("{product} {version} is the default")));
         }
-        (Some(version), state) => {
-            let message = format!("{product} {version} is the default, but {state}");
+        (Some(version), Some(verdict)) => {
+            let message = format!("{product} {version} is the default, but {verdict}");
             let hint = format!("`butler-runner tool install {product}-{version}`");
             findings.push(Finding::warning(CHECK, message).hint(hint));
         }
+        _ => {}
     }
     Ok((findings, is_there))
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::table::processes;
+use super::table::{Process, processes};
 
 /// In how many parts of a second the kernel tells its times to processes (`USER_HZ`, time(7)).
 const TICKS: f64 = 100.0;
@@ -18,38 +18,60 @@ pub struct Running {
     pub since: SystemTime,
 }
 
-/// The processes that run the file at `executable`, but for those below one of `known`. One that
-/// belongs to another user can be seen by root alone.
-#[must_use]
-pub fn running(executable: &Path, known: &[u32]) -> Vec<Running> {
-    let Ok(wanted) = std::fs::metadata(executable) else { return Vec::new() };
-    let table = processes();
-    let is_below_known = |process: &super::table::Process| {
+/// The processes of this machine at one moment, with the files that they run: looked at once for
+/// however many executables.
+#[derive(Debug)]
+pub struct Processes {
+    table: Vec<Process>,
+    /// The files that processes run, by device and inode, each with the process's place above.
+    programs: Vec<((u64, u64), usize)>,
+    boot: SystemTime,
+}
+
+impl Processes {
+    /// All that can be seen now. What runs for another user can be seen by root alone.
+    #[must_use]
+    pub fn now() -> Self {
+        let table = processes();
+        let program = |(place, process): (usize, &Process)| {
+            let found = std::fs::metadata(format!("/proc/{}/exe", process.pid)).ok()?;
+            Some(((found.dev(), found.ino()), place))
+        };
+        let programs = table.iter().enumerate().filter_map(program).collect();
+        Self { programs, table, boot: boot() }
+    }
+
+    /// Those that run the file at `executable`, but for those below one of `known`.
+    #[must_use]
+    pub fn running(&self, executable: &Path, known: &[u32]) -> Vec<Running> {
+        let Ok(wanted) = std::fs::metadata(executable) else { return Vec::new() };
+        let wanted = (wanted.dev(), wanted.ino());
+        let found = self.programs.iter().filter(|(program, _)| *program == wanted);
+        found
+            .map(|(_, place)| &self.table[*place])
+            .filter(|process| !self.is_below(process, known))
+            .filter_map(|process| {
+                #[expect(clippy::cast_precision_loss, reason = "ticks of years fit")]
+                let since = self.boot + Duration::from_secs_f64(process.start as f64 / TICKS);
+                Some(Running { pid: u32::try_from(process.pid.as_raw()).ok()?, since })
+            })
+            .collect()
+    }
+
+    fn is_below(&self, process: &Process, known: &[u32]) -> bool {
         let mut pid = process.pid;
         // Parents are older than their children, so this ends; the bound is for a table that
         // changes while it is read.
-        for _ in 0..table.len() {
+        for _ in 0..self.table.len() {
             if u32::try_from(pid.as_raw()).is_ok_and(|pid| known.contains(&pid)) {
                 return true;
             }
-            let Some(found) = table.iter().find(|other| other.pid == pid) else { return false };
+            let parent = self.table.iter().find(|other| other.pid == pid);
+            let Some(found) = parent else { return false };
             pid = found.parent;
         }
         false
-    };
-    let runs = |process: &&super::table::Process| {
-        std::fs::metadata(format!("/proc/{}/exe", process.pid))
-            .is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
-    };
-    let boot = boot();
-    let found = table.iter().filter(runs).filter(|process| !is_below_known(process));
-    found
-        .filter_map(|process| {
-            #[expect(clippy::cast_precision_loss, reason = "ticks of years fit")]
-            let since = boot + Duration::from_secs_f64(process.start as f64 / TICKS);
-            Some(Running { pid: u32::try_from(process.pid.as_raw()).ok()?, since })
-        })
-        .collect()
+    }
 }
 
 /// When the system was started (`btime` in proc(5)).
@@ -68,6 +90,8 @@ mod tests {
     fn this_process_runs_its_executable_since_a_moment_ago() {
         let executable = std::env::current_exe().unwrap();
         let own = std::process::id();
+        let running =
+            |executable: &Path, known: &[u32]| Processes::now().running(executable, known);
         let found = running(&executable, &[]);
         let found = found.iter().find(|process| process.pid == own).unwrap();
         let age = SystemTime::now().duration_since(found.since).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! Where a run happens and where tools are kept when nobody says so.
 //!
 //! A home directory that cannot be written is common in containers; the stand-in for it lies where
-//! everybody can write, so it counts only when nobody else can have put anything into it.
+//! everybody can write, so it counts only when nobody else can have put anything into it. What an
+//! image brings in such a home directory is used all the same.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -11,6 +12,9 @@ use nix::unistd::{AccessFlags, Uid, access};
 
 use super::setting::{CACHE_DIR, WORK_DIR};
 use super::{Environment, SettingsError, variable};
+use crate::error::chain;
+use crate::spec::Product;
+use crate::trust;
 
 /// The cache directory's name in the home directory.
 const NAME: &str = ".butler-runner";
@@ -53,8 +57,7 @@ pub(super) fn default_cache(
     environment: &Environment,
     missing: Missing,
 ) -> Result<PathBuf, SettingsError> {
-    let home = environment.value(variable::HOME.name).map(Path::new);
-    if let Some(home) = home.filter(|home| home.is_absolute()) {
+    if let Some(home) = home(environment) {
         let cache = home.join(NAME);
         if is_writable(&cache) || (!cache.exists() && is_writable(home)) {
             return Ok(cache);
@@ -71,6 +74,35 @@ pub(super) fn default_cache(
         source,
     })?;
     Ok(path)
+}
+
+/// `~/.butler-runner` where tools are installed in it but it cannot be written, as in a container
+/// whose root file system is read-only. Says in `warnings` what that means, or why it is passed over.
+pub(super) fn prebaked(environment: &Environment, warnings: &mut Vec<String>) -> Option<PathBuf> {
+    let cache = home(environment)?.join(NAME);
+    if !cache.is_dir() || is_writable(&cache) {
+        return None;
+    }
+    let shown = cache.display().to_string();
+    let trusted = trust::inspect_root(&cache).map_err(|distrust| chain(&distrust)).and_then(|()| {
+        // Whether it can be read at all: what is there must not be lost without a word.
+        std::fs::read_dir(&cache).map_err(|error| error.to_string())
+    });
+    if let Err(problem) = trusted {
+        warnings.push(format!("the tools in `{shown}` are passed over: {problem}"));
+        return None;
+    }
+    if !Product::ALL.iter().any(|product| cache.join(product.name()).is_dir()) {
+        return None;
+    }
+    warnings.push(format!(
+        "`{shown}` cannot be written: the tools in it are used, and no others can be installed; to install some, name another directory with --cache-dir (BUTLER_CACHE_DIR)"
+    ));
+    Some(cache)
+}
+
+fn home(environment: &Environment) -> Option<&Path> {
+    environment.value(variable::HOME.name).map(Path::new).filter(|home| home.is_absolute())
 }
 
 fn is_writable(directory: &Path) -> bool {

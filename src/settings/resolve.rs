@@ -185,10 +185,14 @@ impl ToolSettings {
             .into_iter()
             .map(|key| existing(&SIGNING_KEY, key, Path::is_file))
             .collect::<Result<_, _>>()?;
-        let cache_dir = cache_dir(&reader, Missing::Make)?;
+        let written = cache_dir(&reader, Missing::Make)?;
+        let prebaked = match reader.path(&CACHE_DIR)? {
+            Some(_) => None,
+            None => directories::prebaked(environment, &mut warnings),
+        };
         Ok(Self {
-            provider_cache: provider_cache(&reader, &cache_dir)?,
-            cache_dir,
+            provider_cache: provider_cache(&reader, prebaked.as_deref(), &written)?,
+            cache_dir: prebaked.unwrap_or(written),
             sites: mirrors::sites(&reader, &mut warnings)?,
             signing_keys,
             ca_bundle: ca_bundle(&reader)?,
@@ -201,11 +205,17 @@ impl ToolSettings {
 }
 
 /// None where the user wants no such cache.
-fn provider_cache(reader: &Reader<'_>, cache: &Path) -> Result<Option<PathBuf>, SettingsError> {
+fn provider_cache(
+    reader: &Reader<'_>,
+    prebaked: Option<&Path>,
+    written: &Path,
+) -> Result<Option<PathBuf>, SettingsError> {
     if reader.parsed(&PROVIDER_CACHE, |text| Ok(text == "off"))? == Some(true) {
         return Ok(None);
     }
-    Ok(Some(reader.path(&PROVIDER_CACHE)?.unwrap_or_else(|| cache.join("providers"))))
+    let prebaked = prebaked.map(|cache| cache.join("providers")).filter(|path| path.is_dir());
+    let default = || prebaked.unwrap_or_else(|| written.join("providers"));
+    Ok(Some(reader.path(&PROVIDER_CACHE)?.unwrap_or_else(default)))
 }
 
 fn cache_dir(reader: &Reader<'_>, missing: Missing) -> Result<PathBuf, SettingsError> {

@@ -369,7 +369,7 @@ pub const CACHE_DIR: Setting = Setting {
     flags: &["--cache-dir"],
     variables: &["BUTLER_CACHE_DIR"],
     kind: Kind::Value("DIR"),
-    default: "~/.butler-runner; where HOME is missing or not writable, butler-runner-UID in the directory for temporary files",
+    default: "~/.butler-runner, even read-only where tools are in it; where HOME is missing or not writable, butler-runner-UID in the directory for temporary files",
     help: "Where installed versions are kept",
     example: "/var/cache/butler-runner",
     section: Section::Tool,

@@ -318,3 +318,52 @@ fn the_systems_that_are_known_are_documented() {
     let rows = rows.map(|(variable, system)| format!("| {system} | `{variable}` |"));
     assert_documented("docs/doctor.md", "systems", &rows);
 }
+
+/// Everything below `path`, with its content and its times.
+fn everything(path: &std::path::Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(path).unwrap().map(Result::unwrap) {
+        let (path, metadata) = (entry.path(), entry.metadata().unwrap());
+        if metadata.is_dir() {
+            found.extend(everything(&path));
+        }
+        let content = std::fs::read(&path).unwrap_or_default();
+        let modified = metadata.modified().unwrap();
+        found.push(format!("{} {modified:?} {content:?}", path.display()));
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn the_cache_stays_as_it_was() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let machine = machine(&site);
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    // It looks different but is the same, and a process died while it used it.
+    let product = machine.path("cache/terraform");
+    let copy = product.join("1.9.8/copy");
+    std::fs::copy(product.join("1.9.8/terraform"), &copy).unwrap();
+    std::fs::rename(&copy, product.join("1.9.8/terraform")).unwrap();
+    let note = r#"{"doing":"install","pid":1,"owner":"run 7","since":"2026-01-01T00:00:00Z"}"#;
+    std::fs::write(product.join(".1.9.8.users/1-0123456789abcdef"), note).unwrap();
+    let before = everything(&machine.path("cache"));
+    let said = machine.run(&["doctor", "--json"]).well();
+    assert_eq!(
+        about(&said, "tools"),
+        ["ok: terraform 1.9.8 in the cache, as verified", "ok: terraform 1.9.8 is the default"]
+    );
+    assert_eq!(everything(&machine.path("cache")), before);
+}
+
+#[test]
+fn a_default_that_was_changed_is_a_warning() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let machine = machine(&site);
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    std::fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "changed").unwrap();
+    let said = machine.run(&["doctor", "--json"]);
+    let tools = about(&said, "tools");
+    let expected = "warning: terraform 1.9.8 is the default, but changed";
+    assert!(tools.contains(&expected.to_owned()), "{tools:?}");
+}

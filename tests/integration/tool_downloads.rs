@@ -605,3 +605,33 @@ fn tables_of_other_tools_variables_are_those_of_the_documentation() {
         FOREIGN_KEYS.map(|(variable, product)| format!("| `{}` | {product} |", variable.name));
     assert_documented("docs/air-gap.md", "key-variables", &rows);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disk_is_no_fault_of_the_directory_that_it_is_fetched_from() {
+    use std::process::Command;
+
+    use crate::support::environment::search_path;
+    use crate::support::world::unshare;
+
+    let binary: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(1 << 20).collect();
+    let site = ReleaseSite::start(&[("1.9.8", &binary)]);
+    let machine = Machine::with_site(&site);
+    site.write_to(&machine.path("media"));
+    std::fs::create_dir(machine.path("cache")).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=512k none '{}'; exec \"$0\" \"$@\"",
+        machine.path("cache").display()
+    );
+    let words = unshare(&["--mount", "/bin/sh", "-e", "-c", script.as_str()]);
+    let url = url::Url::from_file_path(machine.path("media")).unwrap();
+    let install = machine.command(&["tool", "install", "1.9.8", "--mirror", url.as_str()]);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(install.get_program()).args(install.get_args()).env_clear();
+    command.envs(install.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let said = machine.said(&command.env("PATH", search_path()).output().unwrap());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let error = said.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(error.contains("cannot store a download in `"), "{error}");
+    assert!(error.contains("/cache/terraform`: No space left on device"), "{error}");
+}

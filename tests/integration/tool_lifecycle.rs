@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod kills;
 mod pruning;
+mod read_only;
 mod removal;
 mod taking_turns;
 
@@ -142,4 +143,25 @@ impl Drop for Ends {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// `butler-runner WORDS` in a namespace of its own, after the shell has done `before`.
+fn with_mounts(machine: &Machine, before: &str, words: &[&str]) -> Command {
+    let script = format!("{before}\nexec \"$0\" \"$@\"");
+    let shell =
+        crate::support::world::unshare(&["--mount", "/bin/sh", "-e", "-c", script.as_str()]);
+    let runner = machine.command(words);
+    let mut command = Command::new(shell[0]);
+    command.args(&shell[1..]).arg(runner.get_program()).args(runner.get_args()).env_clear();
+    command.envs(runner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("PATH", crate::support::environment::search_path());
+    command.stdin(std::process::Stdio::null());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command
+}
+
+/// Mounts `path` read-only.
+fn read_only(path: &Path) -> String {
+    let path = path.display();
+    format!("mount --bind '{path}' '{path}' && mount -o remount,bind,ro '{path}'")
 }

@@ -68,7 +68,7 @@ impl Install {
                 version: request.version.to_string(),
                 path: path.clone(),
                 downloaded: tool.origin == Origin::Downloaded,
-                default: adopt_default(&request, &tools.options)?,
+                default: adopt_default(&request, &tools.options).await?,
             },
             path,
         )

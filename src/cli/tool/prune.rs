@@ -54,7 +54,7 @@ struct Package {
 impl Prune {
     pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
         let Self { unused_for, larger_than, dry_run } = self;
-        let limits = Limits { unused_for, larger_than, dry_run };
+        let limits = Limits { unused_for, larger_than, drain: tools.drain_period, dry_run };
         let pruned = prune(&tools.products, &limits, &tools.options).await?;
         // Providers are no product's.
         let (providers, problem) = match (&tools.named, &tools.settings.provider_cache) {
@@ -68,7 +68,8 @@ impl Prune {
         };
         let freed = pruned.bytes + providers.iter().map(|it| it.bytes).sum::<u64>();
         let is_left = |version: &PrunedVersion| matches!(version.fate, Fate::Failed { .. });
-        let left = pruned.versions.iter().filter(|version| is_left(version)).count();
+        let left =
+            pruned.versions.iter().filter(|version| is_left(version)).count() + pruned.left.len();
         let report = Report { dry_run, tools: pruned, providers, freed };
         let answer = Answer::new(&report, report.text())?;
         if let Some(problem) = problem {
@@ -128,6 +129,7 @@ impl Report {
             1 => lines.push(format!("{removed} 1 leftover of a killed process")),
             count => lines.push(format!("{removed} {count} leftovers of killed processes")),
         }
+        lines.extend(self.tools.left.iter().map(|left| format!("could not remove {left}")));
         match self.freed {
             0 if lines.is_empty() => lines.push("nothing to remove".to_owned()),
             0 => {}

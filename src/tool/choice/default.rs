@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
+use crate::tool::blocking::blocking;
 use crate::tool::error::ToolError;
 use crate::tool::installed;
 use crate::tool::store::cache::{Cache, CacheError};
@@ -22,7 +23,7 @@ use crate::tool::vendor::platform::Platform;
 
 /// How often the lock is tried: what is done under it takes some milliseconds, and a process that
 /// was stopped in the middle of it must not hold others up.
-const ATTEMPTS: usize = 1000;
+const ATTEMPTS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What the file says.
@@ -51,11 +52,14 @@ pub async fn use_version(
     options: &ToolOptions,
 ) -> Result<Option<Version>, ToolError> {
     installed(request, options).await?;
-    let cache = cache(options)?;
-    let _lock = lock(&cache, request.product)?;
-    let before = effective(&cache, request.product);
-    write(&cache, request)?;
-    Ok(before)
+    let (cache, request) = (cache(options)?, request.clone());
+    let using = move |_: &_| {
+        let _lock = lock(&cache, request.product)?;
+        let before = effective(&cache, request.product);
+        write(&cache, &request)?;
+        Ok(before)
+    };
+    blocking(using).await
 }
 
 /// Makes `request`, which was just installed, the default of its product if there is none. Returns
@@ -63,12 +67,24 @@ pub async fn use_version(
 ///
 /// # Errors
 /// When there can be no cache.
-pub fn adopt_default(request: &ToolRequest, options: &ToolOptions) -> Result<bool, ToolError> {
-    let cache = cache(options)?;
-    if let Err(error) = adopt(&cache, request) {
-        tracing::debug!(%request, error = crate::error::chain(&error), "cannot make it the default");
-    }
-    Ok(effective(&cache, request.product).as_ref() == Some(&request.version))
+pub async fn adopt_default(
+    request: &ToolRequest,
+    options: &ToolOptions,
+) -> Result<bool, ToolError> {
+    let (cache, request) = (cache(options)?, request.clone());
+    let adopting = move |_: &_| {
+        match adopt(&cache, &request) {
+            Ok(()) => {}
+            Err(error @ CacheError::Held { .. }) => {
+                tracing::warn!(%request, error = crate::error::chain(&error), "not made the default");
+            }
+            Err(error) => {
+                tracing::debug!(%request, error = crate::error::chain(&error), "cannot make it the default");
+            }
+        }
+        effective(&cache, request.product).as_ref() == Some(&request.version)
+    };
+    Ok(blocking(adopting).await)
 }
 
 fn adopt(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
@@ -115,23 +131,23 @@ fn write(cache: &Cache, request: &ToolRequest) -> Result<(), CacheError> {
         .map_err(|source| CacheError::Write { path, source })
 }
 
-/// The right to change the default of `product`, until the file is dropped.
+/// The right to change the default of `product`, until the file is dropped. Blocks.
 fn lock(cache: &Cache, product: Product) -> Result<File, CacheError> {
     let path = cache.prepare(product)?.join(".default.lock");
-    let lock = || {
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(&path)?;
-        for _ in 0..ATTEMPTS {
-            match file.try_lock() {
-                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-                // Where there are no locks, of several at once the last one wins.
-                Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
-            }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let file = options
+        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .open(&path)
+        .map_err(|source| CacheError::Write { path: path.clone(), source })?;
+    for _ in 0..ATTEMPTS {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+            // Where there are no locks, of several at once the last one wins.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
         }
-        Err(std::io::ErrorKind::TimedOut.into())
-    };
-    lock().map_err(|source| CacheError::Write { path: path.clone(), source })
+    }
+    Err(CacheError::Held { path, waited: PAUSE * ATTEMPTS })
 }
 
 fn file(cache: &Cache, product: Product) -> PathBuf {

@@ -1,8 +1,9 @@
 //! Sums up everything that is installed and compares it with what was verified.
 //!
 //! Unlike a run, which trusts a file that looks the same, this reads every byte. It deletes nothing
-//! and repairs nothing; what was changed is no longer taken for the same, so that nobody runs it. What it compares with is the record beside the executable: it finds what
-//! broke or was changed, but not somebody who could write the record anew as well.
+//! and repairs nothing; what was changed is no longer taken for the same, so that nobody runs it.
+//! What it compares with is the record beside the executable: it finds what broke or was changed,
+//! but not somebody who could write the record anew as well.
 
 use std::fs::File;
 use std::path::Path;
@@ -80,16 +81,14 @@ impl std::fmt::Display for Verdict {
 /// Sums up all installed versions of `product`, the newest first.
 ///
 /// # Errors
-/// When there can be no cache.
+/// When there can be no cache, or it cannot be read or trusted.
 pub async fn audit(product: Product, options: &ToolOptions) -> Result<Vec<Audited>, ToolError> {
     let cache = cache(options)?;
-    let entries = std::fs::read_dir(cache.product(product)).into_iter().flatten().flatten();
-    let name = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    let mut versions: Vec<Version> = entries.filter_map(name).collect();
-    versions.sort_unstable_by(|one, other| other.cmp(one));
+    let mut requests = cache.directories(product)?;
+    requests.sort_unstable_by(|one, other| other.version.cmp(&one.version));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let audits = stream::iter(versions).map(|version| {
-        let (cache, request) = (cache.clone(), ToolRequest { product, version });
+    let audits = stream::iter(requests).map(|request| {
+        let cache = cache.clone();
         blocking(move |abandoned| examine(&cache, &request, abandoned))
     });
     Ok(audits.buffered(cores).collect().await)

@@ -6,9 +6,9 @@
 //! volumes of Kubernetes are; it is warned about, and everything below it has to be the user's.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -67,6 +67,14 @@ pub enum CacheError {
         /// How long it was waited for.
         waited: Option<Duration>,
     },
+    /// Another process holds a lock that is only ever held for a moment.
+    #[error("another process has held `{}` for {}", path.display(), humantime::format_duration(*waited))]
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// Somebody else could have put it there.
     #[error("not using `{}`: {fault}", path.display())]
     Unsafe {
@@ -95,6 +103,9 @@ impl crate::error::Advice for CacheError {
             }
             Self::Busy { waited: Some(_), .. } => {
                 "end that process, or allow more time with --tool-timeout".to_owned()
+            }
+            Self::Held { path, .. } => {
+                format!("end the process that holds it (`fuser {}`), and try again", path.display())
             }
             Self::Busy { waited: None, .. } => "try again when that is done".to_owned(),
             Self::Unsafe { path, .. } => format!(
@@ -166,13 +177,25 @@ impl Cache {
         self.root.join("path-versions.json")
     }
 
-    /// The versions of `product` that are installed; whether they are sound shows on use.
+    /// The versions of `product` that a run may choose among; whether they are sound shows on use.
+    /// Where they cannot be read there are none: a run that wants one fails when it looks it up.
     pub(in crate::tool) fn versions(&self, product: Product) -> Vec<Version> {
-        let entries = std::fs::read_dir(self.product(product)).into_iter().flatten().flatten();
-        let versions = entries.filter_map(|entry| {
-            self.holds_a_version(&entry.path()).then(|| entry.file_name().to_str()?.parse().ok())?
+        let directories = self.directories(product).unwrap_or_else(|error| {
+            tracing::warn!(error = crate::error::chain(&error), "cannot say what is installed");
+            Vec::new()
         });
-        versions.collect()
+        let held = directories.into_iter().filter(|request| self.holds(request));
+        held.map(|request| request.version).collect()
+    }
+
+    /// Makes the directory of the users of `request`. Nothing in it is secret, and whoever may run
+    /// the version has to be able to say so.
+    pub(in crate::tool) fn make_users(&self, request: &ToolRequest) -> io::Result<()> {
+        make_private(&self.product(request.product))?;
+        match DirBuilder::new().mode(0o755).create(self.users(request)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        }
     }
 
     /// What is remembered of `request`, if it is installed for this platform.
@@ -202,12 +225,7 @@ impl Cache {
 
     /// Whether `request` is installed; whether it is sound shows on use.
     pub(in crate::tool) fn holds(&self, request: &ToolRequest) -> bool {
-        self.holds_a_version(&self.version(request))
-    }
-
-    fn holds_a_version(&self, directory: &Path) -> bool {
-        let record: Option<Record> = record::read(&directory.join(RECORD));
-        record.is_some_and(|record| record.platform == self.platform.to_string())
+        self.record(request).is_some()
     }
 
     /// Looks `request` up, and checks the executable against the sum that was verified: in full
@@ -353,33 +371,41 @@ impl Cache {
 
     /// Deletes what earlier installations of `request` left when they were killed.
     fn clean(&self, request: &ToolRequest) -> Result<(), CacheError> {
-        for path in self.partial(request) {
+        for path in self.partial(request)? {
             std::fs::remove_dir_all(&path).map_err(|source| CacheError::Write { path, source })?;
         }
         Ok(())
     }
 
     /// The half-made directories of `request`: somebody's who has its lock, or left over.
-    pub(in crate::tool) fn partial(&self, request: &ToolRequest) -> Vec<PathBuf> {
-        let entries = entries(&self.product(request.product)).into_iter();
-        entries
-            .filter(|(name, _)| name.starts_with(&partial(request)))
-            .map(|(_, path)| path)
-            .collect()
+    pub(in crate::tool) fn partial(
+        &self,
+        request: &ToolRequest,
+    ) -> Result<Vec<PathBuf>, CacheError> {
+        let entries = entries(&self.product(request.product))?.into_iter();
+        let partial = entries.filter(|(name, _)| name.starts_with(&partial(request)));
+        Ok(partial.map(|(_, path)| path).collect())
     }
 
     /// The directories of versions of `product`, sound or not.
-    pub(in crate::tool) fn directories(&self, product: Product) -> Vec<ToolRequest> {
-        let entries = entries(&self.product(product)).into_iter();
+    pub(in crate::tool) fn directories(
+        &self,
+        product: Product,
+    ) -> Result<Vec<ToolRequest>, CacheError> {
+        inspect_root(&self.root)?;
+        let entries = entries(&self.product(product))?.into_iter();
         let directories = entries.filter(|(_, path)| path.is_dir());
-        directories
+        Ok(directories
             .filter_map(|(name, _)| Some(ToolRequest { product, version: name.parse().ok()? }))
-            .collect()
+            .collect())
     }
 
     /// The versions of `product` that have anything to their name but a directory.
-    pub(in crate::tool) fn traces(&self, product: Product) -> BTreeSet<Version> {
-        let entries = entries(&self.product(product)).into_iter();
+    pub(in crate::tool) fn traces(
+        &self,
+        product: Product,
+    ) -> Result<BTreeSet<Version>, CacheError> {
+        let entries = entries(&self.product(product))?.into_iter();
         let versions = entries.filter_map(|(name, _)| {
             let partial = name.strip_prefix(PARTIAL).and_then(|name| Some(name.split_once('~')?.0));
             let hidden = || name.strip_prefix('.');
@@ -387,38 +413,56 @@ impl Cache {
                 || hidden()?.strip_suffix(".users").or_else(|| hidden()?.strip_suffix(".lock"));
             partial.or_else(known)?.parse().ok()
         });
-        versions.collect()
+        Ok(versions.collect())
     }
 
     /// Files of `product` that somebody began to write before `then` and never finished.
-    pub(in crate::tool) fn unfinished(&self, product: Product, then: SystemTime) -> Vec<PathBuf> {
-        let versions = self.directories(product).into_iter();
+    pub(in crate::tool) fn unfinished(
+        &self,
+        product: Product,
+        then: SystemTime,
+    ) -> Result<Vec<PathBuf>, CacheError> {
+        let versions = self.directories(product)?.into_iter();
         let mut places: Vec<_> =
             versions.flat_map(|request| [self.version(&request), self.users(&request)]).collect();
         places.extend([self.root.clone(), self.product(product)]);
-        let files = places.iter().flat_map(|place| entries(place)).filter(|(name, path)| {
+        let mut files = Vec::new();
+        for place in places {
+            files.extend(entries(&place)?);
+        }
+        files.retain(|(name, path)| {
             let modified = || std::fs::symlink_metadata(path)?.modified();
             [record::UNFINISHED, note::UNFINISHED].iter().any(|prefix| name.starts_with(prefix))
                 && modified().is_ok_and(|modified| modified < then)
         });
-        files.map(|(_, path)| path).collect()
+        Ok(files.into_iter().map(|(_, path)| path).collect())
     }
 
     /// Removes what is known about `request`, which is not there. Needs the version's lock; who waits
     /// for one of these files makes another one.
     pub(in crate::tool) fn forget(&self, request: &ToolRequest, _unused: Unused) {
-        // What cannot be removed does no harm.
-        let _ = std::fs::remove_dir_all(self.users(request));
+        // What cannot be removed does no harm. In one rename, so that nobody who comes meanwhile
+        // locks a file in it that goes with the rest.
+        let _ = self.beside(request).and_then(|discarded| {
+            std::fs::rename(self.users(request), discarded.path().join("users"))?;
+            discarded.close()
+        });
         let _ = std::fs::remove_file(self.lock_file(request));
     }
 }
 
-/// What is in `directory`, if it can be read: names that are text, and paths.
-fn entries(directory: &Path) -> Vec<(String, PathBuf)> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
-        .collect()
+/// What is in `directory`, which may be missing: names that are text, and paths.
+fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>, CacheError> {
+    let read = || std::fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>();
+    let entries = match read() {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => return Err(CacheError::Read { path: directory.to_owned(), source }),
+    };
+    let named = entries
+        .into_iter()
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())));
+    Ok(named.collect())
 }
 
 /// Checks an executable against the sum in its record: in full when it looks different.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::chain;
+use crate::process::Processes;
 use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::blocking::blocking;
@@ -39,10 +40,10 @@ pub struct Available {
 /// of when they died too.
 ///
 /// # Errors
-/// When there can be no cache.
+/// When there can be no cache, or it cannot be read.
 pub fn history(product: Product, options: &ToolOptions) -> Result<Vec<Entry>, ToolError> {
     let cache = cache(options)?;
-    for version in cache.traces(product) {
+    for version in cache.traces(product)? {
         drop(note::read(&cache, &ToolRequest { product, version }));
     }
     Ok(journal::read(&cache, product))
@@ -51,7 +52,7 @@ pub fn history(product: Product, options: &ToolOptions) -> Result<Vec<Entry>, To
 /// Everybody who uses `request` now.
 ///
 /// # Errors
-/// When there can be no cache.
+/// When there can be no cache, or it cannot be read.
 pub fn users(request: &ToolRequest, options: &ToolOptions) -> Result<Vec<User>, ToolError> {
     Ok(usage::users(&cache(options)?, request))
 }
@@ -60,7 +61,7 @@ pub fn users(request: &ToolRequest, options: &ToolOptions) -> Result<Vec<User>, 
 /// recorded is summed up.
 ///
 /// # Errors
-/// When there can be no cache.
+/// When there can be no cache, or it cannot be read.
 pub async fn status(product: Product, options: &ToolOptions) -> Result<Status, ToolError> {
     let installed = inventory(product, options).await?;
     let current = default_version(product, options)?;
@@ -87,7 +88,7 @@ pub async fn status(product: Product, options: &ToolOptions) -> Result<Status, T
 /// The installed versions of `product`, the newest first.
 ///
 /// # Errors
-/// When there can be no cache.
+/// When there can be no cache, or it cannot be read.
 pub async fn inventory(
     product: Product,
     options: &ToolOptions,
@@ -95,23 +96,22 @@ pub async fn inventory(
     let cache = cache(options)?;
     let default = default_version(product, options)?;
     let looking = move |abandoned: &CancellationToken| {
-        let mut versions = cache.versions(product);
-        versions.sort_unstable_by(|one, other| other.cmp(one));
-        let requests = versions.into_iter().map(|version| ToolRequest { product, version });
-        requests
-            .filter_map(|request| {
-                let default = default.as_ref() == Some(&request.version);
-                look(&cache, &request, default, abandoned)
-            })
-            .collect()
+        let mut requests = cache.directories(product)?;
+        requests.sort_unstable_by(|one, other| other.version.cmp(&one.version));
+        let processes = Processes::now();
+        let looked = requests.into_iter().filter_map(|request| {
+            let default = default.as_ref() == Some(&request.version);
+            look(&cache, &request, default, &processes, abandoned)
+        });
+        Ok(looked.collect())
     };
-    Ok(blocking(looking).await)
+    blocking(looking).await
 }
 
 /// The released versions of `product`, the newest first, as the release site or mirror lists them.
 ///
 /// # Errors
-/// When the list cannot be fetched or read, or there can be no cache.
+/// When the list cannot be fetched or read, or the cache not be read.
 pub async fn available(
     product: Product,
     options: &ToolOptions,
@@ -119,10 +119,12 @@ pub async fn available(
     let mut released = index::released(product, options).await?;
     released.sort_unstable_by(|one, other| other.cmp(one));
     released.dedup();
-    let installed = cache(options)?.versions(product);
+    let cache = cache(options)?;
+    let mut installed = cache.directories(product)?;
+    installed.retain(|request| cache.holds(request));
     let available = |version: Version| Available {
         prerelease: !version.pre.is_empty(),
-        installed: installed.contains(&version),
+        installed: installed.iter().any(|request| request.version == version),
         version,
     };
     Ok(released.into_iter().map(available).collect())
@@ -133,6 +135,7 @@ fn look(
     cache: &Cache,
     request: &ToolRequest,
     default: bool,
+    processes: &Processes,
     abandoned: &CancellationToken,
 ) -> Option<InstalledVersion> {
     let record = cache.record(request)?;
@@ -163,7 +166,7 @@ fn look(
         signed_by: Signer::of(request.product, record.signer.fingerprint()),
         installed_at: record.installed_at,
         last_used_at,
-        users: usage::users(cache, request),
+        users: usage::users_among(processes, cache, request),
     })
 }
 

@@ -65,7 +65,10 @@ async fn poll(
         match file.try_lock() {
             Ok(()) if is_at(&file, path) => return Ok(VersionLock { _file: Some(file) }),
             // Somebody has tidied the file away; who comes next makes another one.
-            Ok(()) => continue,
+            Ok(()) => {
+                tokio::time::sleep(INTERVAL).await;
+                continue;
+            }
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
                 tracing::warn!(path = %path.display(), %error, "cannot lock; going on without");

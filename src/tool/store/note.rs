@@ -12,8 +12,12 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::ToolRequest;
-use crate::tool::store::cache::{Cache, make_private};
+use crate::tool::store::cache::Cache;
 use crate::tool::store::journal::{self, moment};
+use crate::tool::store::usage::{USED, is_at};
+
+/// How often a note is opened anew that was rewritten at that moment; each is rewritten once.
+const REWRITTEN: usize = 3;
 
 /// How the names of notes begin that are being written.
 pub(in crate::tool) const UNFINISHED: &str = ".new-";
@@ -75,7 +79,7 @@ pub(in crate::tool) fn write(
     request: &ToolRequest,
     content: &Content,
 ) -> Option<Note> {
-    match try_write(&cache.users(request), content) {
+    match try_write(cache, request, content) {
         Ok(note) => Some(note),
         Err(error) => {
             tracing::debug!(%request, %error, doing = ?content.doing, "cannot say what is done with this version");
@@ -84,9 +88,9 @@ pub(in crate::tool) fn write(
     }
 }
 
-fn try_write(directory: &Path, content: &Content) -> io::Result<Note> {
-    make_private(directory)?;
-    let path = directory.join(format!("{}-{:016x}", content.pid, fastrand::u64(..)));
+fn try_write(cache: &Cache, request: &ToolRequest, content: &Content) -> io::Result<Note> {
+    cache.make_users(request)?;
+    let path = cache.users(request).join(format!("{}-{:016x}", content.pid, fastrand::u64(..)));
     let file = put(&path, content)?;
     Ok(Note { path, file })
 }
@@ -111,6 +115,32 @@ impl Note {
     }
 }
 
+/// What comes of a note.
+#[derive(Debug)]
+enum Heard {
+    /// Its process lives.
+    Living(Option<Content>),
+    /// Its process is dead.
+    Dead(Option<Content>),
+    /// Its process lives, and has put another one in its place since this was opened.
+    SomethingElse,
+    /// Nobody knows.
+    Nothing,
+}
+
+/// What `file`, which was opened at `path`, says. A process that says something else gives the lock
+/// on the old file back only when the new one is in its place.
+fn heard(file: &File, path: &Path) -> Heard {
+    let lock = file.try_lock_shared();
+    let content = serde_json::from_reader(file).ok();
+    match lock {
+        Err(TryLockError::WouldBlock) => Heard::Living(content),
+        Ok(()) if is_at(file, path) => Heard::Dead(content),
+        Ok(()) => Heard::SomethingElse,
+        Err(TryLockError::Error(_)) => Heard::Nothing,
+    }
+}
+
 /// What living processes say about `request`, the oldest first. What dead ones left is removed on
 /// the way, and an installation or removal that one of them was in the middle of is remembered as
 /// failed.
@@ -121,22 +151,26 @@ pub(in crate::tool) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content
         let name = entry.file_name();
         // One that is being written by somebody who is not done, or never will be.
         let unfinished = name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
-        if unfinished || name == crate::tool::store::usage::USED {
+        if unfinished || name == USED {
             continue;
         }
         let path = entry.path();
-        let Ok(file) = File::open(&path) else { continue };
-        let lock = file.try_lock_shared();
-        let content: Option<Content> = serde_json::from_reader(&file).ok();
-        match lock {
-            Err(TryLockError::WouldBlock) => living.extend(content),
-            // Several may find it dead; one of them removes it.
-            Ok(()) if std::fs::remove_file(&path).is_ok() => {
-                if let Some(content) = content {
-                    journal::interrupted(cache, request, &content);
+        for _ in 0..REWRITTEN {
+            let Ok(file) = File::open(&path) else { break };
+            match heard(&file, &path) {
+                Heard::Living(content) => living.extend(content),
+                Heard::Dead(content) => {
+                    // Several may find it dead; one of them removes it.
+                    if std::fs::remove_file(&path).is_ok()
+                        && let Some(content) = content
+                    {
+                        journal::interrupted(cache, request, &content);
+                    }
                 }
+                Heard::Nothing => {}
+                Heard::SomethingElse => continue,
             }
-            Ok(()) | Err(TryLockError::Error(_)) => {}
+            break;
         }
     }
     living.sort_by(|one, other| (&one.since, one.pid).cmp(&(&other.since, other.pid)));
@@ -181,12 +215,28 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_says_something_else_is_not_dead() {
+        let directory = tempfile::tempdir().unwrap();
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let cache = Cache::new(directory.path(), platform).unwrap();
+        let request = "1.9.8".parse().unwrap();
+        let content = Content::now(Doing::Uninstall, "run 7");
+        let mut note = write(&cache, &request, &content).unwrap();
+        // Somebody has opened it, and not yet looked whether its lock is held.
+        let opened = File::open(&note.path).unwrap();
+        note.rewrite(&content);
+        let heard = heard(&opened, &note.path);
+        assert!(matches!(heard, Heard::SomethingElse), "{heard:?}");
+        assert_eq!(read(&cache, &request).len(), 1);
+    }
+
+    #[test]
     fn a_note_that_is_being_written_is_nobodys_yet() {
         let directory = tempfile::tempdir().unwrap();
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
         let request = "1.9.8".parse().unwrap();
-        make_private(&cache.users(&request)).unwrap();
+        cache.make_users(&request).unwrap();
         let path = cache.users(&request).join(format!("{UNFINISHED}abc"));
         std::fs::write(&path, "{").unwrap();
         assert!(read(&cache, &request).is_empty());

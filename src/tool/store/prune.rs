@@ -2,7 +2,8 @@
 //! used of too many, and what killed processes left.
 //!
 //! Never one that is in use, that somebody works on, or that is the default. Each goes in the way in
-//! which a single one is removed, without a drain period: nobody was told its path lately.
+//! which a single one is removed, and without a drain period: whoever was told its path within that
+//! time keeps it.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -22,7 +23,7 @@ use crate::tool::store::journal::{Act, moment};
 use crate::tool::store::lock;
 use crate::tool::store::lock::VersionLock;
 use crate::tool::store::queue::working;
-use crate::tool::store::uninstall::{UninstallError, by, refuse_used, remove};
+use crate::tool::store::uninstall::{UninstallError, by, look, refuse_asked_for, remove};
 use crate::tool::store::usage;
 use crate::tool::{ToolOptions, WhenBusy};
 
@@ -36,6 +37,8 @@ pub struct Limits {
     pub unused_for: Option<Duration>,
     /// The least recently used until all take no more than this, in bytes.
     pub larger_than: Option<u64>,
+    /// What was used this lately stays, whatever the limits say.
+    pub drain: Duration,
     /// Nothing goes; it is only said what would.
     pub dry_run: bool,
 }
@@ -48,6 +51,8 @@ pub struct Pruned {
     pub versions: Vec<PrunedVersion>,
     /// How many directories and files killed processes had left.
     pub leftovers: usize,
+    /// What of that could not be removed, and why.
+    pub left: Vec<String>,
     /// How much room all that is gone took, in bytes.
     #[serde(skip)]
     pub bytes: u64,
@@ -97,7 +102,7 @@ fn name<S: serde::Serializer>(product: &Product, serializer: S) -> Result<S::Ok,
 /// Removes what `limits` say of the versions of `products`, and what killed processes left there.
 ///
 /// # Errors
-/// When there can be no cache. What cannot be removed is in the answer.
+/// When there can be no cache, or it cannot be read. What cannot be removed is in the answer.
 pub async fn prune(
     products: &[Product],
     limits: &Limits,
@@ -109,9 +114,9 @@ pub async fn prune(
         options: ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() },
     };
     let mut pruned = Pruned::default();
-    pruning.versions(products, &mut pruned).await;
+    pruning.versions(products, &mut pruned).await?;
     for product in products {
-        pruning.leftovers(*product, &mut pruned).await;
+        pruning.leftovers(*product, &mut pruned).await?;
     }
     Ok(pruned)
 }
@@ -123,12 +128,15 @@ struct Pruning<'a> {
 }
 
 impl Pruning<'_> {
-    async fn versions(&self, products: &[Product], pruned: &mut Pruned) {
-        let mut versions: Vec<_> = products
-            .iter()
-            .flat_map(|product| self.cache.directories(*product))
-            .map(|request| (self.last_use(&request), self.cache.size(&request), request))
-            .collect();
+    async fn versions(&self, products: &[Product], pruned: &mut Pruned) -> Result<(), CacheError> {
+        let mut versions = Vec::new();
+        for product in products {
+            let requests = self.cache.directories(*product)?.into_iter();
+            versions.extend(
+                requests
+                    .map(|request| (self.last_use(&request), self.cache.size(&request), request)),
+            );
+        }
         versions.sort_by_key(|(used, ..)| *used);
         let mut total: u64 = versions.iter().map(|(_, bytes, _)| bytes).sum();
         let now = SystemTime::now();
@@ -153,6 +161,7 @@ impl Pruning<'_> {
             let last_used = moment(used);
             pruned.versions.push(PrunedVersion { product, version, last_used, bytes, fate });
         }
+        Ok(())
     }
 
     /// When it was used or, as nobody has, installed.
@@ -167,6 +176,9 @@ impl Pruning<'_> {
             Err(UninstallError::InUse { users, .. }) => {
                 Fate::Kept { reason: format!("in use{}", by(&users)) }
             }
+            Err(UninstallError::AskedFor { at, .. }) => {
+                Fate::Kept { reason: format!("asked for at {at} and may be about to be used") }
+            }
             Err(UninstallError::Tool(error))
                 if matches!(*error, ToolError::Cache(CacheError::Busy { .. })) =>
             {
@@ -177,7 +189,14 @@ impl Pruning<'_> {
     }
 
     async fn try_remove(&self, request: &ToolRequest) -> Result<(), UninstallError> {
-        refuse_used(&self.cache, request)?;
+        let since = SystemTime::now().checked_sub(self.limits.drain);
+        let since = since.unwrap_or(SystemTime::UNIX_EPOCH);
+        let (cache, wanted) = (self.cache.clone(), request.clone());
+        blocking(move |_| {
+            look(&cache, &wanted)?;
+            refuse_asked_for(&cache, &wanted, since)
+        })
+        .await?;
         if self.limits.dry_run {
             return Ok(());
         }
@@ -185,7 +204,7 @@ impl Pruning<'_> {
         let act = (Act::Uninstall, None);
         let attempt = Attempt::begin(&self.cache, request, act, &self.options.owner, lock);
         let (cache, request) = (self.cache.clone(), request.clone());
-        blocking(move |_| attempt.ended(remove(&cache, &request))).await?;
+        blocking(move |_| attempt.ended(remove(&cache, &request, Some(since)))).await?;
         Ok(())
     }
 
@@ -196,11 +215,11 @@ impl Pruning<'_> {
 
     /// What killed processes left of `product`: half-made directories, unfinished files, and what
     /// is known about versions that are not there.
-    async fn leftovers(&self, product: Product, pruned: &mut Pruned) {
-        for version in self.cache.traces(product) {
+    async fn leftovers(&self, product: Product, pruned: &mut Pruned) -> Result<(), CacheError> {
+        for version in self.cache.traces(product)? {
             let request = ToolRequest { product, version };
             let is_worked_on = working(&self.cache, &request).is_some();
-            let partial = self.cache.partial(&request);
+            let partial = self.cache.partial(&request)?;
             let is_gone = self.cache.has(&request).is_ok_and(|is_there| !is_there);
             if is_worked_on || (partial.is_empty() && !is_gone) {
                 continue;
@@ -213,16 +232,23 @@ impl Pruning<'_> {
             }
             // Nobody makes such directories without it.
             let Ok(_lock) = self.lock(&request).await else { continue };
-            for path in self.cache.partial(&request) {
+            for path in self.cache.partial(&request)? {
                 self.discard(&path, pruned);
             }
-            if is_gone && let Ok(Ok(unused)) = usage::unused(&self.cache, &request) {
-                self.cache.forget(&request, unused);
+            if is_gone {
+                let cache = self.cache.clone();
+                let forgetting = move |_: &_| {
+                    if let Ok(Ok(unused)) = usage::unused(&cache, &request) {
+                        cache.forget(&request, unused);
+                    }
+                };
+                blocking(forgetting).await;
             }
         }
-        for path in self.cache.unfinished(product, SystemTime::now() - UNFINISHED) {
+        for path in self.cache.unfinished(product, SystemTime::now() - UNFINISHED)? {
             self.discard(&path, pruned);
         }
+        Ok(())
     }
 
     fn discard(&self, path: &Path, pruned: &mut Pruned) {
@@ -234,7 +260,7 @@ impl Pruning<'_> {
                 pruned.bytes += bytes;
             }
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "cannot remove what a killed process left");
+                pruned.left.push(format!("`{}`: {error}", path.display()));
             }
         }
     }

@@ -47,11 +47,11 @@ pub struct InProgress {
 /// What is being done with the versions of `product`, and how many processes wait for it.
 ///
 /// # Errors
-/// When there can be no cache.
+/// When there can be no cache, or it cannot be read.
 pub fn queue(product: Product, options: &ToolOptions) -> Result<Queue, ToolError> {
     let cache = cache(options)?;
     let mut queue = Queue::default();
-    for version in cache.traces(product) {
+    for version in cache.traces(product)? {
         let request = ToolRequest { product, version };
         for content in note::read(&cache, &request) {
             queue.pending += usize::from(content.doing == Doing::Wait);

@@ -20,9 +20,9 @@ use crate::tool::error::ToolError;
 use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::{Cache, CacheError};
 use crate::tool::store::inventory::cache;
-use crate::tool::store::journal::Act;
+use crate::tool::store::journal::{Act, moment};
 use crate::tool::store::lock;
-use crate::tool::store::usage::{self, Unused, User};
+use crate::tool::store::usage::{self, User};
 use crate::tool::{ToolOptions, WhenBusy};
 
 /// What became of a version that was to be removed.
@@ -53,6 +53,14 @@ pub enum UninstallError {
         /// Who; empty where the lock is held but nobody says who holds it.
         users: Vec<User>,
     },
+    /// Somebody asked for it who may be about to start it.
+    #[error("{request} was asked for at {at} and may be about to be used")]
+    AskedFor {
+        /// Which version.
+        request: ToolRequest,
+        /// When, by RFC 3339.
+        at: String,
+    },
     /// A signal came in the drain period.
     #[error("{request} was not removed: stopped by {signal}")]
     Stopped {
@@ -80,6 +88,9 @@ impl Advice for UninstallError {
         match self {
             Self::Tool(error) => error.advice(),
             Self::InUse { .. } => Some("retry after that has ended".to_owned()),
+            Self::AskedFor { .. } => {
+                Some("try again, or remove it at once with --drain-period 0".to_owned())
+            }
             Self::Stopped { .. } => None,
         }
     }
@@ -122,11 +133,13 @@ pub async fn uninstall(
     if !cache.has(request)? {
         return Ok(Uninstalled::NotInstalled);
     }
-    refuse_used(&cache, request)?;
+    let (looked, wanted) = (cache.clone(), request.clone());
+    blocking(move |_| look(&looked, &wanted)).await?;
     let options = ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() };
     let deadline = Instant::now() + options.timeout;
     let lock = lock::acquire(&cache, request, &options, deadline, |_| {}).await?;
-    let until = SystemTime::now() + drain;
+    let begun = SystemTime::now();
+    let until = begun + drain;
     let act = (Act::Uninstall, Some(until));
     let mut attempt = Attempt::begin(&cache, request, act, &options.owner, lock);
     if !drain.is_zero() {
@@ -144,29 +157,50 @@ pub async fn uninstall(
     }
     attempt.go_on();
     let request = request.clone();
-    let removing = blocking(move |_| attempt.ended(remove(&cache, &request)));
+    let since = (!drain.is_zero()).then_some(begun);
+    let removing = blocking(move |_| attempt.ended(remove(&cache, &request, since)));
     removing.await
 }
 
-/// Fails if somebody uses `request` now.
-pub(in crate::tool) fn refuse_used(
-    cache: &Cache,
-    request: &ToolRequest,
-) -> Result<Unused, UninstallError> {
-    usage::unused(cache, request)?
-        .map_err(|users| UninstallError::InUse { request: request.clone(), users })
+/// Fails if somebody uses `request` now. Blocks for a moment, and leaves no trace.
+pub(in crate::tool) fn look(cache: &Cache, request: &ToolRequest) -> Result<(), UninstallError> {
+    usage::look(cache, request)?.map_err(|users| in_use(request, users))
 }
 
-/// Removes `request`, if nobody uses it. Needs the version's lock.
+fn in_use(request: &ToolRequest, users: Vec<User>) -> UninstallError {
+    UninstallError::InUse { request: request.clone(), users }
+}
+
+/// Fails if somebody has asked for `request` since then, as people do who ask for its path: they use
+/// it without a lock, and only when they have started it, can it be seen.
+pub(in crate::tool) fn refuse_asked_for(
+    cache: &Cache,
+    request: &ToolRequest,
+    since: SystemTime,
+) -> Result<(), UninstallError> {
+    match usage::last_use(cache, request) {
+        Some(at) if at >= since => {
+            Err(UninstallError::AskedFor { request: request.clone(), at: moment(at) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes `request`, if nobody uses it or has asked for it `since`. Needs the version's lock.
+/// Blocks for a moment.
 pub(in crate::tool) fn remove(
     cache: &Cache,
     request: &ToolRequest,
+    since: Option<SystemTime>,
 ) -> Result<Uninstalled, UninstallError> {
     // Somebody may have done it before the lock was had.
     if !cache.has(request)? {
         return Ok(Uninstalled::NotInstalled);
     }
-    let unused = refuse_used(cache, request)?;
+    let unused = usage::unused(cache, request)?.map_err(|users| in_use(request, users))?;
+    if let Some(since) = since {
+        refuse_asked_for(cache, request, since)?;
+    }
     let default = default::effective(cache, request.product);
     let was_default = default.as_ref() == Some(&request.version);
     let bytes = cache.remove(request, unused)?;

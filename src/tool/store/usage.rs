@@ -16,10 +16,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::process::running;
+use crate::process::Processes;
 use crate::spec::ToolRequest;
 use crate::tool::ToolOptions;
-use crate::tool::store::cache::{Cache, CacheError, inspect, make_private};
+use crate::tool::store::cache::{Cache, CacheError, inspect};
 use crate::tool::store::journal::moment;
 use crate::tool::store::lock::holder;
 use crate::tool::store::note::{self, Content, Doing, Note};
@@ -79,6 +79,11 @@ pub(in crate::tool) async fn begin(
                 attempts += 1;
                 continue;
             }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                tracing::warn!(path = %path.display(), %error, "nobody can see that this version is used, so that it can be removed meanwhile: let this user read what is in the cache");
+                return Ok(None);
+            }
+            // As in an image: nobody can remove anything there either.
             Err(error) => {
                 tracing::debug!(%request, %error, "cannot say that this version is used");
                 return Ok(None);
@@ -87,8 +92,7 @@ pub(in crate::tool) async fn begin(
         match file.try_lock_shared() {
             Ok(()) if is_at(&file, &path) => break file,
             // Somebody has tidied the file away; who comes next makes another one.
-            Ok(()) => continue,
-            Err(TryLockError::WouldBlock) => {}
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
                 tracing::warn!(path = %path.display(), %error, "cannot lock; going on without");
                 break file;
@@ -117,24 +121,75 @@ pub(in crate::tool) struct Unused {
 }
 
 /// Makes sure that nobody uses `request`; else says who does. That may be nobody who has a name: a
-/// cache may be read-only for its users.
+/// cache may be read-only for its users. Blocks, for a second at most.
 pub(in crate::tool) fn unused(
     cache: &Cache,
     request: &ToolRequest,
 ) -> Result<Result<Unused, Vec<User>>, CacheError> {
+    claim(cache, request, Missing::Make, || std::thread::sleep(INTERVAL))
+}
+
+/// Who uses `request`, as [`unused`] finds it, without a trace: nothing is written, and what is
+/// found may have changed a moment later. Blocks, for a second at most.
+pub(in crate::tool) fn look(
+    cache: &Cache,
+    request: &ToolRequest,
+) -> Result<Result<(), Vec<User>>, CacheError> {
+    let found = claim(cache, request, Missing::Unused, || std::thread::sleep(INTERVAL))?;
+    Ok(found.map(drop))
+}
+
+/// What it means that the file is missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Missing {
+    /// It has to be made, so that nobody can begin to use the version.
+    Make,
+    /// That nobody has ever used the version.
+    Unused,
+}
+
+fn claim(
+    cache: &Cache,
+    request: &ToolRequest,
+    missing: Missing,
+    mut pause: impl FnMut(),
+) -> Result<Result<Unused, Vec<User>>, CacheError> {
     let path = cache.users(request).join(USED);
+    let mut attempts = 0;
     let used = loop {
-        let file = open(cache, request, &path)
-            .map_err(|source| CacheError::Write { path: path.clone(), source })?;
-        match file.try_lock() {
-            Ok(()) if is_at(&file, &path) => break Some(file),
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(Err(users(cache, request))),
-            Err(TryLockError::Error(error)) => {
-                tracing::warn!(path = %path.display(), %error, "cannot lock, so runs on other machines that use this version cannot be seen; going on without");
-                break None;
+        let opened = match missing {
+            Missing::Make => open(cache, request, &path),
+            Missing::Unused => open_existing(cache, request, &path),
+        };
+        match opened {
+            Ok(file) => match file.try_lock() {
+                Ok(()) if is_at(&file, &path) => break Some(file),
+                // Somebody has tidied the file away.
+                Ok(()) => {}
+                // It may be another process that looks who uses it: that takes a moment.
+                Err(TryLockError::WouldBlock) => {
+                    let users = users(cache, request);
+                    if !users.is_empty() {
+                        return Ok(Err(users));
+                    }
+                }
+                Err(TryLockError::Error(error)) => {
+                    tracing::warn!(path = %path.display(), %error, "cannot lock, so runs on other machines that use this version cannot be seen; going on without");
+                    break None;
+                }
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if missing == Missing::Unused {
+                    break None;
+                }
             }
+            Err(source) => return Err(CacheError::Write { path, source }),
         }
+        attempts += 1;
+        if attempts == PATIENT {
+            return Ok(Err(Vec::new()));
+        }
+        pause();
     };
     let users = users(cache, request);
     Ok(if users.is_empty() { Ok(Unused { _used: used }) } else { Err(users) })
@@ -143,13 +198,23 @@ pub(in crate::tool) fn unused(
 /// Everybody who uses `request` now: who says so, and every process that runs the executable, as
 /// people do who ask for its path.
 pub(in crate::tool) fn users(cache: &Cache, request: &ToolRequest) -> Vec<User> {
+    users_among(&Processes::now(), cache, request)
+}
+
+/// The same, where the processes of this machine are known already.
+pub(in crate::tool) fn users_among(
+    processes: &Processes,
+    cache: &Cache,
+    request: &ToolRequest,
+) -> Vec<User> {
     let notes = note::read(cache, request).into_iter();
     let mut users: Vec<_> = notes
         .filter(|content| content.doing == Doing::Use)
         .map(|Content { pid, owner, since, .. }| User { pid, owner, since })
         .collect();
     let known: Vec<_> = users.iter().map(|user| user.pid).collect();
-    users.extend(running(&cache.executable(request), &known).into_iter().map(|process| User {
+    let running = processes.running(&cache.executable(request), &known);
+    users.extend(running.into_iter().map(|process| User {
         pid: process.pid,
         owner: "started by itself".to_owned(),
         since: moment(process.since),
@@ -169,17 +234,42 @@ pub(in crate::tool) fn last_use(cache: &Cache, request: &ToolRequest) -> Option<
     std::fs::metadata(cache.users(request).join(USED)).ok()?.modified().ok()
 }
 
-/// Opens the file, for reading only where nothing can be written: its lock can be had all the same.
+/// Opens the file, which is made where it is missing; for reading only where nothing can be written:
+/// its lock can be had all the same.
 fn open(cache: &Cache, request: &ToolRequest, path: &Path) -> io::Result<File> {
+    match open_existing(cache, request, path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        found => return found,
+    }
+    cache.make_users(request)?;
+    // Readable for all: whoever may run the version has to be able to say that it is used.
+    match without_following().write(true).create_new(true).mode(0o644).open(path) {
+        Ok(file) => {
+            // To make it is not to use the version.
+            if let Ok(installed) = std::fs::metadata(cache.version(request)) {
+                let _ = installed.modified().and_then(|then| file.set_modified(then));
+            }
+            Ok(file)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            open_existing(cache, request, path)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens the file if it is there.
+fn open_existing(cache: &Cache, request: &ToolRequest, path: &Path) -> io::Result<File> {
     for directory in [cache.product(request.product), cache.users(request)] {
         inspect(&directory).map_err(io::Error::other)?;
     }
-    let follow_no_link = nix::fcntl::OFlag::O_NOFOLLOW.bits();
+    without_following().write(true).open(path).or_else(|_| without_following().open(path))
+}
+
+fn without_following() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(follow_no_link);
-    make_private(&cache.users(request))
-        .and_then(|()| options.clone().write(true).create(true).mode(0o600).open(path))
-        .or_else(|_| options.open(path))
+    options.read(true).custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits());
+    options
 }
 
 /// Whether `path` still leads to `file`.
@@ -193,4 +283,62 @@ pub(in crate::tool) fn is_at(file: &File, path: &Path) -> bool {
 /// Remembers that the version is used now; a read-only cache does not.
 fn touch(used: &File) {
     let _ = used.set_modified(SystemTime::now());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::tool::vendor::platform::Platform;
+
+    fn cache_with(request: &ToolRequest) -> (tempfile::TempDir, Cache) {
+        let directory = tempfile::tempdir().unwrap();
+        let platform = Platform { system: "linux", architecture: "amd64" };
+        let cache = Cache::new(directory.path(), platform).unwrap();
+        cache.pretend(request);
+        (directory, cache)
+    }
+
+    #[test]
+    fn those_who_look_at_once_do_not_take_each_other_for_users() {
+        let request = "1.9.8".parse().unwrap();
+        let (_directory, cache) = cache_with(&request);
+        let mut other = Some(unused(&cache, &request).unwrap().unwrap());
+        let met = std::cell::Cell::new(false);
+        let found = claim(&cache, &request, Missing::Make, || {
+            met.set(other.take().is_some());
+        });
+        assert!(met.get(), "the other one held it");
+        assert!(found.unwrap().is_ok());
+        // Who stays for longer is no other one who looks.
+        let other = unused(&cache, &request).unwrap().unwrap();
+        let mut pauses = 0;
+        let found = claim(&cache, &request, Missing::Make, || pauses += 1);
+        assert_eq!(found.unwrap().unwrap_err(), []);
+        assert_eq!(pauses, PATIENT - 1);
+        drop(other);
+    }
+
+    #[test]
+    fn to_look_leaves_no_trace_and_to_claim_is_no_use() {
+        let request = "1.9.8".parse().unwrap();
+        let (_directory, cache) = cache_with(&request);
+        let then = SystemTime::now() - Duration::from_hours(50);
+        File::open(cache.version(&request)).unwrap().set_modified(then).unwrap();
+        assert_eq!(look(&cache, &request).unwrap(), Ok(()));
+        assert!(!cache.users(&request).exists());
+        drop(unused(&cache, &request).unwrap().unwrap());
+        assert_eq!(last_use(&cache, &request), Some(then));
+    }
+
+    #[test]
+    fn whoever_may_run_a_version_may_say_that_it_is_used() {
+        let request = "1.9.8".parse().unwrap();
+        let (_directory, cache) = cache_with(&request);
+        remember(&cache, &request);
+        let users = cache.users(&request);
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o055;
+        assert_eq!((mode(&users), mode(&users.join(USED))), (0o055, 0o044));
+    }
 }

@@ -213,3 +213,78 @@ fn what_an_install_is_making_is_no_leftover() {
     ended(&machine, install).well();
     assert!(!half.exists(), "the install knows that it is not its own");
 }
+
+#[test]
+fn a_version_that_was_just_asked_for_is_not_pruned() {
+    let (_site, machine, _) = well_used();
+    machine.run(&["tool", "which", "1.9.8"]).well();
+    let kept = "terraform 1.9.8, asked for at <time> and may be about to be used";
+    let prune = ["terraform", "prune", "--unused-for", "0s"];
+    let said = timeless(&machine.run(&[prune.as_slice(), &["--dry-run"]].concat()));
+    assert!(said.contains(&format!("kept {kept}")), "{said}");
+    let said = timeless(&machine.run(&prune));
+    assert!(said.contains(&format!("kept {kept}")), "{said}");
+    let said = timeless(&machine.run(&[prune.as_slice(), &["--drain-period", "0"]].concat()));
+    assert!(said.contains("removed terraform 1.9.8"), "{said}");
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let (_site, machine, _) = well_used();
+    for version in ["1.7.5", "1.9.8"] {
+        std::fs::remove_dir_all(machine.path("cache/terraform").join(format!(".{version}.users")))
+            .unwrap();
+        let installed = std::fs::File::open(machine.kept("terraform", version)).unwrap();
+        installed.set_modified(SystemTime::now() - DAY * 40).unwrap();
+    }
+    let prune = ["terraform", "prune", "--unused-for", "30d", "--dry-run"];
+    let first = machine.run(&prune).well();
+    assert_eq!(first.stdout.matches("would remove").count(), 2, "{first:?}");
+    assert_eq!(machine.run(&prune).well().stdout, first.stdout);
+    assert!(!machine.path("cache/terraform/.1.9.8.users").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_leftover_that_cannot_be_removed_is_a_failure() {
+    let (_site, machine, _) = well_used();
+    let half = machine.path("cache/terraform/.partial-1.9.8~abc");
+    std::fs::create_dir(&half).unwrap();
+    // Nobody can remove what something is mounted on.
+    let mount = format!("mount --bind '{0}' '{0}'", half.display());
+    let prune = with_mounts(&machine, &mount, &["tool", "prune"]).output().unwrap();
+    let said = machine.said(&prune);
+    expect![[r"
+        exit 1
+        could not remove `<machine>/cache/terraform/.partial-1.9.8~abc`: Device or resource busy (os error 16)
+        error: not everything could be removed
+        hint: the answer says what, and why
+    "]]
+    .assert_eq(said.shown());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_known_about_a_version_goes_in_one_rename() {
+    use crate::support::traced::Stopped;
+
+    let (_site, machine, options) = well_used();
+    machine.run(&["terraform", "uninstall", "1.9.8", "--drain-period", "0"]).well();
+    let users = machine.path("cache/terraform/.1.9.8.users");
+    assert!(users.join("used").exists());
+    let used = users.join("used");
+    let stopped = Stopped::at(&machine.command(&["terraform", "prune"]), move || !used.exists());
+    // So that a run that comes now locks a file that nobody is about to remove.
+    assert!(!users.exists(), "a run could lock a file in it");
+    let starting = std::thread::spawn(move || {
+        let tool = runtime().block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
+        (tool, options)
+    });
+    assert_eq!(stopped.go_on().status.code(), Some(0));
+    let (tool, options) = starting.join().unwrap();
+    assert_eq!(users_of(&options).len(), 1);
+    let at_once = ["terraform", "uninstall", "1.9.8", "--drain-period", "0"];
+    assert_eq!(machine.run(&at_once).code, Some(1));
+    drop(tool);
+    machine.run(&at_once).well();
+}

@@ -207,15 +207,21 @@ async fn copied(
     let mut file = tempfile::tempfile_in(directory).map_err(store)?;
     let abandoned = tokio_util::sync::CancellationToken::new();
     let _guard = abandoned.clone().drop_guard();
-    local(url, limit, move |source| {
+    let copied = local(url, limit, move |source| {
         let mut summing = Summing::default();
-        copy(source, &abandoned, |bytes| {
+        let mut full = None;
+        let read = copy(source, &abandoned, |bytes| {
             summing.update(bytes);
-            file.write_all(bytes)
-        })?;
-        Ok((file, summing.finish()))
-    })
-    .await
+            let written = file.write_all(bytes);
+            written.map_err(|error| full.insert(error).kind().into())
+        });
+        // A disk that is full here is no fault of the file there.
+        match full {
+            Some(error) => Ok(Err(error)),
+            None => read.map(|()| Ok((file, summing.finish()))),
+        }
+    });
+    copied.await?.map_err(store)
 }
 
 #[cfg(test)]
