@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::unistd::{AccessFlags, access};
 use semver::Version;
 
 use super::operations::{Files, engine_failure};
@@ -71,12 +72,7 @@ async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<
             Err(error) => {
                 // Where nothing can be written, nothing can be spoilt; where there is no directory,
                 // Terraform says so.
-                let is_harmless = [
-                    ErrorKind::NotFound,
-                    ErrorKind::PermissionDenied,
-                    ErrorKind::ReadOnlyFilesystem,
-                ];
-                if !is_harmless.contains(&error.kind()) {
+                if access(&theirs, AccessFlags::W_OK).is_ok() {
                     let shown = theirs.display();
                     warn(
                         engine,

@@ -1,13 +1,15 @@
 //! The provider cache: whole runs with real Terraform, a mirror of providers, and caches that are
 //! shared, changed, broken and pruned.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use butler_runner::providers::prune;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
@@ -377,6 +379,67 @@ async fn a_plugin_cache_that_is_busy_for_too_long_ends_the_run_with_a_reason() {
     drop(lock);
     run(&world).await;
     assert!(place(shared.path(), VERSION).is_dir(), "Terraform works in it");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_a_pipe_holds_nobody_up() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let mut world = world(&mirror, VERSION, &cache).await;
+    let books = cache.join(".butler-runner");
+    DirBuilder::new().recursive(true).mode(0o700).create(&books).unwrap();
+    let key = format!("{ADDRESS}/{VERSION}/{}", platform()).replace('/', "~");
+    for lock in [books.join(format!("{key}.lock")), shared.path().join(".butler-runner.lock")] {
+        mkfifo(&lock, Mode::S_IRWXU).unwrap();
+    }
+    run(&world).await;
+    world.set("TF_PLUGIN_CACHE_DIR", shared.path());
+    run(&world).await;
+    let log = world.received().log_text();
+    assert!(log.contains("cannot be locked (the lock is no plain file)"), "{log}");
+}
+
+#[tokio::test]
+async fn a_plugin_cache_of_several_users_is_locked_by_all_of_them_or_a_warning_says_why_not() {
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+    let of_user = async |theirs: &Path| {
+        let mut world = world(&mirror, VERSION, Path::new("off")).await;
+        world.set("TF_PLUGIN_CACHE_DIR", theirs);
+        world.set("BUTLER_TOOL_TIMEOUT", "1s");
+        for (variable, file) in [
+            ("TF_CLI_CONFIG_FILE", mirror.configuration()),
+            ("SSL_CERT_FILE", mirror.certificates()),
+        ] {
+            let copy = world.path(variable);
+            std::fs::copy(file, &copy).unwrap();
+            world.set(variable, copy);
+        }
+        world.add_run(world.config("test"));
+        let end = world.end(&world.execute_as_user().output().await.unwrap());
+        (end.code, world.received().log_text())
+    };
+    // Root's runner has made the lock.
+    let mut root = world(&mirror, VERSION, Path::new("off")).await;
+    root.set("TF_PLUGIN_CACHE_DIR", shared.path());
+    run(&root).await;
+    let lock = shared.path().join(".butler-runner.lock");
+    let held = std::fs::File::open(&lock).unwrap();
+    held.lock().unwrap();
+    let (code, log) = of_user(shared.path()).await;
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("has been using the plugin cache"), "{log}");
+    drop(held);
+    std::fs::set_permissions(&lock, PermissionsExt::from_mode(0o600)).unwrap();
+    let (_, log) = of_user(shared.path()).await;
+    assert!(log.contains("cannot be locked (Permission denied"), "{log}");
+    // What cannot be written cannot be spoilt.
+    std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let (_, log) = of_user(shared.path()).await;
+    assert!(!log.contains("cannot be locked"), "{log}");
 }
 
 #[tokio::test]
