@@ -33,6 +33,13 @@ pub(super) async fn acquire(path: &Path, waits: impl FnOnce()) -> io::Result<Fil
     }
 }
 
+/// Locks the file at `path`, unless somebody else has it.
+pub(super) fn try_acquire(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    file.try_lock()?;
+    Ok(file)
+}
+
 /// Opens a lock file, which others may share: to lock it, reading is enough. A pipe is none, and
 /// nobody waits for its other end.
 fn open(path: &Path) -> io::Result<File> {

@@ -43,7 +43,7 @@ pub(super) async fn init(
     files: &Files,
     without_backend: bool,
 ) -> Result<(), Failure> {
-    let packages = unless_stopped(engine, packages(engine, &files.providers)).await??;
+    let packages = unless_stopped(engine, packages(engine, files)).await??;
     let view = if let Packages::View(view) = &packages { Some(view.path()) } else { None };
     let backend = files.backend.as_deref().filter(|_| !without_backend);
     let result = engine
@@ -61,7 +61,8 @@ pub(super) async fn init(
 }
 
 /// Makes the packages ready that earlier runs have kept, or finds out why not.
-async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<Packages, Failure> {
+async fn packages(engine: &Engine<'_, RunLog>, files: &Files) -> Result<Packages, Failure> {
+    let providers = &files.providers;
     let progress = |line: &str| engine.log.announce(line);
     if let Some(theirs) = providers::plugin_cache(&engine.environment, engine.directory) {
         let lock =
@@ -99,6 +100,7 @@ async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<
         cache,
         module: engine.directory.to_owned(),
         data: engine.directory.join(data.unwrap_or(".terraform".as_ref())),
+        is_users_own: files.in_place,
     };
     match View::open(directories, providers.patience, &progress).await {
         Ok(view) => {

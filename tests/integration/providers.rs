@@ -72,13 +72,16 @@ fn assert_whole(cache: &Path, files: &Files, version: &str) {
         let path = package.join(name);
         assert_eq!(std::fs::read(&path).unwrap(), *content, "{name}");
         let found = path.metadata().unwrap();
-        assert_eq!((found.nlink(), found.mode() & 0o002), (1, 0), "{name}");
+        assert_eq!((found.nlink(), found.mode() & 0o222), (1, 0), "{name}");
     }
     assert_eq!(cache.metadata().unwrap().mode() & 0o777, 0o700);
     let books = std::fs::read_dir(cache.join(".butler-runner")).unwrap();
     let passing: Vec<_> = books
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| Path::new(name).extension() != Some("lock".as_ref()))
+        .filter(|name| {
+            let extension = Path::new(name).extension().and_then(|it| it.to_str());
+            !matches!(extension, Some("lock" | "sum"))
+        })
         .collect();
     assert_eq!(passing, [""; 0]);
 }
@@ -297,6 +300,12 @@ async fn a_directory_of_the_users_own_is_left_as_if_there_were_no_cache() {
         assert_eq!(end.code, Some(0), "{}", end.stderr);
         let package = place(&module.join(".terraform/providers"), VERSION);
         assert!(package.symlink_metadata().unwrap().is_dir());
+        // Terraform overwrites in place when it installs anew.
+        for entry in std::fs::read_dir(&package).unwrap() {
+            let found = entry.unwrap().metadata().unwrap();
+            assert_eq!((found.nlink(), found.mode() & 0o200), (1, 0o200));
+        }
+        assert_whole(&cache, mirror.files(VERSION), VERSION);
         assert!(!module.join(".terraform/provider-cache").exists());
     }
     prune(&cache, None, Some(0), false).unwrap();
@@ -379,6 +388,24 @@ async fn a_plugin_cache_that_is_busy_for_too_long_ends_the_run_with_a_reason() {
     drop(lock);
     run(&world).await;
     assert!(place(shared.path(), VERSION).is_dir(), "Terraform works in it");
+}
+
+#[tokio::test]
+async fn modules_whose_lock_files_name_other_packages_of_one_version_do_not_evict_each_other() {
+    let other = ProviderMirror::start(&[(VERSION, package(VERSION, "exit 2"))]);
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let first = world(&mirror, VERSION, &cache).await;
+    let second = world(&other, VERSION, &cache).await;
+    for _ in 0..2 {
+        run(&first).await;
+        run(&second).await;
+        let log = second.received().log_text();
+        assert_eq!(log.matches("Warning: ").count(), 1, "{log}");
+        assert!(log.contains("in the provider cache is not used"), "{log}");
+        assert_whole(&cache, mirror.files(VERSION), VERSION);
+    }
+    assert_eq!(mirror.archives(), 1);
 }
 
 #[tokio::test]
