@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use nix::unistd::{AccessFlags, access};
 
 use super::error::ProvidersError;
+use super::lock;
 use super::package::Package;
 use crate::trust;
 
@@ -24,6 +25,22 @@ const LEFT_BEHIND: Duration = Duration::from_hours(24);
 /// The file whose lock is the right to download `package`.
 pub(super) fn lock_file(root: &Path, package: &Package) -> PathBuf {
     root.join(BOOKS).join(format!("{}.lock", package.key()))
+}
+
+/// The checksum that `package` had when it was put into the cache. What has it still is as good as
+/// it was, even where a module's lock file names another one.
+pub(super) fn stored_sum(root: &Path, package: &Package) -> Option<String> {
+    std::fs::read_to_string(sum_file(root, package)).ok()
+}
+
+/// Remembers the checksum of `package`, which is about to be put into the cache.
+pub(super) fn store_sum(root: &Path, package: &Package, sum: &str) -> Result<(), ProvidersError> {
+    let path = sum_file(root, package);
+    std::fs::write(&path, sum).map_err(ProvidersError::write(&path))
+}
+
+fn sum_file(root: &Path, package: &Package) -> PathBuf {
+    root.join(BOOKS).join(format!("{}.sum", package.key()))
 }
 
 /// Makes the cache, private to the user where it is new.
@@ -71,14 +88,27 @@ pub(super) fn discard(root: &Path, package: &Package) -> Result<(), ProvidersErr
     out.close().map_err(ProvidersError::write(&place))
 }
 
-/// Removes what killed runners left on its way. What cannot be removed stays for the next one.
+/// Removes what killed runners left on its way, and what is noted of packages that are gone. What
+/// cannot be removed stays for the next one.
 pub(super) fn clean(root: &Path) {
     let entries = std::fs::read_dir(root.join(BOOKS)).into_iter().flatten().flatten();
-    for entry in entries.filter(|it| it.file_name().to_string_lossy().starts_with(PASSING)) {
-        let age = entry.metadata().and_then(|it| it.modified()).ok();
-        let age = age.and_then(|made| SystemTime::now().duration_since(made).ok());
-        if age.is_some_and(|age| age > LEFT_BEHIND) {
-            let _ = std::fs::remove_dir_all(entry.path());
+    for entry in entries {
+        let (name, path) = (entry.file_name(), entry.path());
+        let Some(name) = name.to_str() else { continue };
+        if name.starts_with(PASSING) {
+            let age = entry.metadata().and_then(|it| it.modified()).ok();
+            let age = age.and_then(|made| SystemTime::now().duration_since(made).ok());
+            if age.is_some_and(|age| age > LEFT_BEHIND) {
+                let _ = std::fs::remove_dir_all(path);
+            }
+            continue;
+        }
+        let noted = name.strip_suffix(".lock").or_else(|| name.strip_suffix(".sum"));
+        let package = noted.and_then(Package::of_key);
+        if package.is_some_and(|package| package.below(root).symlink_metadata().is_err()) {
+            // Who waits for a lock that is removed here downloads for himself: no harm but time.
+            let _held = lock::try_acquire(&path)
+                .and_then(|lock| std::fs::remove_file(&path).map(|()| lock));
         }
     }
 }

@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
+
 /// How often it is tried again: soon enough not to be felt beside a download.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -15,13 +17,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// # Errors
 /// When there can be no such file, or no lock on it.
 pub(super) async fn acquire(path: &Path, waits: impl FnOnce()) -> io::Result<File> {
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-        .open(path)?;
+    let file = open(path)?;
     let mut waits = Some(waits);
     loop {
         match file.try_lock() {
@@ -34,5 +30,31 @@ pub(super) async fn acquire(path: &Path, waits: impl FnOnce()) -> io::Result<Fil
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
+    }
+}
+
+/// Locks the file at `path`, unless somebody else has it.
+pub(super) fn try_acquire(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    file.try_lock()?;
+    Ok(file)
+}
+
+/// Opens a lock file, which others may share: to lock it, reading is enough. A pipe is none, and
+/// nobody waits for its other end.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags);
+    let file = match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            options.write(true).create(true).mode(0o644).open(path)?
+        }
+        opened => opened?,
+    };
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "the lock is no plain file"))
     }
 }

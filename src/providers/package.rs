@@ -103,6 +103,11 @@ impl Package {
     pub(super) fn key(&self) -> String {
         self.parts().collect::<Vec<_>>().join("~")
     }
+
+    /// The package that has this key.
+    pub(super) fn of_key(key: &str) -> Option<Self> {
+        Self::at(key.replace('~', "/").into())
+    }
 }
 
 /// As people call it.
@@ -222,23 +227,47 @@ pub(super) fn sum(
     Ok(format!("h1:{}", STANDARD.encode(all.finalize())))
 }
 
-/// Gives the files of the package at `from` names below `to` as well: in no time where both are on
-/// one file system, by a copy elsewhere. `to` must not exist.
-pub(super) fn link(from: &Path, files: &BTreeSet<PathBuf>, to: &Path) -> io::Result<()> {
+/// Puts the files of the package at `from` below `to`, which must not exist. Where `linked` and both
+/// are on one file system they get second names, in no time; else they are copied, and whoever has
+/// the copies may write to them.
+pub(super) fn place(
+    from: &Path,
+    files: &BTreeSet<PathBuf>,
+    to: &Path,
+    linked: bool,
+) -> io::Result<()> {
     trust::make_private(to)?;
     for name in files {
         let (from, to) = (from.join(name), to.join(name));
         if let Some(parent) = to.parent() {
             trust::make_private(parent)?;
         }
-        match std::fs::hard_link(&from, &to) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                std::fs::copy(&from, &to)?;
+        if linked {
+            match std::fs::hard_link(&from, &to) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+                linked => {
+                    linked?;
+                    continue;
+                }
             }
-            linked => linked?,
         }
+        std::fs::copy(&from, &to)?;
+        let mode = to.metadata()?.permissions().mode();
+        std::fs::set_permissions(&to, Permissions::from_mode(mode | 0o200))?;
     }
     Ok(())
+}
+
+/// Takes the right to write to `files` of the package at `directory` from everybody, and has them
+/// on the disk for good. Those that have other names there lose it under these too.
+pub(super) fn seal(directory: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()> {
+    for name in files {
+        let file = File::open(directory.join(name))?;
+        let mode = file.metadata()?.permissions().mode();
+        file.set_permissions(Permissions::from_mode(mode & !0o222))?;
+        file.sync_all()?;
+    }
+    File::open(directory)?.sync_all()
 }
 
 /// Takes the right to write to the package at `directory` from everybody but its owner and group:

@@ -161,6 +161,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_noted_of_packages_that_are_gone_goes_with_them() {
+        let root = cache(&[("new", 100, 0), ("old", 100, 40)]);
+        let books = root.path().join(".butler-runner");
+        std::fs::create_dir(&books).unwrap();
+        let key = |name: &str| format!("registry.terraform.io~example~{name}~1.0.0~linux_amd64");
+        let names = ["new", "old", "held", "gone"].map(|name| format!("{}.lock", key(name)));
+        for name in names.iter().chain([&format!("{}.sum", key("old")), &"other.lock".to_owned()]) {
+            std::fs::write(books.join(name), "").unwrap();
+        }
+        let held = std::fs::File::open(books.join(&names[2])).unwrap();
+        held.lock().unwrap();
+        prune(root.path(), Some(Duration::from_hours(24)), None, false).unwrap();
+        let left = std::fs::read_dir(&books).unwrap();
+        let mut left: Vec<_> =
+            left.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(left, ["other.lock", &names[2], &names[0]]);
+    }
+
+    #[test]
     fn what_is_no_package_is_left_alone() {
         let root = tempfile::tempdir().unwrap();
         for path in ["a/b/c", "a/b/c/d/e/f", ".hidden/a/b/c/d", "a/b c/d/e/f"] {

@@ -39,6 +39,9 @@ pub struct Directories {
     pub module: PathBuf,
     /// Terraform's data directory for it; need not exist.
     pub data: PathBuf,
+    /// Whether it is the user's own, who goes on working in it: then it shares no file with the
+    /// cache, not even under two names.
+    pub is_users_own: bool,
 }
 
 /// The plugin cache of one `init`.
@@ -245,21 +248,32 @@ impl View {
         if there {
             let files = package.find(cache).and_then(|_| package::files(&to));
             let found = files.map(|files| package::sum(&to, &files, abandoned));
-            if matches!(found, Ok(Ok(found)) if found == sum) {
-                used(&to);
-                return Ok(false);
+            if let Ok(Ok(found)) = found {
+                if found == sum {
+                    used(&to);
+                    return Ok(false);
+                }
+                if books::stored_sum(cache, package).is_some_and(|stored| stored == found) {
+                    tracing::debug!(%package, "the cache has what another lock file names");
+                    return Ok(false);
+                }
             }
         }
         let staged = books::passing(cache)?;
         let whole = staged.path().join("package");
-        package::link(&from, &files, &whole).map_err(ProvidersError::write(&whole))?;
+        package::place(&from, &files, &whole, !self.directories.is_users_own)
+            .and_then(|()| package::seal(&whole, &files))
+            .map_err(ProvidersError::write(&whole))?;
+        books::store_sum(cache, package, &sum)?;
         if there {
             books::discard(cache, package)?;
         }
         let parent = to.parent().unwrap_or(cache);
         let mut attempts = 0..ATTEMPTS;
         loop {
-            let placed = trust::make_private(parent).and_then(|()| std::fs::rename(&whole, &to));
+            let placed = trust::make_private(parent)
+                .and_then(|()| std::fs::rename(&whole, &to))
+                .and_then(|()| File::open(parent)?.sync_all());
             match placed {
                 // Somebody prunes, and has just removed the empty directory.
                 Err(error)
@@ -296,8 +310,9 @@ fn take(directories: &Directories, locked: &Locked, abandoned: &CancellationToke
         Ok(files) => files,
         Err(error) => return Found::Refused(chain(&error)),
     };
-    // Linked first, so that what is summed up is what the run gets.
-    let sum = package::link(&from, &files, &to).and_then(|()| package::sum(&to, &files, abandoned));
+    // Placed first, so that what is summed up is what the run gets.
+    let sum = package::place(&from, &files, &to, !directories.is_users_own)
+        .and_then(|()| package::sum(&to, &files, abandoned));
     if sum.as_ref().is_ok_and(|sum| sums.contains(sum)) {
         used(&from);
         return Found::Taken;

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::unistd::{AccessFlags, access};
 use semver::Version;
 
 use super::operations::{Files, engine_failure};
@@ -43,7 +44,7 @@ pub(super) async fn init(
     files: &Files,
     without_backend: bool,
 ) -> Result<(), Failure> {
-    let packages = unless_stopped(engine, packages(engine, &files.providers)).await??;
+    let packages = unless_stopped(engine, packages(engine, files)).await??;
     let view = if let Packages::View(view) = &packages { Some(view.path()) } else { None };
     let backend = files.backend.as_deref().filter(|_| !without_backend);
     let result = engine
@@ -61,7 +62,8 @@ pub(super) async fn init(
 }
 
 /// Makes the packages ready that earlier runs have kept, or finds out why not.
-async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<Packages, Failure> {
+async fn packages(engine: &Engine<'_, RunLog>, files: &Files) -> Result<Packages, Failure> {
+    let providers = &files.providers;
     let progress = |line: &str| engine.log.announce(line);
     if let Some(theirs) = providers::plugin_cache(&engine.environment, engine.directory) {
         let lock =
@@ -72,12 +74,7 @@ async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<
             Err(error) => {
                 // Where nothing can be written, nothing can be spoilt; where there is no directory,
                 // Terraform says so.
-                let is_harmless = [
-                    ErrorKind::NotFound,
-                    ErrorKind::PermissionDenied,
-                    ErrorKind::ReadOnlyFilesystem,
-                ];
-                if !is_harmless.contains(&error.kind()) {
+                if access(&theirs, AccessFlags::W_OK).is_ok() {
                     let shown = theirs.display();
                     warn(
                         engine,
@@ -101,6 +98,7 @@ async fn packages(engine: &Engine<'_, RunLog>, providers: &Providers) -> Result<
         cache,
         module: engine.directory.to_owned(),
         data: data_directory(engine, engine.directory),
+        is_users_own: files.in_place,
     };
     match View::open(directories, providers.patience, &progress).await {
         Ok(view) => {

@@ -1,8 +1,12 @@
 //! Brings the settings for Terraform into a run: reads the file before anything starts, settles
 //! what counts as soon as the run is known, and hands it to Terraform.
 
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
 
+use nix::fcntl::OFlag;
 use secrecy::SecretString;
 
 use super::outcome::Failure;
@@ -81,14 +85,35 @@ pub(super) fn hand_over(
         environment.set("TF_CLI_CONFIG_FILE", path);
     }
     if let Some(path) = &spec.setup.log_path {
-        // Terraform would make it readable for everybody.
-        std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(
-            |error| {
-                let text = format!("cannot write Terraform's log `{}`: {error}", path.display());
-                Failure::because(Phase::Variables, text)
-            },
-        )?;
+        make_log(path).map_err(|error| {
+            let text = format!("cannot write Terraform's log `{}`: {error}", path.display());
+            Failure::because(Phase::Variables, text)
+        })?;
         environment.set("TF_LOG_PATH", path);
+    }
+    Ok(())
+}
+
+/// Makes the file of Terraform's log, or takes the one that is there, for this user's eyes only:
+/// Terraform would make it readable for everybody. Nobody reads a pipe here, so it would hold the
+/// run up for ever.
+fn make_log(path: &Path) -> io::Result<()> {
+    let not_plain = || io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file");
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(not_plain());
+    }
+    let file = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(not_plain());
+    }
+    if found.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(())
 }

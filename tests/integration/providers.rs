@@ -1,13 +1,15 @@
 //! The provider cache: whole runs with real Terraform, a mirror of providers, and caches that are
 //! shared, changed, broken and pruned.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use butler_runner::providers::prune;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
@@ -70,13 +72,16 @@ fn assert_whole(cache: &Path, files: &Files, version: &str) {
         let path = package.join(name);
         assert_eq!(std::fs::read(&path).unwrap(), *content, "{name}");
         let found = path.metadata().unwrap();
-        assert_eq!((found.nlink(), found.mode() & 0o002), (1, 0), "{name}");
+        assert_eq!((found.nlink(), found.mode() & 0o222), (1, 0), "{name}");
     }
     assert_eq!(cache.metadata().unwrap().mode() & 0o777, 0o700);
     let books = std::fs::read_dir(cache.join(".butler-runner")).unwrap();
     let passing: Vec<_> = books
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| Path::new(name).extension() != Some("lock".as_ref()))
+        .filter(|name| {
+            let extension = Path::new(name).extension().and_then(|it| it.to_str());
+            !matches!(extension, Some("lock" | "sum"))
+        })
         .collect();
     assert_eq!(passing, [""; 0]);
 }
@@ -295,6 +300,12 @@ async fn a_directory_of_the_users_own_is_left_as_if_there_were_no_cache() {
         assert_eq!(end.code, Some(0), "{}", end.stderr);
         let package = place(&module.join(".terraform/providers"), VERSION);
         assert!(package.symlink_metadata().unwrap().is_dir());
+        // Terraform overwrites in place when it installs anew.
+        for entry in std::fs::read_dir(&package).unwrap() {
+            let found = entry.unwrap().metadata().unwrap();
+            assert_eq!((found.nlink(), found.mode() & 0o200), (1, 0o200));
+        }
+        assert_whole(&cache, mirror.files(VERSION), VERSION);
         assert!(!module.join(".terraform/provider-cache").exists());
     }
     prune(&cache, None, Some(0), false).unwrap();
@@ -377,6 +388,85 @@ async fn a_plugin_cache_that_is_busy_for_too_long_ends_the_run_with_a_reason() {
     drop(lock);
     run(&world).await;
     assert!(place(shared.path(), VERSION).is_dir(), "Terraform works in it");
+}
+
+#[tokio::test]
+async fn modules_whose_lock_files_name_other_packages_of_one_version_do_not_evict_each_other() {
+    let other = ProviderMirror::start(&[(VERSION, package(VERSION, "exit 2"))]);
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let first = world(&mirror, VERSION, &cache).await;
+    let second = world(&other, VERSION, &cache).await;
+    for _ in 0..2 {
+        run(&first).await;
+        run(&second).await;
+        let log = second.received().log_text();
+        assert_eq!(log.matches("Warning: ").count(), 1, "{log}");
+        assert!(log.contains("in the provider cache is not used"), "{log}");
+        assert_whole(&cache, mirror.files(VERSION), VERSION);
+    }
+    assert_eq!(mirror.archives(), 1);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_a_pipe_holds_nobody_up() {
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    let cache = shared.path().join("providers");
+    let mut world = world(&mirror, VERSION, &cache).await;
+    let books = cache.join(".butler-runner");
+    DirBuilder::new().recursive(true).mode(0o700).create(&books).unwrap();
+    let key = format!("{ADDRESS}/{VERSION}/{}", platform()).replace('/', "~");
+    for lock in [books.join(format!("{key}.lock")), shared.path().join(".butler-runner.lock")] {
+        mkfifo(&lock, Mode::S_IRWXU).unwrap();
+    }
+    run(&world).await;
+    world.set("TF_PLUGIN_CACHE_DIR", shared.path());
+    run(&world).await;
+    let log = world.received().log_text();
+    assert!(log.contains("cannot be locked (the lock is no plain file)"), "{log}");
+}
+
+#[tokio::test]
+async fn a_plugin_cache_of_several_users_is_locked_by_all_of_them_or_a_warning_says_why_not() {
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+    std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+    let of_user = async |theirs: &Path| {
+        let mut world = world(&mirror, VERSION, Path::new("off")).await;
+        world.set("TF_PLUGIN_CACHE_DIR", theirs);
+        world.set("BUTLER_TOOL_TIMEOUT", "1s");
+        for (variable, file) in [
+            ("TF_CLI_CONFIG_FILE", mirror.configuration()),
+            ("SSL_CERT_FILE", mirror.certificates()),
+        ] {
+            let copy = world.path(variable);
+            std::fs::copy(file, &copy).unwrap();
+            world.set(variable, copy);
+        }
+        world.add_run(world.config("test"));
+        let end = world.end(&world.execute_as_user().output().await.unwrap());
+        (end.code, world.received().log_text())
+    };
+    // Root's runner has made the lock.
+    let mut root = world(&mirror, VERSION, Path::new("off")).await;
+    root.set("TF_PLUGIN_CACHE_DIR", shared.path());
+    run(&root).await;
+    let lock = shared.path().join(".butler-runner.lock");
+    let held = std::fs::File::open(&lock).unwrap();
+    held.lock().unwrap();
+    let (code, log) = of_user(shared.path()).await;
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("has been using the plugin cache"), "{log}");
+    drop(held);
+    std::fs::set_permissions(&lock, PermissionsExt::from_mode(0o600)).unwrap();
+    let (_, log) = of_user(shared.path()).await;
+    assert!(log.contains("cannot be locked (Permission denied"), "{log}");
+    // What cannot be written cannot be spoilt.
+    std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let (_, log) = of_user(shared.path()).await;
+    assert!(!log.contains("cannot be locked"), "{log}");
 }
 
 #[tokio::test]

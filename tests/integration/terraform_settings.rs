@@ -5,9 +5,11 @@ mod errors;
 mod precedence;
 mod schema;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
 use crate::support::authority::Authority;
@@ -267,4 +269,27 @@ async fn terraforms_log_goes_where_the_file_says_and_is_masked_where_it_is_repor
     assert_eq!(std::fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
     let warnings = warnings(&world, &end);
     assert!(warnings[0].ends_with("what it says there is not masked"), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn the_file_of_terraforms_log_is_a_plain_one_that_nobody_else_reads() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let (pipe, link, open) = (world.path("pipe"), world.path("link"), world.path("open"));
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    std::fs::write(&open, "before\n").unwrap();
+    std::fs::set_permissions(&open, PermissionsExt::from_mode(0o644)).unwrap();
+    symlink(&open, &link).unwrap();
+    for path in [pipe, link] {
+        lay_down(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", path.display()));
+        let end = world.run(world.config("plan")).await;
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let reason = world.last_status()["error"]["message"].to_string();
+        let expected = format!("Terraform's log `{}`: it is no plain file", path.display());
+        assert!(reason.contains(&expected), "{reason}");
+    }
+    lay_down(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", open.display()));
+    assert_succeeded(&world.run(world.config("plan")).await);
+    let log = std::fs::read_to_string(&open).unwrap();
+    assert!(log.starts_with("before\n") && log.contains("[DEBUG]"), "{log}");
+    assert_eq!(std::fs::metadata(&open).unwrap().permissions().mode() & 0o777, 0o600);
 }

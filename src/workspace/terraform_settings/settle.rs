@@ -1,10 +1,11 @@
 //! What counts where several places speak about the same thing, and a warning for what does not.
 //!
-//! Run before settings file before environment. A section counts as a whole: two halves of two
-//! places would be a third that nobody has written. What a run says elsewhere (`stateBackend`,
+//! Run before settings file before environment; but where providers come from and who gets tokens
+//! is for the file to say, if it does. `terraformrc` and `backend` count as a whole: two halves of
+//! two places would be a third that nobody has written. What a run says elsewhere (`stateBackend`,
 //! `envVars`) is said about this run alone, and counts before its `terraformSettings`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,12 @@ use crate::workspace::variables::Unresolved;
 
 /// How much Terraform logs.
 const LOG_LEVEL: &str = "TF_LOG";
+
+/// The setting that says so.
+const LEVEL_SETTING: &str = "logging.level";
+
+/// Which file its log goes to.
+const LOG_PATH: &str = "TF_LOG_PATH";
 
 /// Variables that name a CLI configuration file of the user's.
 const CONFIG_VARIABLES: [&str; 2] = ["TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"];
@@ -45,25 +52,31 @@ pub fn settle(
     file: TerraformSettings,
     surroundings: &Surroundings<'_>,
 ) -> Result<Vec<String>, TerraformSettingsError> {
+    let names = spec.environment.iter().enumerate();
+    let given =
+        names.map(|(place, (name, _))| (name.clone(), (place, "`envVars` of the run".to_owned())));
     let mut settling = Settling {
+        given: given.collect(),
         spec,
         surroundings,
         warnings: Vec::new(),
         unresolved: Vec::new(),
-        level_counts: false,
     };
-    if let Some((backend, origin)) = settling.choose("backend", run.backend, file.backend) {
+    let (of_run, of_file) = (Origin::Run, Origin::File);
+    let backends = [(run.backend, of_run), (file.backend, of_file)];
+    if let Some((backend, origin)) = settling.choose("backend", backends) {
         settling.backend(backend, origin)?;
     }
-    // Before `env`, which loses against it.
-    if let Some((logging, origin)) = settling.choose("logging", run.logging, file.logging) {
-        settling.logging(logging, origin)?;
+    let variables =
+        [(run.environment, run.logging, of_run), (file.environment, file.logging, of_file)];
+    for (variables, logging, origin) in variables {
+        // Before `env`, which loses against it.
+        settling.logging(logging.unwrap_or_default(), origin)?;
+        settling.environment(variables.unwrap_or_default(), origin);
     }
-    if let Some((variables, origin)) = settling.choose("env", run.environment, file.environment) {
-        settling.environment(variables, origin);
-    }
-    if let Some((config, origin)) = settling.choose("terraformrc", run.cli_config, file.cli_config)
-    {
+    settling.ambient_log();
+    let configs = [(file.cli_config, of_file), (run.cli_config, of_run)];
+    if let Some((config, origin)) = settling.choose("terraformrc", configs) {
         settling.cli_config(config, origin)?;
     }
     let Settling { warnings, unresolved, .. } = settling;
@@ -95,22 +108,21 @@ struct Settling<'run> {
     surroundings: &'run Surroundings<'run>,
     warnings: Vec<String>,
     unresolved: Vec<Unresolved>,
-    /// Whether it is `logging.level` that says how much Terraform logs.
-    level_counts: bool,
+    /// Where each variable stands in the run's environment, and who has given it.
+    given: HashMap<String, (usize, String)>,
 }
 
 impl Settling<'_> {
-    fn choose<T>(&mut self, section: &str, run: Option<T>, file: Option<T>) -> Option<(T, Origin)> {
-        match (run, file) {
-            (Some(run), file) => {
-                if file.is_some() {
-                    self.ignored(&format!("`{section}`"), Origin::File, Origin::Run.name());
-                }
-                Some((run, Origin::Run))
-            }
-            (None, Some(file)) => Some((file, Origin::File)),
-            (None, None) => None,
+    /// The first of two sections that is there.
+    fn choose<T>(
+        &mut self,
+        section: &str,
+        [(first, winner), (second, loser)]: [(Option<T>, Origin); 2],
+    ) -> Option<(T, Origin)> {
+        if first.is_some() && second.is_some() {
+            self.ignored(&format!("`{section}`"), loser, winner.name());
         }
+        first.map(|it| (it, winner)).or(second.map(|it| (it, loser)))
     }
 
     fn ignored(&mut self, what: &str, origin: Origin, winner: &str) {
@@ -159,7 +171,7 @@ impl Settling<'_> {
         origin: Origin,
     ) -> Result<(), TerraformSettingsError> {
         if let Some(level) = logging.level {
-            self.level_counts = self.variable(LOG_LEVEL, level, "`logging.level`", origin);
+            self.variable(LOG_LEVEL, level, LEVEL_SETTING, origin);
         }
         match logging.path {
             // Traces are not masked, and whoever writes the run does not own this machine's files.
@@ -169,18 +181,31 @@ impl Settling<'_> {
             )),
             Some(path) => {
                 let path = self.log_path(path)?;
-                if self.ambient().contains_key(OsStr::new("TF_LOG_PATH")) {
-                    self.overruled("`TF_LOG_PATH`", origin);
+                if self.ambient().contains_key(OsStr::new(LOG_PATH)) {
+                    self.overruled(&format!("`{LOG_PATH}`"), origin);
                 }
-                self.warnings.push(format!(
-                    "Terraform writes its log to `{}`: what it says there is not masked",
-                    path.display()
-                ));
+                self.warn_of_log(&path);
                 self.spec.setup.log_path = Some(path);
             }
             None => {}
         }
         Ok(())
+    }
+
+    /// Says where the environment alone sends Terraform's log.
+    fn ambient_log(&mut self) {
+        if self.spec.setup.log_path.is_none()
+            && let Some(path) = self.ambient().get(OsStr::new(LOG_PATH)).filter(|it| !it.is_empty())
+        {
+            self.warn_of_log(&PathBuf::from(path));
+        }
+    }
+
+    fn warn_of_log(&mut self, path: &Path) {
+        let path = path.display();
+        self.warnings.push(format!(
+            "Terraform writes its log to `{path}`: what it says there is not masked"
+        ));
     }
 
     fn log_path(&self, path: PathBuf) -> Result<PathBuf, TerraformSettingsError> {
@@ -193,28 +218,25 @@ impl Settling<'_> {
 
     fn environment(&mut self, variables: Vec<(String, String)>, origin: Origin) {
         for (name, value) in variables {
-            let what = format!("`env.{name}`");
-            self.variable(&name, value, &what, origin);
+            self.variable(&name, value, &format!("env.{name}"), origin);
         }
     }
 
-    /// Gives Terraform a variable, unless the run has it already. Says whether it does.
-    fn variable(&mut self, name: &str, value: String, what: &str, origin: Origin) -> bool {
-        let given = self.spec.environment.iter().find(|(given, _)| given == name);
-        if let Some((_, variable)) = given {
-            if variable.value.expose_secret() != value {
-                let of_level = self.level_counts && name == LOG_LEVEL;
-                let winner = if of_level { "`logging.level`" } else { "`envVars` of the run" };
-                self.ignored(what, origin, winner);
+    /// Gives Terraform a variable, unless the run has it already; `setting` is what says so.
+    fn variable(&mut self, name: &str, value: String, setting: &str, origin: Origin) {
+        if let Some((place, winner)) = self.given.get(name).cloned() {
+            if self.spec.environment[place].1.value.expose_secret() != value {
+                self.ignored(&format!("`{setting}`"), origin, &winner);
             }
-            return false;
+            return;
         }
         if self.ambient().get(OsStr::new(name)).is_some_and(|ambient| *ambient != *value) {
             self.overruled(&format!("`{name}`"), origin);
         }
+        let winner = format!("`{setting}` of {}", origin.name());
+        self.given.insert(name.to_owned(), (self.spec.environment.len(), winner));
         let variable = EnvironmentVariable { value: value.into(), sensitive: false };
         self.spec.environment.push((name.to_owned(), variable));
-        true
     }
 
     fn cli_config(

@@ -1,11 +1,13 @@
 //! What counts where several places speak about the same thing, and what is said about the rest.
 
+use std::path::Path;
+
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::{assert_succeeded, lay_down, mount, warnings};
 use crate::support::authority::Authority;
-use crate::support::terraform_registry::TerraformRegistry;
+use crate::support::terraform_registry::{TerraformRegistry, unpack_provider};
 use crate::support::world::{MODULE, World};
 
 /// Shows the variables that everybody has an opinion on.
@@ -42,24 +44,79 @@ async fn check(
 }
 
 #[tokio::test]
-async fn a_section_of_the_run_counts_as_a_whole_before_the_files() {
+async fn variables_and_the_level_of_the_run_count_one_by_one_before_the_files() {
     check(
         "env: {ONE: file, TWO: file}\nlogging: {level: debug}\nbackend: {type: http}\n",
         json!({"env": {"TWO": "run", "THREE": "run"}, "logging": {"level": "error", "path": "/tmp/x"}}),
         json!({"envVars": {"THREE": {"value": "variable"}}}),
         &[("ONE", "ambient"), ("TWO", "ambient"), ("THREE", "ambient"), ("TF_LOG", "TRACE")],
-        "ambient run variable level ERROR",
+        "file run variable level ERROR",
         expect![[r"
             `backend` of the settings file is ignored: the run's `stateBackend` counts
-            `logging` of the settings file is ignored: the run's `terraformSettings` counts
             `TF_LOG` of the environment is ignored: the run's `terraformSettings` counts
             `logging.path` of the run's `terraformSettings` is ignored: only a settings file may say where traces go
-            `env` of the settings file is ignored: the run's `terraformSettings` counts
             `env.THREE` of the run's `terraformSettings` is ignored: `envVars` of the run counts
             `TWO` of the environment is ignored: the run's `terraformSettings` counts
+            `logging.level` of the settings file is ignored: `logging.level` of the run's `terraformSettings` counts
+            `ONE` of the environment is ignored: the settings file counts
+            `env.TWO` of the settings file is ignored: `env.TWO` of the run's `terraformSettings` counts
         "]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn a_refused_place_of_the_runs_log_leaves_the_files_logging_in_force() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let log = world.path("terraform.log");
+    lay_down(&mut world, &format!("logging: {{level: debug, path: {}}}\n", log.display()));
+    let mut config = world.config("plan");
+    config["terraformSettings"] = json!({"logging": {"path": "/tmp/elsewhere"}});
+    let end = world.run(config).await;
+    assert_succeeded(&end);
+    assert!(std::fs::read_to_string(log).unwrap().contains("[DEBUG]"));
+    let refused = "`logging.path` of the run's `terraformSettings` is ignored: only a settings file may say where traces go";
+    assert_eq!(warnings(&world, &end)[0], refused);
+}
+
+#[tokio::test]
+async fn a_run_says_where_providers_come_from_only_where_the_file_does_not() {
+    let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
+    let (ours, theirs) = (world.path("ours"), world.path("theirs"));
+    unpack_provider(&ours);
+    unpack_provider(&theirs);
+    let from = |mirror: &Path| json!({"terraformrc": {"providerInstallation": {"filesystemMirror": {"path": mirror}}}});
+    lay_down(&mut world, &from(&ours).to_string());
+    let mut config = world.config("plan");
+    config["terraformSettings"] = from(&world.path("nowhere"));
+    // Not even looked up.
+    config["terraformSettings"]["terraformrc"]["credentials"] =
+        json!({"app.terraform.io": {"token": {"secretId": "nobody-has-it"}}});
+    let end = world.run(config).await;
+    assert!(world.received().log_text().contains("Installed example.com/acme/tiny v1.0.0"));
+    let ignored =
+        "`terraformrc` of the run's `terraformSettings` is ignored: the settings file counts";
+    assert_eq!(warnings(&world, &end)[0], ignored);
+
+    lay_down(&mut world, "env: {A: 1}\n");
+    let mut config = world.config("plan");
+    config["terraformSettings"] = from(&theirs);
+    world.run(config).await;
+    assert!(world.received().log_text().contains("Installed example.com/acme/tiny v1.0.0"));
+}
+
+#[tokio::test]
+async fn a_log_that_the_environment_sends_to_a_file_is_warned_of() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let log = world.path("ambient.log");
+    world.set("TF_LOG_PATH", &log);
+    let end = world.run(world.config("plan")).await;
+    assert_succeeded(&end);
+    let warning = format!(
+        "Terraform writes its log to `{}`: what it says there is not masked",
+        log.display()
+    );
+    assert_eq!(warnings(&world, &end), [warning]);
 }
 
 #[tokio::test]
@@ -71,7 +128,7 @@ async fn what_is_not_spoken_about_stays_as_it_is() {
         &[("ONE", "file"), ("TWO", "ambient")],
         "file ambient  level OFF",
         expect![[r"
-            `env.TF_LOG` of the settings file is ignored: `logging.level` counts
+            `env.TF_LOG` of the settings file is ignored: `logging.level` of the run's `terraformSettings` counts
         "]],
     )
     .await;
