@@ -4,6 +4,7 @@
 //! read as the tool that it belongs to reads it. A key that is named by a URL is not fetched: what
 //! decides about trust does not come over the network.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
@@ -155,6 +156,21 @@ pub(super) fn sites(
         }
     }
     Ok(sites)
+}
+
+/// Whether a variable of another tool's holds a login for a mirror: its own, or the one in its URL.
+pub(super) fn is_login(name: &OsStr, value: &OsStr) -> bool {
+    FOREIGN_MIRRORS.iter().any(|foreign| {
+        let is_own = foreign.login.is_some_and(|names| names.iter().any(|it| name == it.name));
+        // What is no URL may be a template, or one with a mistake in it.
+        let in_url = || {
+            let text = value.to_string_lossy();
+            Url::parse(&text).map_or(text.contains('@'), |url| {
+                !url.username().is_empty() || url.password().is_some()
+            })
+        };
+        is_own || name == foreign.variable.name && in_url()
+    })
 }
 
 fn is_web(text: &str) -> bool {

@@ -218,8 +218,9 @@ impl Settings {
     }
 
     /// The environment that Terraform inherits: what the runner was started in, without
-    /// `BUTLER_*`, without the variables in `used_tokens`, and, as [`Settings::environment`] is,
-    /// without any variable that holds the callback token under another name.
+    /// `BUTLER_*`, without the variables in `used_tokens`, without the logins of mirrors that other
+    /// tools' variables hold, and, as [`Settings::environment`] is, without any variable that holds
+    /// the callback token under another name.
     #[must_use]
     pub fn child_environment(&self, used_tokens: &[&str]) -> process::Environment {
         let inherited = |name: &OsStr| {
@@ -228,7 +229,7 @@ impl Settings {
         };
         self.environment
             .iter()
-            .filter(|(name, _)| inherited(name))
+            .filter(|(name, value)| inherited(name) && !mirrors::is_login(name, value))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect()
     }

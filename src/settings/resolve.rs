@@ -485,6 +485,26 @@ mod tests {
     }
 
     #[test]
+    fn terraform_inherits_no_login_of_a_mirror() {
+        let extra = [
+            ("TFENV_REMOTE", "https://user:hunter2@one.example/x"),
+            ("TFENV_REMOTE_USER", "hunter2"),
+            ("TFENV_REMOTE_PASSWORD", "hunter2"),
+            ("TOFUENV_REMOTE_USER", "hunter2"),
+            ("TOFUENV_REMOTE_PASSWORD", "hunter2"),
+            ("TOFUENV_URL_TEMPLATE", "https://u:hunter2@a.example/{{ .Version }}/{{ .Artifact }}"),
+            ("TOFUENV_REMOTE", "https://two.example/x"),
+            ("TG_REMOTE_PASSWORD", "hunter2"),
+            ("ATLANTIS_TF_DOWNLOAD_URL", "https://hunter2@three.example"),
+        ];
+        let variables = [&REGISTRY[..], &extra].concat();
+        let settings = resolve(&Arguments::default(), &variables).unwrap();
+        let child: Vec<_> =
+            settings.child_environment(&[]).iter().map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(child, ["TOFUENV_REMOTE"]);
+    }
+
+    #[test]
     fn token_that_the_run_does_not_use_is_taken_out_too() {
         let flag = Arguments::default().with(&TOKEN, "brce_other");
         let local = Arguments::default()

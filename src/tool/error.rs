@@ -304,17 +304,17 @@ impl Advice for ToolError {
             Self::Checksum { meant: Meant::Given, .. } => {
                 "do not use this download; check the URL and the sum, which is that of the archive and not of the executable in it"
             }
-            Self::Checksums(_)
-            | Self::Checksum { .. }
-            | Self::AnotherVersion { .. }
-            | Self::Archive(_) => {
+            Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {
                 "do not use this download; check that --mirror and proxies hand files on unchanged"
+            }
+            Self::AnotherVersion { .. } => {
+                "do not use this download; check --url, and that --mirror and proxies hand files on unchanged"
             }
             Self::OtherArchive { .. } => {
                 "check the sum; to install from the other archive, uninstall this version first"
             }
             Self::NotStarted { .. } => {
-                "check that programs may be started from --cache-dir (no `noexec`)"
+                "check that it is for this platform, and that programs may be started from --cache-dir (no `noexec`)"
             }
             Self::Cache(error) => return error.advice(),
             Self::Bundle(error) => return error.advice(),

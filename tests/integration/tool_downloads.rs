@@ -11,7 +11,7 @@ use crate::support::documented::assert_documented;
 use crate::support::environment::{find_program, search_path};
 use crate::support::forward_proxy::ForwardProxy;
 use crate::support::machine::{Machine, Said};
-use crate::support::release_site::{Fault, ReleaseSite, archive, platform};
+use crate::support::release_site::{Fault, ReleaseSite, archive, platform, stand_in};
 
 const INSTALL: [&str; 3] = ["tool", "install", "1.9.8"];
 
@@ -167,6 +167,33 @@ fn each_way_to_give_a_login_is_taken() {
 }
 
 #[test]
+fn url_of_another_origin_is_not_told_the_mirrors_login() {
+    let (mirror, other) = (site(), site());
+    let authorizations = |site: &ReleaseSite| -> Vec<_> {
+        site.seen("").into_iter().map(|seen| seen.authorization).collect()
+    };
+    for variable in ["BUTLER_MIRROR", "TFENV_REMOTE", "UNUSED"] {
+        let archive = other.file(".zip").0;
+        for url in [other.url(), other.url().join(&archive).unwrap()] {
+            let mut machine = Machine::new();
+            machine.set("BUTLER_SIGNING_KEY", other.key_file());
+            machine.set(variable, mirror.url().as_str());
+            machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
+            let before = other.seen("").len();
+            installed(machine.run(&[&INSTALL[..], &["--url", url.as_str()]].concat()), &machine);
+            assert_eq!(authorizations(&other)[before..], [None, None, None], "{variable} {url}");
+        }
+    }
+    assert!(mirror.requests().is_empty());
+    // The mirror itself is told, whatever of it is asked for.
+    let mut machine = Machine::with_site(&mirror);
+    machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
+    let url = mirror.url();
+    installed(machine.run(&[&INSTALL[..], &["--url", url.as_str()]].concat()), &machine);
+    assert_eq!(authorizations(&mirror), vec![Some("Bearer hunter2".to_owned()); 3]);
+}
+
+#[test]
 fn mirror_with_a_certificate_of_an_own_authority_needs_it_named() {
     let authority = Authority::create();
     let site = ReleaseSite::start_with_tls(&authority, "1.9.8");
@@ -304,6 +331,23 @@ fn site_that_goes_silent_is_given_up_in_time() {
 }
 
 #[test]
+fn choice_of_a_version_is_part_of_the_time_that_an_install_has() {
+    let site = site();
+    site.misbehave("/index.json", Fault::Hanging);
+    let machine = quiet(&site);
+    let said = machine.run(&["tool", "install", "latest", "--timeout", "1s"]);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: cannot find out which versions of terraform are released: gave up on `<site>/terraform/index.json` after 1 s
+        hint: check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror
+    "]],
+        &machine,
+    );
+}
+
+#[test]
 fn site_that_breaks_off_every_time_is_given_up() {
     let site = site();
     site.misbehave("_SHA256SUMS", Fault::Breaking(usize::MAX));
@@ -397,9 +441,9 @@ fn version_that_a_directory_does_not_have_is_named() {
 }
 
 /// A server with nothing but the archive, under a name of its own.
-fn bare_archive(place: &Path) -> (url::Url, String) {
+fn bare_archive(place: &Path, executable: &str) -> (url::Url, String) {
     use sha2::Digest;
-    let archive = archive(&[("terraform", b"binary")]);
+    let archive = archive(&[("terraform", executable.as_bytes())]);
     let path = place.join("ours.zip");
     std::fs::write(&path, &archive).unwrap();
     let sum = format!("sha256:{}", hex::encode(sha2::Sha256::digest(&archive)));
@@ -409,15 +453,16 @@ fn bare_archive(place: &Path) -> (url::Url, String) {
 #[test]
 fn url_with_its_checksum_is_trusted_without_a_signature_and_the_record_says_so() {
     let machine = Machine::new();
-    let (url, sum) = bare_archive(&machine.path("tmp"));
+    let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.9.8"));
     let words = [&INSTALL[..], &["--url", url.as_str(), "--checksum", &sum]].concat();
-    installed(machine.run(&words), &machine);
+    let said = machine.run(&words).well();
+    assert_eq!(std::fs::read_to_string(said.printed_path()).unwrap(), stand_in("1.9.8"));
     let record = record(&machine, "1.9.8");
     assert_eq!(record["signer"], "none, checksum given by the user");
     assert_eq!(record["archiveUrl"], url.as_str());
     assert_eq!(format!("sha256:{}", record["archiveSha256"].as_str().unwrap()), sum);
     // It is there now; who gives another sum does not get it for the one that was meant.
-    installed(machine.run(&words), &machine);
+    machine.run(&words).well();
     let other = format!("sha256:{}", "0".repeat(64));
     let said = machine.run(&[&INSTALL[..], &["--checksum", &other]].concat());
     assert!(said.stderr.contains("is installed from another archive"), "{said:?}");
@@ -425,10 +470,27 @@ fn url_with_its_checksum_is_trusted_without_a_signature_and_the_record_says_so()
 }
 
 #[test]
+fn archive_of_another_version_is_not_installed_for_its_sum() {
+    let mut machine = Machine::new();
+    machine.set("BUTLER_LOG", "error");
+    let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.5.7"));
+    let words = [&INSTALL[..], &["--url", url.as_str(), "--checksum", &sum]].concat();
+    refused(
+        &machine.run(&words),
+        &expect![[r"
+        exit 1
+        error: what `file://<machine>/tmp/ours.zip` holds as terraform 1.9.8 is version 1.5.7
+        hint: do not use this download; check --url, and that --mirror and proxies hand files on unchanged
+    "]],
+        &machine,
+    );
+}
+
+#[test]
 fn url_without_a_checksum_needs_the_signed_one_beside_it() {
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
-    let (url, _) = bare_archive(&machine.path("tmp"));
+    let (url, _) = bare_archive(&machine.path("tmp"), "binary");
     let words = [&INSTALL[..], &["--url", url.as_str()]].concat();
     let said = machine.run(&words);
     refused(

@@ -310,7 +310,7 @@ fn another_signed_version_of_terragrunt_is_not_taken_for_the_one_that_is_wanted(
     expect![[r"
         exit 1
         error: what `<site>/gruntwork-io/terragrunt/releases/download/v1.0.0/terragrunt_<platform>` holds as terragrunt 1.0.0 is version 0.98.0
-        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        hint: do not use this download; check --url, and that --mirror and proxies hand files on unchanged
     "]].assert_eq(machine.run(&["terragrunt", "install", "1.0.0"]).shown());
     assert!(!machine.kept("terragrunt", "1.0.0").exists());
 }

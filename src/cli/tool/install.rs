@@ -1,7 +1,7 @@
 //! `tool install`: makes a version ready and says where it is.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{ArgAction, Args};
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub(super) struct Install {
     /// The newest released version that fits, even where an older one is installed
     #[arg(long)]
     latest: bool,
-    /// How long it may take, with the wait for another process that installs it; before --tool-timeout
+    /// How long it may take, with the choice of a version and the wait for another process that installs it; before --tool-timeout
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     timeout: Option<Duration>,
     /// Whether to wait for another process that installs it
@@ -50,6 +50,9 @@ struct Installed {
 impl Install {
     pub(super) async fn run(self, tools: &mut Toolbox) -> Result<Answer, Failure> {
         self.source.apply(tools)?;
+        // One deadline for all of it: the lists of versions are as slow as their site.
+        tools.options.timeout = self.timeout.unwrap_or(tools.options.timeout);
+        let deadline = Instant::now() + tools.options.timeout;
         let reach = if self.latest { Reach::Released } else { Reach::InstalledFirst };
         let request = match (&self.version, self.from) {
             (Some(version), _) => tools.choose(version, reach).await?,
@@ -57,7 +60,7 @@ impl Install {
             (None, None) => tools.choose_for(".".as_ref(), reach).await?,
         };
         let mut options = tools.options.clone();
-        options.timeout = self.timeout.unwrap_or(options.timeout);
+        options.timeout = deadline.saturating_duration_since(Instant::now());
         options.when_busy = if self.wait { WhenBusy::Wait } else { WhenBusy::Refuse };
         let tool = ready(&request, &options, &|step| tracing::info!("{step}")).await?;
         check_given(&tool, &options)?;

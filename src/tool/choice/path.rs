@@ -147,17 +147,14 @@ impl<'a> SearchPath<'a> {
     }
 }
 
-/// Makes sure that `path`, an executable that was verified and that came from `url`, is `request`,
-/// where nothing that was signed says so. Blocks, beside a runtime.
+/// Makes sure that `path`, an executable that was verified and that came from `url`, is `request`, by
+/// asking it. Blocks, beside a runtime.
 pub(in crate::tool) fn confirm(
     request: &ToolRequest,
     path: &Path,
     url: &str,
     abandoned: &CancellationToken,
 ) -> Result<(), ToolError> {
-    if request.product.names_version() {
-        return Ok(());
-    }
     let asking = async {
         tokio::select! {
             answer = ask(path, request.product, OsStr::new("")) => answer,

@@ -100,11 +100,13 @@ impl Template {
 #[derive(Clone, Default)]
 pub struct Sites {
     common: Option<Mirror>,
-    /// For the common mirror, or for a URL where there is none.
+    /// For the common mirror.
     login: Option<GivenLogin>,
     own: BTreeMap<Product, (Mirror, Option<GivenLogin>)>,
     keys: BTreeMap<Product, Vec<PathBuf>>,
     netrc: Option<Netrc>,
+    /// Takes the place of every mirror.
+    bundle: Option<Mirror>,
     archive: Option<Url>,
     checksum: Option<Sha256Sum>,
 }
@@ -148,7 +150,7 @@ impl Sites {
     pub fn with_given(mut self, url: Option<Url>, checksum: Option<Sha256Sum>) -> Self {
         self.checksum = checksum;
         match url {
-            Some(url) if is_bundle(&url) => self.common = Some(Mirror::Base(url)),
+            Some(url) if is_bundle(&url) => self.bundle = Some(Mirror::Base(url)),
             url => self.archive = url,
         }
         self
@@ -157,7 +159,13 @@ impl Sites {
     /// What takes the place of the vendor's site for `product`.
     #[must_use]
     pub fn mirror(&self, product: Product) -> Option<&Mirror> {
-        self.common.as_ref().or_else(|| self.own.get(&product).map(|(mirror, _)| mirror))
+        self.bundle.as_ref().or_else(|| self.configured(product).map(|(mirror, _)| mirror))
+    }
+
+    /// The mirror from the settings, and the login that was given for it.
+    fn configured(&self, product: Product) -> Option<(&Mirror, Option<&GivenLogin>)> {
+        let own = || self.own.get(&product).map(|(mirror, login)| (mirror, login.as_ref()));
+        self.common.as_ref().map(|mirror| (mirror, self.login.as_ref())).or_else(own)
     }
 
     /// The URL of the archive, where one was given.
@@ -177,17 +185,14 @@ impl Sites {
 
     /// Who asks for releases of `product`; nobody in particular at the vendor's site.
     pub(in crate::tool) fn credentials(&self, product: Product) -> Option<Credentials> {
-        let own = self.own.get(&product).filter(|_| self.common.is_none());
-        let given = own.map_or(&self.login, |(_, login)| login).as_ref();
-        let mirror = self.mirror(product).map(Mirror::url);
-        let url = self.archive.as_ref().or(mirror)?;
-        // What is known of the mirror does not count for an archive that is elsewhere.
-        let is_known = mirror.is_none_or(|mirror| mirror.origin() == url.origin());
-        let (mirror, given) = if is_known { (mirror, given) } else { (None, None) };
-        let in_url = || Login::of_url(url).or_else(|| Login::of_url(mirror?));
+        let url = self.archive.as_ref().or(self.mirror(product).map(Mirror::url))?;
+        // What is known of the mirror does not count for a URL that leads elsewhere.
+        let mirror = self.configured(product);
+        let mirror = mirror.filter(|(mirror, _)| mirror.url().origin() == url.origin());
+        let in_url = || Login::of_url(url).or_else(|| Login::of_url(mirror?.0.url()));
         let in_url = in_url().map(|login| GivenLogin { login, by: "the URL's login".to_owned() });
         let by_host = || self.netrc.as_ref()?.login(url.host_str()?);
-        let given = in_url.or_else(|| given.cloned()).or_else(by_host)?;
+        let given = in_url.or_else(|| mirror?.1.cloned()).or_else(by_host)?;
         match url.origin() {
             Origin::Opaque(_) => None,
             origin @ Origin::Tuple(..) => Some(Credentials { given, origin }),
@@ -196,7 +201,8 @@ impl Sites {
 
     /// All URLs, for whoever has to keep their logins out of what is shown.
     pub fn urls(&self) -> impl Iterator<Item = &Url> {
-        let mirrors = self.common.iter().chain(self.own.values().map(|(mirror, _)| mirror));
+        let mirrors = self.bundle.iter().chain(&self.common);
+        let mirrors = mirrors.chain(self.own.values().map(|(mirror, _)| mirror));
         mirrors.map(Mirror::url).chain(&self.archive)
     }
 
@@ -282,6 +288,18 @@ mod tests {
             of(&archive("https://mirror.example/a.zip"), terraform),
             Some(("A".to_owned(), origin.clone()))
         );
+
+        // A bundle takes the mirror's place, but is not the mirror.
+        for elsewhere in ["https://other.example/", "http://mirror.example/"] {
+            let bundle = archive(elsewhere);
+            assert_eq!(bundle.mirror(terraform).unwrap().url().as_str(), elsewhere);
+            assert_eq!(of(&bundle, terraform), None);
+        }
+        assert!(of(&archive("https://mirror.example/b/"), terraform).is_some());
+        let alone = Sites::default().with_login(Some(given("a", "A")));
+        for url in ["https://own.example/", "https://own.example/a.zip"] {
+            assert!(of(&alone.clone().with_given(Some(self::url(url)), None), terraform).is_none());
+        }
 
         let netrc = Netrc::parse("/n".as_ref(), "machine own.example login u password hunter2");
         let own = Mirror::Base(url("https://own.example"));

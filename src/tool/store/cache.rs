@@ -296,6 +296,7 @@ impl Cache {
         // Whatever the umask: everybody may run it, nobody but its owner may change it.
         file.set_permissions(Permissions::from_mode(0o755)).map_err(write(&path))?;
         file.sync_all().map_err(write(&path))?;
+        let is_named = archive.trusted.fingerprint().is_some() && request.product.names_version();
         let record = Record {
             platform: self.platform.to_string(),
             executable_sha256: sum,
@@ -306,7 +307,10 @@ impl Cache {
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
         drop(file);
-        path::confirm(request, &path, &archive.url, abandoned)?;
+        // Where nothing that was signed says which version it is.
+        if !is_named {
+            path::confirm(request, &path, &archive.url, abandoned)?;
+        }
         record::write(&staged.path().join(RECORD), &record).map_err(write(&path))?;
         sync_directory(staged.path()).map_err(write(&path))?;
 

@@ -56,7 +56,7 @@ impl From<&Metadata> for Identity {
 ///
 /// Written as one text, so that what older versions wrote can be read.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(from = "String", into = "String")]
+#[serde(try_from = "String", into = "String")]
 pub(in crate::tool) enum Trusted {
     /// Its sum is in a checksum file that a trusted key signed.
     Signature {
@@ -83,12 +83,23 @@ impl Trusted {
 const BY_USER: &str = "none, checksum given by the user";
 const BY_NOBODY: &str = "none, published without a signature";
 
-impl From<String> for Trusted {
-    fn from(text: String) -> Self {
+/// What stands where the fingerprint of a signer does is none.
+#[derive(Debug, thiserror::Error)]
+#[error("the signer is no fingerprint of a key")]
+pub(in crate::tool) struct NoFingerprint;
+
+impl TryFrom<String> for Trusted {
+    type Error = NoFingerprint;
+
+    fn try_from(text: String) -> Result<Self, NoFingerprint> {
         match text.as_str() {
-            BY_USER => Self::Checksum,
-            BY_NOBODY => Self::Unsigned,
-            _ => Self::Signature { fingerprint: text },
+            BY_USER => Ok(Self::Checksum),
+            BY_NOBODY => Ok(Self::Unsigned),
+            // Of a key of version 4 or 6; anything else was not written here.
+            _ if matches!(text.len(), 40 | 64) && text.bytes().all(|it| it.is_ascii_hexdigit()) => {
+                Ok(Self::Signature { fingerprint: text })
+            }
+            _ => Err(NoFingerprint),
         }
     }
 }
@@ -153,12 +164,24 @@ mod tests {
 
     #[test]
     fn why_an_archive_is_trusted_is_one_text() {
+        let signed = |length: usize| Trusted::Signature { fingerprint: "C8".repeat(length / 2) };
         for (trusted, text) in [
-            (Trusted::Checksum, "\"none, checksum given by the user\""),
-            (Trusted::Signature { fingerprint: "C874".to_owned() }, "\"C874\""),
+            (Trusted::Checksum, "none, checksum given by the user".to_owned()),
+            (Trusted::Unsigned, "none, published without a signature".to_owned()),
+            (signed(40), "C8".repeat(20)),
+            (signed(64), "C8".repeat(32)),
         ] {
+            let text = format!("\"{text}\"");
             assert_eq!(serde_json::to_string(&trusted).unwrap(), text);
-            assert_eq!(serde_json::from_str::<Trusted>(text).unwrap(), trusted);
+            assert_eq!(serde_json::from_str::<Trusted>(&text).unwrap(), trusted);
+        }
+    }
+
+    #[test]
+    fn only_a_fingerprint_is_a_signature() {
+        for text in ["", "C874", "none", &"C".repeat(41), &"g".repeat(40), "\u{1b}[2J"] {
+            let text = serde_json::to_string(text).unwrap();
+            assert!(serde_json::from_str::<Trusted>(&text).is_err(), "{text}");
         }
     }
 }
