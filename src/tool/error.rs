@@ -147,7 +147,7 @@ pub enum ToolError {
         source: Box<DownloadError>,
     },
     /// The version exists, but not for this platform.
-    #[error("the signed checksum file of {request} does not name `{archive}`")]
+    #[error("the checksum file of {request} does not name `{archive}`")]
     NotReleased {
         /// What was wanted.
         request: ToolRequest,
@@ -234,6 +234,8 @@ pub enum ToolError {
 pub enum Meant {
     /// The checksum file that its vendor signed.
     Signed,
+    /// The checksum file on the vendor's own site, from before the vendor signed.
+    Published,
     /// The user, with `--checksum`.
     Given,
 }
@@ -242,6 +244,7 @@ impl Meant {
     const fn what(self) -> &'static str {
         match self {
             Self::Signed => "that was signed",
+            Self::Published => "that the vendor's checksum file names",
             Self::Given => "that was asked for with --checksum",
         }
     }
@@ -383,7 +386,7 @@ fn unsigned(request: &ToolRequest) -> String {
     let more = match request.product {
         Product::OpenTofu => "; OpenTofu 1.6.0 has a signature of cosign only, which is not read",
         _ if is_early => {
-            "; a version from before the vendor signed is taken from the vendor's own site only, but who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key"
+            "; a version from before the vendor signed is taken from the vendor's own site only, or by --url with the --checksum of its file; who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key"
         }
         _ => "",
     };

@@ -3,10 +3,11 @@
 //! `choice` says which version is meant, `vendor` where its files are and who signs them, `fetch`
 //! gets them here and verifies them, and `store` keeps what was verified.
 //!
-//! There is no way from an archive to an executable that goes past the signature and the hash:
-//! `release` makes the only thing that `cache` installs, and `cache` hands out only what still has
-//! the sum that was verified. A release site, a mirror and a cache are trusted with nothing but the
-//! list of versions.
+//! There is no way from an archive to an executable that goes past its hash, and none past a
+//! signature of that hash but two: the user gave the sum and the URL, or the vendor did not sign yet
+//! and its own site is asked. `release` makes the only thing that `cache` installs, and `cache` hands
+//! out only what still has the sum that was verified. A mirror and a cache are trusted with nothing
+//! but the list of versions.
 
 mod choice;
 mod digest;
@@ -50,7 +51,7 @@ pub use store::inventory::{Available, available, history, inventory, status, use
 pub use store::journal::{Act, Entry, Outcome};
 pub use store::prune::{Fate, Limits, Pruned, PrunedVersion, prune};
 pub use store::queue::{InProgress, Queue, in_progress, queue};
-pub use store::status::{InstalledVersion, Signer, Source, State, Status};
+pub use store::status::{InstalledVersion, Signer, Source, State, Status, Trust};
 pub use store::uninstall::{UninstallError, Uninstalled, uninstall};
 pub use store::usage::{InUse, User};
 pub use vendor::checksums::ChecksumsError;

@@ -83,6 +83,7 @@ fn a_fresh_machine_has_nothing_and_says_so() {
           "signedBy": null,
           "source": null,
           "state": "not-installed",
+          "trust": null,
           "users": []
         }
     "#]]
@@ -118,6 +119,7 @@ fn status_has_the_promised_keys_and_keeps_to_its_schema() {
         "history",
         "product",
         "signedBy",
+        "trust",
         "users",
         "installed",
     ];
@@ -133,6 +135,7 @@ fn status_has_the_promised_keys_and_keeps_to_its_schema() {
         machine.kept("terraform", "1.8.5").join("terraform").to_str().unwrap()
     );
     assert_eq!(status["state"], "ready");
+    assert_eq!([&status["trust"], &status["installed"][0]["trust"]], ["signature"; 2]);
     let installed: Vec<_> = status["installed"]
         .as_array()
         .unwrap()

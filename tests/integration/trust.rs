@@ -269,7 +269,7 @@ fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_
     expect![[r"
         exit 1
         error: terragrunt 0.55.1 has no OpenPGP signature at `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig`: `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig` does not exist
-        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; a version from before the vendor signed is taken from the vendor's own site only, but who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key
+        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; a version from before the vendor signed is taken from the vendor's own site only, or by --url with the --checksum of its file; who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key
     "]].assert_eq(mirrored.run(&["terragrunt", "install", "0.55.1"]).shown());
     assert!(!mirrored.kept("terragrunt", "0.55.1").exists());
 
@@ -285,6 +285,35 @@ fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_
     let record: serde_json::Value =
         serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["signer"], "none, published without a signature");
+    let listed = machine.run(&["tool", "list", "--json"]).well().json();
+    assert_eq!(
+        (&listed[0]["trust"], &listed[0]["signedBy"]),
+        (&"unsigned".into(), &serde_json::Value::Null)
+    );
+    let said = machine.run(&["terragrunt", "status"]).well();
+    assert!(said.stdout.contains("trusted by  published without a signature"), "{said:?}");
+}
+
+#[test]
+fn what_is_unsigned_is_said_to_be_so_wherever_it_fails() {
+    let script = terragrunt_stand_in("0.55.1");
+    let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
+    site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
+    let vendors = Vendors::are(&site);
+    let mut machine = vendors.machine(&site);
+    machine.set("BUTLER_LOG", "error");
+    expect![[r"
+        exit 1
+        error: terragrunt 0.55.1 was published without a signature
+        hint: a bundle holds only what can be verified where it is taken to; take the file there on its own, for `butler-runner terragrunt install 0.55.1 --url file:///PATH --checksum sha256:HEX`
+    "]].assert_eq(machine.run(&["tool", "bundle", "terragrunt-0.55.1"]).shown());
+    let file = format!("terragrunt_{}", crate::support::release_site::platform());
+    site.replace(&file, "another");
+    let said = machine.run(&["terragrunt", "install", "0.55.1"]);
+    assert!(
+        said.stderr.contains("is not the archive that the vendor's checksum file names"),
+        "{said:?}"
+    );
 }
 
 #[test]

@@ -6,6 +6,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Answer, Failure, Toolbox};
+use crate::cancel::{Stop, StopReason};
+use crate::run::{Exit, signals};
 use crate::tool::{Platform, bundle};
 
 /// Download and verify versions into a bundle that `tool install` takes without network
@@ -17,7 +19,7 @@ pub(super) struct Bundle {
     #[arg(required = true, value_name = "VERSION")]
     versions: Vec<String>,
     /// Where to: a directory, which may hold a bundle already, or a file that ends in .tar
-    #[arg(long, value_name = "DIR|FILE.tar", default_value = "bundle.tar")]
+    #[arg(long, value_name = "DIR|FILE.tar", default_value = "bundle.tar", value_parser = output)]
     output: PathBuf,
     /// For which platform; can be repeated; by default for this one
     #[arg(long = "platform", value_name = "OS_ARCH", value_parser = platform)]
@@ -47,7 +49,20 @@ impl Bundle {
             self.platforms.push(Platform::current().map_err(|error| Failure::usage(&error))?);
         }
         let say = |step: &str| tracing::info!("{step}");
-        bundle(&requests, &self.platforms, &self.output, &tools.options, &say).await?;
+        let stop = Stop::new();
+        let _signals = signals(&stop).map_err(|error| Failure {
+            exit: Exit::Failed,
+            message: format!("cannot watch for signals: {error}"),
+            advice: None,
+        })?;
+        tokio::select! {
+            ended = bundle(&requests, &self.platforms, &self.output, &tools.options, &say) => ended?,
+            StopReason::Signal(signal) = stop.requested() => {
+                let output = self.output.display();
+                let message = format!("`{output}` is not finished: stopped by {signal}");
+                return Err(Failure { exit: Exit::Signal(signal), message, advice: None });
+            }
+        }
         let output = std::path::absolute(&self.output).unwrap_or(self.output);
         let output = output.display().to_string();
         let version = |request: &crate::spec::ToolRequest| Version {
@@ -60,6 +75,18 @@ impl Bundle {
             platforms: self.platforms.iter().map(ToString::to_string).collect(),
         };
         Answer::new(&bundled, output)
+    }
+}
+
+/// Reads where to. An archive of another kind would be a directory with a misleading name.
+fn output(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let ending = path.extension().map(|it| it.to_string_lossy().to_lowercase());
+    match ending.as_deref() {
+        Some("gz" | "tgz" | "bz2" | "xz" | "zst" | "zip") => {
+            Err("a bundle is a directory or a tar that is not compressed: FILE.tar".to_owned())
+        }
+        _ => Ok(path),
     }
 }
 

@@ -49,7 +49,7 @@ fn row(version: &InstalledVersion) -> Vec<String> {
         state => state.to_string(),
     };
     let signer = match &version.signed_by {
-        None => "checksum only".to_owned(),
+        None => version.trust.to_string(),
         Some(signer) => {
             format!("signed by {}", signer.name.as_deref().unwrap_or("a key of your own"))
         }

@@ -34,6 +34,8 @@ fn text(status: &Status) -> String {
     fact("from", status.source.as_ref().map(|source| source.url.clone()));
     fact("checksum", status.source.as_ref().map(|source| source.checksum.clone()));
     fact("signed by", status.signed_by.as_ref().map(ToString::to_string));
+    let unsigned = status.trust.filter(|_| status.signed_by.is_none());
+    fact("trusted by", unsigned.map(|trust| trust.to_string()));
     for user in &status.users {
         fact("in use by", Some(who(user)));
     }

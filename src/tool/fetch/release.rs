@@ -89,7 +89,11 @@ pub(in crate::tool) async fn fetch(
         let url = download::shown(&release.archive);
         return Err(ToolError::Checksum { url, meant: Meant::Given, expected: given, actual: sum });
     }
-    let wanted = Wanted { sum, meant: Meant::Signed, trusted: listing.trusted };
+    let meant = match &listing.trusted {
+        Trusted::Unsigned => Meant::Published,
+        _ => Meant::Signed,
+    };
+    let wanted = Wanted { sum, meant, trusted: listing.trusted };
     archive(&fetcher, &release, wanted, options, directory, progress).await
 }
 

@@ -221,8 +221,11 @@ fn is_bundle(url: &Url) -> bool {
     if url.scheme() != "file" {
         return url.path().ends_with('/');
     }
+    // One that is compressed is none, and who reads it says so.
+    let is_tar =
+        |name: &str| name.ends_with(".tar") || name.contains(".tar.") || name.ends_with(".tgz");
     url.to_file_path().is_ok_and(|path| {
-        path.is_dir() || path.extension().is_some_and(|extension| extension == "tar")
+        path.is_dir() || path.file_name().and_then(|name| name.to_str()).is_some_and(is_tar)
     })
 }
 

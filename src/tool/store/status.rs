@@ -11,7 +11,7 @@ use crate::spec::Product;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::store::journal::Entry;
 use crate::tool::store::queue::Queue;
-use crate::tool::store::record::Record;
+use crate::tool::store::record::{Record, Trusted};
 use crate::tool::store::usage::User;
 
 /// A product on this machine: its current version, and all others.
@@ -32,6 +32,8 @@ pub struct Status {
     pub installed_at: Option<String>,
     /// Where it came from.
     pub source: Option<Source>,
+    /// Why it is trusted.
+    pub trust: Option<Trust>,
     /// Who signed it.
     pub signed_by: Option<Signer>,
     /// Who uses it now.
@@ -60,6 +62,29 @@ pub enum State {
     PendingDeletion,
     /// It is there but not as it was verified, or the last attempt to install it failed.
     Failed,
+}
+
+/// Why a version is trusted.
+#[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// Its sum was signed.
+    Signature,
+    /// The user gave its sum.
+    Checksum,
+    /// Its sum stood on the vendor's own site, from before the vendor signed.
+    Unsigned,
+}
+
+/// For people, where there is no signer to name.
+impl std::fmt::Display for Trust {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Signature => "signed",
+            Self::Checksum => "checksum given by the user",
+            Self::Unsigned => "published without a signature",
+        })
+    }
 }
 
 /// Where a version came from.
@@ -110,6 +135,8 @@ pub struct InstalledVersion {
     pub last_used_at: Option<String>,
     /// Where it came from.
     pub source: Source,
+    /// Why it is trusted.
+    pub trust: Trust,
     /// Who signed it; none where only a checksum vouches for it.
     pub signed_by: Option<Signer>,
     /// Who uses it now.
@@ -124,6 +151,16 @@ impl Status {
             .for_serialize()
             .into_generator()
             .into_root_schema_for::<Self>()
+    }
+}
+
+impl From<&Trusted> for Trust {
+    fn from(trusted: &Trusted) -> Self {
+        match trusted {
+            Trusted::Signature { .. } => Self::Signature,
+            Trusted::Checksum => Self::Checksum,
+            Trusted::Unsigned => Self::Unsigned,
+        }
     }
 }
 

@@ -278,8 +278,14 @@ impl ReleaseSite {
 
     /// Waits until a file whose path ends with `name` has been asked for.
     pub(crate) async fn asked_for(&self, name: &str) {
+        self.asked_for_times(name, 1).await;
+    }
+
+    /// Waits until it has been asked for so often.
+    pub(crate) async fn asked_for_times(&self, name: &str, times: usize) {
         let mut requests = self.shared.requests.subscribe();
-        requests.wait_for(|paths| paths.iter().any(|path| path.ends_with(name))).await.unwrap();
+        let count = |paths: &Vec<String>| paths.iter().filter(|path| path.ends_with(name)).count();
+        requests.wait_for(|paths| count(paths) >= times).await.unwrap();
     }
 }
 

@@ -34,22 +34,40 @@ fn archive_above(path: &Path) -> Option<(PathBuf, PathBuf)> {
     Some((archive.to_owned(), path.strip_prefix(archive).ok()?.to_owned()))
 }
 
-/// The section of a tar that is the regular file `name`.
+/// The section of a tar that is the regular file `name`: the last of that name, because a tar grows by
+/// what is appended to it.
 fn section(archive: &Path, name: &Path) -> io::Result<Take<File>> {
+    if is_compressed(archive)? {
+        return Err(io::Error::other(
+            "it is in a compressed archive, and only a plain tar is read",
+        ));
+    }
     let mut reader = tar::Archive::new(File::open(archive)?);
+    let mut found = None;
     for entry in reader.entries_with_seek()? {
         let entry = entry?;
         let plain = |path: &Path| -> PathBuf {
             path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
         };
         if entry.header().entry_type().is_file() && plain(&entry.path()?) == name {
-            let (start, size) = (entry.raw_file_position(), entry.size());
-            let mut file = File::open(archive)?;
-            file.seek(SeekFrom::Start(start))?;
-            return Ok(file.take(size));
+            found = Some((entry.raw_file_position(), entry.size()));
         }
     }
-    Err(io::Error::new(io::ErrorKind::NotFound, "it is not in the archive"))
+    let Some((start, size)) = found else {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it is not in the archive"));
+    };
+    let mut file = File::open(archive)?;
+    file.seek(SeekFrom::Start(start))?;
+    Ok(file.take(size))
+}
+
+/// Whether a file begins as those of gzip, bzip2, xz, zstd and zip do.
+fn is_compressed(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::new();
+    File::open(path)?.take(6).read_to_end(&mut start)?;
+    let kinds: [&[u8]; 5] =
+        [b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"];
+    Ok(kinds.iter().any(|kind| start.starts_with(kind)))
 }
 
 #[cfg(test)]
@@ -71,11 +89,16 @@ mod tests {
         std::fs::write(place.join("a/two"), "second").unwrap();
         let mut tar = tar::Builder::new(File::create(place.join("b.tar")).unwrap());
         tar.append_dir_all("./a", place.join("a")).unwrap();
+        std::fs::write(place.join("newer"), "newer").unwrap();
+        tar.append_path_with_name(place.join("newer"), "a/two").unwrap();
         tar.into_inner().unwrap();
+        std::fs::write(place.join("b.tar.gz"), b"\x1f\x8b\x08\0\0\0").unwrap();
 
         assert_eq!(content(&place.join("a/one")).unwrap(), "first");
         assert_eq!(content(&place.join("b.tar/a/one")).unwrap(), "first");
-        assert_eq!(content(&place.join("b.tar/a/two")).unwrap(), "second");
+        assert_eq!(content(&place.join("b.tar/a/two")).unwrap(), "newer");
+        let error = content(&place.join("b.tar.gz/a/two")).unwrap_err();
+        assert!(error.to_string().contains("only a plain tar"), "{error}");
         for missing in ["a/three", "b.tar/a/three", "b.tar/a", "c.tar/a/one"] {
             let error = content(&place.join(missing)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "{missing}");

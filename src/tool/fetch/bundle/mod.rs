@@ -1,0 +1,257 @@
+//! Gathers releases for machines without network: a directory, or a tar of it, laid out as the
+//! vendors' sites are.
+//!
+//! What is in it was verified on the way in, and is verified again by who installs from it: it holds
+//! the checksum files and their signatures, and is trusted with no more than any other mirror. Each
+//! file appears at once and whole; the lists of versions, which make a version be found, come last.
+
+mod lists;
+mod place;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use url::Url;
+
+use crate::blocking::blocking;
+use crate::spec::{Product, ToolRequest};
+use crate::tool::ToolOptions;
+use crate::tool::digest::Sha256Sum;
+use crate::tool::error::{Meant, ToolError};
+use crate::tool::fetch::download::Fetcher;
+use crate::tool::fetch::release::{self, VerifiedArchive, Wanted};
+use crate::tool::vendor::platform::Platform;
+use crate::tool::vendor::product::Release;
+use lists::Entry;
+use place::{Staged, hold, write, write_tar};
+
+/// A bundle cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// A part of it cannot be written.
+    #[error("cannot write `{}`", path.display())]
+    Write {
+        /// What.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process writes to it, and is not waited for any longer.
+    #[error("another process writes to `{}`", path.display())]
+    Busy {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A list of versions in it is none.
+    #[error("`{}` is not the list of versions of a bundle", path.display())]
+    List {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be read, if that is the reason.
+        #[source]
+        source: Option<io::Error>,
+    },
+    /// A release cannot be verified where the bundle is taken to.
+    #[error("{request} was published without a signature")]
+    Unsigned {
+        /// The release.
+        request: ToolRequest,
+    },
+}
+
+impl crate::error::Advice for BundleError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::Write { .. } => {
+                "name a place that is writable and has room with --output".to_owned()
+            }
+            Self::Busy { .. } => {
+                "try again when that is done, or allow more time with --tool-timeout".to_owned()
+            }
+            Self::List { .. } => {
+                "name a directory that is new or holds a bundle with --output, or remove this file"
+                    .to_owned()
+            }
+            Self::Unsigned { request } => format!(
+                "a bundle holds only what can be verified where it is taken to; take the file there on its own, for `butler-runner {} install {} --url file:///PATH --checksum sha256:HEX`",
+                request.product.executable(),
+                request.version
+            ),
+        })
+    }
+}
+
+/// Writes the releases of `requests` for `platforms` to `output`: a tar where it is called so, else
+/// a directory, which may hold a bundle already. `progress` gets a line for each step.
+///
+/// May be dropped at any point: a tar is there or not, and what is in a directory is whole.
+///
+/// # Errors
+/// When something cannot be downloaded, verified or written.
+pub async fn bundle(
+    requests: &[ToolRequest],
+    platforms: &[Platform],
+    output: &Path,
+    options: &ToolOptions,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<(), ToolError> {
+    // Newest first, whatever the order of the words: the same releases make the same bundle.
+    let mut requests = requests.to_vec();
+    requests
+        .sort_by(|one, other| (one.product, &other.version).cmp(&(other.product, &one.version)));
+    requests.dedup();
+    if output.extension().is_none_or(|extension| extension != "tar") {
+        return gather(&requests, platforms, output, options, progress).await;
+    }
+    let failed = failing(output);
+    let target = std::path::absolute(output).map_err(&failed)?;
+    let staged = Staged::beside(target.parent().unwrap_or(&target)).map_err(&failed)?;
+    let content = staged.path().join("content");
+    gather(&requests, platforms, &content, options, progress).await?;
+    progress(&format!("writing {}", output.display()));
+    let made = staged.path().join("bundle.tar");
+    let written = blocking(move |abandoned| {
+        write(&made, |file| write_tar(&content, file, abandoned))?;
+        std::fs::rename(&made, &target)
+    });
+    written.await.map_err(failed)?;
+    Ok(())
+}
+
+fn failing(path: &Path) -> impl Fn(io::Error) -> BundleError {
+    let path = path.to_owned();
+    move |source| BundleError::Write { path: path.clone(), source }
+}
+
+async fn gather(
+    requests: &[ToolRequest],
+    platforms: &[Platform],
+    root: &Path,
+    options: &ToolOptions,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<(), ToolError> {
+    let _lock = hold(root, options.timeout, progress).await?;
+    let mut versions: BTreeMap<Product, (Option<Value>, Vec<Entry>)> = BTreeMap::new();
+    for request in requests {
+        // Read before anything is fetched: what cannot grow should not cost a download.
+        let known = known(root, request.product)?;
+        versions.entry(request.product).or_insert_with(|| (known, Vec::new()));
+    }
+    for request in requests {
+        let entry = one(request, platforms, root, options, progress).await?;
+        versions.entry(request.product).or_default().1.push(entry);
+    }
+    for (product, (known, entries)) in versions {
+        let list = lists::list(product, known, &entries);
+        put(&list_of(root, product), list.to_string().as_bytes())?;
+        for entry in entries.iter().filter(|_| product == Product::Terraform) {
+            let path = place(root, &entry.official.checksums).with_file_name("index.json");
+            put(&path, lists::version_of(&list, entry).to_string().as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the list of versions of `product` is.
+fn list_of(root: &Path, product: Product) -> PathBuf {
+    place(root, &product.index(None).0)
+}
+
+/// The list of versions of `product` that is there already.
+fn known(root: &Path, product: Product) -> Result<Option<Value>, BundleError> {
+    let path = list_of(root, product);
+    let text = match std::fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(BundleError::List { path, source: Some(source) }),
+    };
+    match serde_json::from_slice(&text) {
+        Ok(list) if lists::is_list(product, &list) => Ok(Some(list)),
+        Ok(_) => Err(BundleError::List { path, source: None }),
+        Err(error) => Err(BundleError::List { path, source: Some(error.into()) }),
+    }
+}
+
+/// Fetches one release.
+async fn one(
+    request: &ToolRequest,
+    platforms: &[Platform],
+    root: &Path,
+    options: &ToolOptions,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<Entry, ToolError> {
+    let releases = |platform: Platform| {
+        let mirror = options.sites.mirror(request.product);
+        let of = |mirror| Release::of(request, platform, mirror);
+        (of(mirror), of(None))
+    };
+    let (asked, official) = releases(platforms[0]);
+    let is_early = asked.may_be_unsigned;
+    // What nobody signed could not be installed from the bundle.
+    let asked = Release { may_be_unsigned: false, ..asked };
+    let fetcher = Fetcher::new(request.product, options);
+    let listing = match release::listing(request, &asked, &fetcher, options, progress).await {
+        Err(ToolError::Unsigned { request, .. }) if is_early => {
+            return Err(BundleError::Unsigned { request }.into());
+        }
+        listing => listing?,
+    };
+    let signature = listing.signature.as_ref().map(|(url, signature)| {
+        let position = asked.signatures.iter().position(|asked| asked == url);
+        (place(root, &official.signatures[position.unwrap_or(0)]), signature)
+    });
+    let mut builds = Vec::new();
+    for platform in platforms {
+        let (asked, official) = releases(*platform);
+        let sum = release::sum_of(request, &asked, &listing)?;
+        let path = place(root, &official.archive);
+        if !is_there(&path, sum).await {
+            let trusted = listing.trusted.clone();
+            let wanted = Wanted { sum, meant: Meant::Signed, trusted };
+            let directory = path.parent().unwrap_or(root);
+            std::fs::create_dir_all(directory).map_err(failing(directory))?;
+            // A fetcher of its own: an archive has as long as one of `tool install`.
+            let fetcher = Fetcher::new(request.product, options);
+            let archive =
+                release::archive(&fetcher, &asked, wanted, options, directory, progress).await?;
+            let (written, target) = (path.clone(), path.clone());
+            blocking(move |_| keep(archive, &written)).await.map_err(failing(&target))?;
+        }
+        builds.push((*platform, official));
+    }
+    let checksums = (place(root, &official.checksums), &listing.bytes);
+    for (path, bytes) in std::iter::once(checksums).chain(signature) {
+        put(&path, bytes)?;
+    }
+    Ok(Entry { request: request.clone(), official, builds })
+}
+
+/// Where a file of the vendor's is in a bundle.
+fn place(root: &Path, official: &Url) -> PathBuf {
+    root.join(official.path().trim_start_matches('/'))
+}
+
+/// Whether the archive is there from an earlier time.
+async fn is_there(path: &Path, sum: Sha256Sum) -> bool {
+    let path = path.to_owned();
+    blocking(move |abandoned| {
+        File::open(path).is_ok_and(|file| Sha256Sum::of(file, abandoned).ok() == Some(sum))
+    })
+    .await
+}
+
+/// The directory is there already: who is abandoned makes none.
+fn keep(mut archive: VerifiedArchive, path: &Path) -> io::Result<()> {
+    archive.file.seek(SeekFrom::Start(0))?;
+    write(path, |file| io::copy(&mut archive.file, file).map(drop))
+}
+
+fn put(path: &Path, content: &[u8]) -> Result<(), BundleError> {
+    let written = std::fs::create_dir_all(path.parent().unwrap_or(path))
+        .and_then(|()| write(path, |file| file.write_all(content)));
+    written.map_err(failing(path))
+}

@@ -1,0 +1,163 @@
+//! Where a bundle is written: a directory has one writer at a time, a tar is made in a directory of
+//! its own beside it, and what killed processes left of either is tidied away by the next one.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{BundleError, failing};
+use crate::tool::store::usage::is_at;
+
+/// How the names of directories begin in which a tar is made.
+const STAGED: &str = ".butler-bundle-";
+
+/// How the names of files begin that are being written.
+const UNFINISHED: &str = ".butler-unfinished-";
+
+/// How often it is tried again to get the lock.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The right to write to a directory; it ends when this is dropped, or with the process.
+pub(super) struct Lock(#[expect(dead_code, reason = "it is there to be dropped")] File);
+
+/// Waits until nobody else writes to `root`, which is made where it is new.
+pub(super) async fn hold(
+    root: &Path,
+    longest: Duration,
+    progress: &(dyn Fn(&str) + Sync),
+) -> Result<Lock, BundleError> {
+    std::fs::create_dir_all(root).map_err(failing(root))?;
+    let directory = File::open(root).map_err(failing(root))?;
+    let deadline = Instant::now() + longest;
+    let mut is_said = false;
+    loop {
+        match directory.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::Error(error)) => {
+                tracing::warn!(path = %root.display(), %error, "cannot lock; going on without");
+                break;
+            }
+            Err(TryLockError::WouldBlock) => {}
+        }
+        if Instant::now() >= deadline {
+            return Err(BundleError::Busy { path: root.to_owned() });
+        }
+        if !is_said {
+            is_said = true;
+            progress(&format!("waiting for another process that writes to {}", root.display()));
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+    Ok(Lock(directory))
+}
+
+/// A directory that is deleted when this is dropped. Nobody who tidies up takes it for a left-over as
+/// long as its lock is held.
+pub(super) struct Staged {
+    directory: TempDir,
+    _lock: File,
+}
+
+impl Staged {
+    /// One in `parent`, because that is where there has to be room.
+    pub(super) fn beside(parent: &Path) -> io::Result<Self> {
+        tidy(parent);
+        loop {
+            let directory = tempfile::Builder::new().prefix(STAGED).tempdir_in(parent)?;
+            let lock = File::open(directory.path())?;
+            // Where there are no locks nobody gets one to tidy up either.
+            let _ = lock.lock();
+            if is_at(&lock, directory.path()) {
+                return Ok(Self { directory, _lock: lock });
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// Deletes what killed processes left in `parent`.
+fn tidy(parent: &Path) {
+    for path in named(parent, STAGED) {
+        let Ok(lock) = File::open(&path) else { continue };
+        if path.is_dir() && lock.try_lock().is_ok() {
+            // What cannot be deleted does no harm but take room.
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// What is in `directory` and has a name that begins with `prefix`; no links.
+fn named(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| {
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix))
+            && entry.file_type().is_ok_and(|kind| !kind.is_symlink())
+    });
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Writes a file beside, and puts it in place when it is whole. Everybody may read it. Needs the
+/// lock of the directory that the bundle is in.
+pub(super) fn write(
+    path: &Path,
+    content: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = path.parent().unwrap_or(path);
+    for left in named(directory, UNFINISHED) {
+        let _ = std::fs::remove_file(left);
+    }
+    let mut file = tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .permissions(std::fs::Permissions::from_mode(0o644))
+        .tempfile_in(directory)?;
+    content(file.as_file_mut())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// Writes what is below `root` to a tar. The same files make the same tar: it has nobody's name, no
+/// time, and an order of its own.
+pub(super) fn write_tar(
+    root: &Path,
+    file: &mut File,
+    abandoned: &CancellationToken,
+) -> io::Result<()> {
+    let mut tar = tar::Builder::new(file);
+    tar.mode(tar::HeaderMode::Deterministic);
+    append(&mut tar, root, Path::new(""), abandoned)?;
+    tar.finish()
+}
+
+fn append(
+    tar: &mut tar::Builder<impl Write>,
+    root: &Path,
+    directory: &Path,
+    abandoned: &CancellationToken,
+) -> io::Result<()> {
+    let entries = std::fs::read_dir(root.join(directory))?;
+    let mut entries = entries.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        if abandoned.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let name = directory.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            tar.append_dir(&name, entry.path())?;
+            append(tar, root, &name, abandoned)?;
+        } else {
+            tar.append_path_with_name(entry.path(), &name)?;
+        }
+    }
+    Ok(())
+}
