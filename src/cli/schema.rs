@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::complain;
 use crate::run::Exit;
 use crate::tool::Status;
+use crate::workspace::{Fate, NAME_RULES};
 
 const SETTINGS: &str = include_str!("schema/settings.json");
 const RUN: &str = include_str!("schema/run.json");
@@ -35,7 +36,7 @@ enum Document {
 impl Schema {
     pub(super) fn run(self) -> u8 {
         let text = match self.document {
-            Document::Settings => Ok(SETTINGS.to_owned()),
+            Document::Settings => Ok(settings_schema()),
             Document::Run => run_schema().map(|schema| format!("{schema:#}\n")),
             Document::Status => {
                 serde_json::to_string_pretty(&Status::schema()).map(|schema| schema + "\n")
@@ -53,9 +54,31 @@ impl Schema {
     }
 }
 
+/// The schema of the settings with the names that `env` cannot have.
+fn settings_schema() -> String {
+    let (mut spared, mut refused) = (Vec::new(), vec!["TF_TOKEN_.+".to_owned()]);
+    for rule in NAME_RULES {
+        let Some(beginning) = rule.name.strip_suffix('*') else {
+            let names = if rule.fate == Fate::Refused { &mut refused } else { &mut spared };
+            names.push(rule.name.to_owned());
+            continue;
+        };
+        if rule.fate == Fate::Refused {
+            // The first rule that fits counts.
+            let earlier = spared.iter().filter_map(|name| name.strip_prefix(beginning));
+            let earlier: Vec<_> = earlier.map(|rest| format!("{rest}$")).collect();
+            let except = if earlier.is_empty() { String::new() } else { format!("(?!{})", earlier.join("|")) };
+            refused.push(format!("{beginning}{except}.*"));
+        } else {
+            spared.push(format!("{beginning}.*"));
+        }
+    }
+    SETTINGS.replace("REFUSED_NAMES", &format!("^({})$", refused.join("|")))
+}
+
 /// The schema of a run with that of its settings in it.
 fn run_schema() -> serde_json::Result<Value> {
-    let mut settings: Value = serde_json::from_str(SETTINGS)?;
+    let mut settings: Value = serde_json::from_str(&settings_schema())?;
     let definitions = settings.as_object_mut().and_then(|schema| {
         schema.remove("$schema");
         schema.remove("$defs")

@@ -15,6 +15,9 @@ use crate::process::Sink;
 /// secret is not found.
 const LONGEST_HEADLINE: usize = 2000;
 
+/// What `init` says before it says what is wrong with the configuration, in half a sentence.
+const PREAMBLE: &str = " encountered problems during initiali";
+
 /// What a command's lines say about it.
 #[derive(Default)]
 pub(super) struct Seen {
@@ -70,7 +73,9 @@ impl<S: Sink> Sink for Watch<'_, S> {
                 if let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
                     && text.len() <= LONGEST_HEADLINE
                 {
-                    seen.headline.get_or_insert_with(|| String::from_utf8_lossy(text).into_owned());
+                    if seen.headline.as_ref().is_none_or(|it| it.contains(PREAMBLE)) {
+                        seen.headline = Some(String::from_utf8_lossy(text).into_owned());
+                    }
                     seen.unsaved = text == b"Failed to save state";
                     if text == b"Error releasing the state lock" {
                         (seen.unreleased, seen.ended) = (true, false);
@@ -179,6 +184,22 @@ mod tests {
             }
             assert!(watch.is_at_work());
             assert!(watch.into_seen().unreleased);
+        }
+    }
+
+    #[test]
+    fn the_reason_is_the_first_error_that_says_what_is_wrong() {
+        let preamble = "Error: Terraform encountered problems during initialisation, including problems";
+        let of_opentofu = "Error: OpenTofu encountered problems during initialization, including problems";
+        for (lines, expected) in [
+            (&[preamble, "with the configuration, described below.", "Error: Missing name", "Error: Other"][..], "Missing name"),
+            (&[of_opentofu, "Error: Missing name"], "Missing name"),
+            (&[preamble], &preamble["Error: ".len()..]),
+            (&["Error: One", "Error: Two"], "One"),
+        ] {
+            let watch = Watch::new(&Discard);
+            lines.iter().for_each(|line| watch.line(Stream::Stderr, line.as_bytes()));
+            assert_eq!(watch.into_seen().headline.as_deref(), Some(expected));
         }
     }
 

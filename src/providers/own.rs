@@ -12,7 +12,7 @@ use semver::Version;
 
 use super::lock;
 use crate::process::Environment;
-use crate::spec::{Product, ToolRequest};
+use crate::spec::{CLI_CONFIG_VARIABLES, Product, ToolRequest, cli_config_files};
 
 /// The variable that names a plugin cache; it beats what a configuration file says.
 pub const VARIABLE: &str = "TF_PLUGIN_CACHE_DIR";
@@ -28,13 +28,17 @@ const LOCKING_OPENTOFU: Version = Version::new(1, 10, 0);
 
 /// The plugin cache that `environment` sets up for a tool that runs in `directory`.
 #[must_use]
-pub fn plugin_cache(environment: &Environment, directory: &Path) -> Option<PathBuf> {
+pub fn plugin_cache(
+    environment: &Environment,
+    directory: &Path,
+    product: Product,
+) -> Option<PathBuf> {
     if let Some(path) = environment.value(VARIABLE).filter(|path| !path.is_empty()) {
         return Some(directory.join(path));
     }
-    let files = configuration_files(environment);
+    let files = configuration_files(environment, directory, product);
     let texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
-    let named = texts.filter_map(|text| setting(&text)).next_back()?;
+    let named = texts.filter_map(|text| setting(&text)).next()?;
     Some(directory.join(expanded(&named, environment)))
 }
 
@@ -62,15 +66,18 @@ pub async fn lock(
     }
 }
 
-/// The CLI configuration files that count, the one that beats the others last.
-fn configuration_files(environment: &Environment) -> Vec<PathBuf> {
-    for name in ["TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"] {
+/// The CLI configuration files that count, the one that beats the others first.
+fn configuration_files(
+    environment: &Environment,
+    directory: &Path,
+    product: Product,
+) -> Vec<PathBuf> {
+    for name in CLI_CONFIG_VARIABLES {
         if let Some(path) = environment.value(name).filter(|path| !path.is_empty()) {
-            return vec![path.into()];
+            return vec![directory.join(path)];
         }
     }
-    let Some(home) = environment.value("HOME").map(PathBuf::from) else { return Vec::new() };
-    [".terraformrc", ".tofurc"].map(|name| home.join(name)).into()
+    cli_config_files(product, |name| environment.value(name).map(Into::into))
 }
 
 /// What a CLI configuration file, in HCL or JSON, says of the plugin cache.
@@ -113,7 +120,7 @@ mod tests {
             for (name, value) in variables {
                 environment.set(name, value);
             }
-            plugin_cache(&environment, Path::new("/module"))
+            plugin_cache(&environment, Path::new("/module"), Product::Terraform)
         };
         assert_eq!(set(&[]), None);
         assert_eq!(set(&[(VARIABLE, "/cache")]), Some("/cache".into()));
@@ -138,6 +145,30 @@ mod tests {
             assert_eq!(set(&[("TF_CLI_CONFIG_FILE", other), (VARIABLE, "/x")]), Some("/x".into()));
             std::fs::remove_file(other).unwrap();
         }
+    }
+
+    #[test]
+    fn only_files_that_the_tool_reads_are_asked_and_the_first_that_says_so_counts() {
+        let home = tempfile::tempdir().unwrap();
+        let module = home.path().join("module");
+        for (file, text) in [
+            (".tofurc", "plugin_cache_dir = \"/tofu\""),
+            (".terraform.d/a.tfrc", "plugin_cache_dir = \"/a\""),
+            (".terraform.d/b.tfrc.json", "{\"plugin_cache_dir\": \"/b\"}"),
+            ("module/relative.tfrc", "plugin_cache_dir = \"relative\""),
+        ] {
+            let path = home.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let mut environment = Environment::default();
+        environment.set("HOME", home.path());
+        let found =
+            |environment: &Environment, product| plugin_cache(environment, &module, product);
+        assert_eq!(found(&environment, Product::Terraform), Some("/a".into()));
+        assert_eq!(found(&environment, Product::OpenTofu), Some("/tofu".into()));
+        environment.set("TF_CLI_CONFIG_FILE", "relative.tfrc");
+        assert_eq!(found(&environment, Product::Terraform), Some(module.join("relative")));
     }
 
     #[tokio::test]

@@ -65,7 +65,9 @@ pub(super) async fn init(
 async fn packages(engine: &Engine<'_, RunLog>, files: &Files) -> Result<Packages, Failure> {
     let providers = &files.providers;
     let progress = |line: &str| engine.log.announce(line);
-    if let Some(theirs) = providers::plugin_cache(&engine.environment, engine.directory) {
+    if let Some(theirs) =
+        providers::plugin_cache(&engine.environment, engine.directory, engine.tool.product)
+    {
         let lock =
             providers::lock_plugin_cache(&theirs, engine.tool, providers.patience, &progress);
         return match lock.await {

@@ -46,9 +46,9 @@ pub(super) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
     for (setting, secret) in &spec.setup.secrets {
         collected.add(Known::ForSure, setting, secret.expose_secret());
     }
-    for (host, token) in spec.setup.cli_config.iter().flat_map(|config| &config.credentials) {
-        let written = written_token(token);
-        collected.add(Known::ForSure, host.as_str(), written.expose_secret());
+    for (_, token) in spec.setup.cli_config.iter().flat_map(|config| &config.credentials) {
+        // The same secret once more, and named above.
+        collected.add_nameless(written_token(token).expose_secret());
     }
     collected.register(redactor);
 }

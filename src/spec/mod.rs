@@ -4,6 +4,7 @@
 //! read them. Every value of a variable, environment variable or backend setting is a secret here,
 //! because the configuration as a whole is; [`Variable::sensitive`] only says what may be *named*.
 
+mod cli_files;
 mod operation;
 mod run_id;
 mod terraform_settings;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
+pub use cli_files::{CLI_CONFIG_VARIABLES, cli_config_files};
 pub use operation::{Operation, UnknownOperation};
 pub use run_id::{InvalidRunId, RunId};
 pub use terraform_settings::{

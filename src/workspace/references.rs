@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use crate::spec::SecretReference;
@@ -19,6 +19,9 @@ const LARGEST_SECRET: u64 = 1024 * 1024;
 
 /// The longest name that a part of a reference may have, as for any Kubernetes object.
 const LONGEST_PART: usize = 253;
+
+/// What is longer than this can be a secret, and is not shown as the name of one.
+const LONGEST_SHOWN: usize = 30;
 
 /// The runner's own settings and tokens, which are no secrets of a module's.
 const RESERVED_PREFIX: &str = "BUTLER_";
@@ -138,8 +141,9 @@ impl SecretSources {
         Ok(None)
     }
 
-    /// Looks for a secret that a setting of Terraform's refers to: an environment variable with the
-    /// secret's name, one with name and key in capitals, a mounted file.
+    /// Looks for a secret that a setting of Terraform's refers to: a mounted file, an environment
+    /// variable with the secret's name, one with all parts in capitals where there are several. A
+    /// name alone would be too much of a word for that: `home` is not `HOME`.
     ///
     /// # Errors
     /// When the reference cannot name a secret, or what it names cannot be read.
@@ -150,23 +154,38 @@ impl SecretSources {
         if !parts(reference).all(is_part) {
             return Err(ReferenceError::Part);
         }
-        let capitals = in_capitals(reference);
-        for name in ci_secret(reference).into_iter().chain([capitals.as_str()]) {
-            if let Some(value) = self.environment_value(name)? {
-                return Ok(Some(value));
-            }
-        }
         for path in self.directory.iter().flat_map(|directory| paths(directory, reference)) {
             if let Some(value) = read_secret(&path)? {
                 return Ok(Some(value));
             }
         }
+        let name = ci_secret(reference).map(str::to_owned);
+        for name in name.into_iter().chain(in_capitals(reference)) {
+            if let Some(value) = self.environment_value(&name)? {
+                return Ok(Some(without_newline(value.expose_secret()).into()));
+            }
+        }
         Ok(None)
     }
 
-    /// How the user can supply what [`Self::find_referred`] did not find.
+    /// How the user can supply what [`Self::find_referred`] did not find. A reference is only shown
+    /// where it cannot be the secret itself, written down in the wrong place.
     pub(super) fn advice_on_referred(&self, reference: &SecretReference) -> String {
-        let mut ways = vec![format!("set `{}`", in_capitals(reference))];
+        let is_word = |text: &str| text.len() <= LONGEST_SHOWN && is_dns_label(text);
+        let SecretReference { namespace, name, key } = reference;
+        let shown = is_word(name)
+            && namespace.as_deref().is_none_or(is_word)
+            && key.as_ref().is_none_or(|key| key.len() <= LONGEST_SHOWN);
+        if !shown {
+            return "its `secretId` has to be the name of a secret: of an environment variable, or of a directory below --secrets-dir with the `key`".to_owned();
+        }
+        let variable = in_capitals(reference).unwrap_or_else(|| name.clone());
+        let mut ways = Vec::new();
+        if variable.starts_with(RESERVED_PREFIX) {
+            ways.push("call it something else (`BUTLER_*` is reserved)".to_owned());
+        } else {
+            ways.push(format!("set `{variable}`"));
+        }
         ways.extend(self.mount(reference));
         ways.join(" or ")
     }
@@ -222,8 +241,11 @@ fn ci_secret(reference: &SecretReference) -> Option<&str> {
 }
 
 /// Namespace, name and key as shells can write a variable: `tfc-token` and `token` are
-/// `TFC_TOKEN_TOKEN`, `accessKey` is `ACCESS_KEY`.
-fn in_capitals(reference: &SecretReference) -> String {
+/// `TFC_TOKEN_TOKEN`, `accessKey` is `ACCESS_KEY`. None of a name alone.
+fn in_capitals(reference: &SecretReference) -> Option<String> {
+    if reference.namespace.is_none() && reference.key.is_none() {
+        return None;
+    }
     let mut capitals = String::new();
     for part in parts(reference) {
         capitals.push_str(if capitals.is_empty() { "" } else { "_" });
@@ -237,7 +259,7 @@ fn in_capitals(reference: &SecretReference) -> String {
             before = Some(character);
         }
     }
-    capitals
+    Some(capitals)
 }
 
 fn parts(reference: &SecretReference) -> impl Iterator<Item = &str> {
@@ -287,6 +309,75 @@ fn read_secret(path: &Path) -> Result<Option<SecretString>, ReferenceError> {
     let room = usize::try_from(size).map_or(0, |size| size + 1);
     let mut text = Zeroizing::new(String::with_capacity(room));
     file.take(LARGEST_SECRET).read_to_string(&mut text).map_err(failed)?;
-    let value = text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n'));
-    Ok(Some(SecretString::from(value.unwrap_or(&text))))
+    Ok(Some(SecretString::from(without_newline(&text))))
+}
+
+/// What editors and `echo` end a text with is no part of a secret.
+fn without_newline(text: &str) -> &str {
+    text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(namespace: Option<&str>, name: &str, key: Option<&str>) -> SecretReference {
+        SecretReference {
+            namespace: namespace.map(str::to_owned),
+            name: name.to_owned(),
+            key: key.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_setting_finds_what_it_names_and_no_variable_that_is_called_alike() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("home")).unwrap();
+        std::fs::write(directory.path().join("home/token"), "mounted\n").unwrap();
+        let variables =
+            [("HOME", "/root"), ("HOME_TOKEN", "ambient"), ("MINE", "mine\r\n"), ("A_B", "both")];
+        let sources = SecretSources {
+            environment: variables.map(|(name, value)| (name.into(), value.into())).into(),
+            directory: Some(directory.path().to_owned()),
+            ..SecretSources::default()
+        };
+        for (namespace, name, key, expected) in [
+            (None, "home", None, None),
+            (None, "home", Some("token"), Some("mounted")),
+            (None, "HOME", None, Some("/root")),
+            (None, "MINE", None, Some("mine")),
+            (None, "mine", None, None),
+            (Some("a"), "b", None, Some("both")),
+            (None, "a", Some("b"), Some("both")),
+        ] {
+            let found = sources.find_referred(&reference(namespace, name, key)).unwrap();
+            let found = found.as_ref().map(ExposeSecret::expose_secret);
+            assert_eq!(found, expected, "{namespace:?} {name} {key:?}");
+        }
+    }
+
+    #[test]
+    fn advice_shows_no_reference_that_can_be_a_secret_itself() {
+        let advice = |namespace, name: &str, key| {
+            SecretSources::default().advice_on_referred(&reference(namespace, name, key))
+        };
+        let hidden = advice(None, "HUNTER22PASTEDTOKEN", None);
+        assert!(hidden.starts_with("its `secretId` has to be the name of a secret"), "{hidden}");
+        for secret in ["ghp_abcdef", "aB3.atlasv1.x", "0123456789abcdef0123456789abcdef", "Hunter"]
+        {
+            for key in [None, Some("token")] {
+                assert_eq!(advice(None, secret, key), hidden);
+                assert_eq!(advice(Some(secret), "name", key), hidden);
+            }
+        }
+        assert_eq!(
+            advice(Some("prod"), "keys", Some("secretKey")),
+            "set `PROD_KEYS_SECRET_KEY` or mount `<secrets-dir>/prod/keys/secretKey` for --secrets-dir"
+        );
+        assert_eq!(advice(None, "tfc-token", None), "set `tfc-token`");
+        assert_eq!(
+            advice(None, "butler", Some("token")),
+            "call it something else (`BUTLER_*` is reserved) or mount `<secrets-dir>/butler/token` for --secrets-dir"
+        );
+    }
 }

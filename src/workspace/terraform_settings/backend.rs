@@ -3,6 +3,8 @@
 //! A value may be anything that JSON can say; one that is a reference is so as a whole, because only
 //! then it is known what to mask.
 
+use std::collections::HashSet;
+
 use secrecy::SecretString;
 
 use super::decode::{Decoder, Place};
@@ -21,6 +23,7 @@ impl Decoder {
         }
         let place = place.key("config");
         let mut settings: Vec<(String, BackendValue)> = Vec::new();
+        let mut known = HashSet::new();
         for Entry { line, name, node } in
             config.map_or_else(Vec::new, |it| self.entries(it, &place))
         {
@@ -28,7 +31,7 @@ impl Decoder {
             let setting = terraform_name(&name);
             if !is_identifier(&setting) {
                 self.note(line, format!("`{}` is no setting of a backend", member.shown));
-            } else if settings.iter().any(|(known, _)| *known == setting) {
+            } else if !known.insert(setting.clone()) {
                 self.note(
                     line,
                     format!("`{}` is Terraform's `{setting}`, which is given twice", member.shown),

@@ -3,6 +3,7 @@
 //! Unknown keys are told apart from the rest, because in a run's configuration, which a newer
 //! registry may have written, they are no reason to stop. No value is part of a message.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::document::{Entry, Node, Value, shown};
@@ -150,8 +151,8 @@ impl Decoder {
             "networkMirror" => {
                 let (line, url) = self.required_text(&mut fields, "url", place)?;
                 match network_mirror(&url) {
-                    Some(url) => ProviderSource::NetworkMirror(url),
-                    None => return self.wrong(line, place, "url", "must be an https URL"),
+                    Ok(url) => ProviderSource::NetworkMirror(url),
+                    Err(expected) => return self.wrong(line, place, "url", expected),
                 }
             }
             "filesystemMirror" => {
@@ -189,6 +190,7 @@ impl Decoder {
 
     fn credentials(&mut self, node: Node, place: &Place) -> Vec<(RegistryHost, SecretReference)> {
         let mut credentials: Vec<(RegistryHost, SecretReference)> = Vec::new();
+        let mut hosts = HashSet::new();
         for Entry { line, name, node } in self.entries(node, place) {
             let of_host = place.member("HOST", &name);
             let Some(host) = RegistryHost::parse(&name) else {
@@ -198,7 +200,7 @@ impl Decoder {
                 );
                 continue;
             };
-            if credentials.iter().any(|(known, _)| *known == host) {
+            if !hosts.insert(host.clone()) {
                 self.note(line, format!("`{}` is given twice", of_host.shown));
                 continue;
             }
@@ -381,10 +383,18 @@ impl Decoder {
     }
 }
 
-/// The URL as Terraform takes it: a mirror's must end in a slash, or its last part is dropped.
-fn network_mirror(text: &str) -> Option<String> {
-    let url = url::Url::parse(text).ok()?;
-    let usable = url.scheme() == "https" && url.query().is_none() && url.fragment().is_none();
-    (usable && url.username().is_empty() && url.password().is_none())
-        .then(|| if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
+/// The URL as Terraform takes it: a mirror's must end in a slash, or its last part is dropped. Else
+/// what it must be.
+fn network_mirror(text: &str) -> Result<String, &'static str> {
+    let url = url::Url::parse(text).map_err(|_| "must be an https URL")?;
+    if url.scheme() != "https" {
+        return Err("must be an https URL");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must have no login in it; give `terraformrc.credentials` a reference");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must end in a path, without `?` or `#`");
+    }
+    Ok(if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
 }

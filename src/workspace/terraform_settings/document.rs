@@ -1,6 +1,6 @@
 //! YAML and JSON as one kind of tree, in which everything knows its line.
 //!
-//! JSON is read as JSON, for the few texts that mean something else in YAML. Of YAML only what
+//! JSON is read as JSON, for the texts that mean something else in YAML. Of YAML only what
 //! means one thing to everybody is taken: one document, no name twice, no anchors (which let a few
 //! lines stand for gigabytes), no tags. No message shows a value.
 
@@ -54,25 +54,28 @@ impl Value {
     }
 }
 
-/// Reads `text` as JSON where it is that, else as YAML.
+/// Reads `text` as JSON where it is that or has to be, else as YAML. What begins like an object has
+/// to: YAML would take a comment of those that some put into JSON for a part of a value.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub(super) fn read(text: &str) -> Result<Node, Problem> {
-    match read_json(text) {
-        Some(json) => json,
-        None => read_yaml(text),
-    }
-}
-
-/// Reads JSON; none where `text` is none.
-pub(super) fn read_json(text: &str) -> Option<Result<Node, Problem>> {
+pub(super) fn read(text: &str, is_json: bool) -> Result<Node, Problem> {
+    let must = is_json || text.trim_start().starts_with('{');
     if nests_too_deep(text) {
-        return text.trim_start().starts_with(['{', '[']).then(|| Err(too_deep(1)));
+        return if must { Err(too_deep(1)) } else { read_yaml(text) };
     }
-    let root: &RawValue = serde_json::from_str(text).ok()?;
-    let ends = text.match_indices('\n').map(|(index, _)| index).collect();
-    Some(Json { start: text.as_ptr() as usize, ends }.node(root.get()))
+    match serde_json::from_str::<&RawValue>(text) {
+        Ok(root) => {
+            let ends = text.match_indices('\n').map(|(index, _)| index).collect();
+            Json { start: text.as_ptr() as usize, ends }.node(root.get())
+        }
+        Err(error) if must => {
+            let column = error.column();
+            let text = format!("no JSON (column {column}), which knows no comments");
+            Err(Problem::new(error.line().max(1), text))
+        }
+        Err(_) => read_yaml(text),
+    }
 }
 
 /// Where values stand in a JSON text, told by their addresses.
@@ -304,7 +307,7 @@ mod tests {
     }
 
     fn problem(text: &str) -> String {
-        read(text).err().map_or_else(|| "none".to_owned(), |problem| problem.to_string())
+        read(text, false).err().map_or_else(|| "none".to_owned(), |problem| problem.to_string())
     }
 
     #[test]
@@ -312,18 +315,36 @@ mod tests {
         let yaml = "# why\na: [1.10, -2e40, yes, true, ~, 007]\nb:\n  c: 'x'\n  d: |\n    e\n";
         let json = "\n{\"a\": [1.10, -2e40, \"yes\", true, null, \"007\"],\n\"b\": {\n\"c\": \"x\",\n\"d\": \"e\\n\"}}";
         assert_eq!(
-            tree(&read(yaml).ok().unwrap()),
+            tree(&read(yaml, false).ok().unwrap()),
             "{a@2=[#1.10:2 #-2e40:2 \"yes\":2 true:2 null:2 \"007\":2]:2 b@3={c@4=\"x\":4 d@5=\"e\\n\":6}:4}:2"
         );
         assert_eq!(
-            tree(&read(json).ok().unwrap()),
+            tree(&read(json, false).ok().unwrap()),
             "{a@2=[#1.10:2 #-2e40:2 \"yes\":2 true:2 null:2 \"007\":2]:2 b@3={c@4=\"x\":4 d@5=\"e\\n\":5}:3}:2"
         );
-        assert_eq!(tree(&read("").ok().unwrap()), "null:1");
+        assert_eq!(tree(&read("", false).ok().unwrap()), "null:1");
         assert_eq!(
-            tree(&read("{\"a\": \"\\ud83d\\ude00\\/\"}").ok().unwrap()),
+            tree(&read("{\"a\": \"\\ud83d\\ude00\\/\"}", false).ok().unwrap()),
             "{a@1=\"😀/\":1}:1"
         );
+    }
+
+    #[test]
+    fn what_is_to_be_json_is_not_taken_for_yaml() {
+        for text in [
+            "{\"a\": 15 // seconds\n}",
+            "{\"a\": 15 # seconds\n}",
+            " {\"a\": 15,}",
+            "{a: 15}",
+            "{\"a\": 1,,}",
+        ] {
+            assert!(problem(text).contains("no JSON (column "), "{text}: {}", problem(text));
+        }
+        for (text, is_json) in [("a: 15", true), ("a: 15", false), ("[15]", true)] {
+            let taken = read(text, is_json).is_ok();
+            assert_eq!(taken, !is_json || text == "[15]", "{text}");
+        }
+        assert!(read("", true).is_err());
     }
 
     #[test]
@@ -338,7 +359,7 @@ mod tests {
         ] {
             assert_eq!(problem(text), expected, "{text}");
         }
-        for text in ["a: [1", "a: 'x", "a: {b", "{\"a\": 1,,}"] {
+        for text in ["a: [1", "a: 'x", "a: {b"] {
             assert!(problem(text).contains("no YAML"), "{text}: {}", problem(text));
         }
         for deep in ["[".repeat(100_000), "{\"a\":".repeat(100), "- ".repeat(70) + "x"] {

@@ -57,6 +57,9 @@ pub enum TerraformSettingsError {
     /// The run says something that cannot be.
     #[error("`terraformSettings` of the run cannot be used: {}", texts(.0))]
     Run(Vec<Problem>),
+    /// The run brings more than anybody's settings.
+    #[error("`terraformSettings` of the run is larger than 1 MiB")]
+    RunTooLarge,
     /// Secrets that are nowhere.
     #[error("cannot resolve {}", crate::workspace::variables::list(.0))]
     Unresolved(Vec<Unresolved>),
@@ -88,15 +91,26 @@ impl Advice for TerraformSettingsError {
             Self::LogPath => {
                 Some("make it absolute, or give --report-dir (BUTLER_REPORT_DIR)".to_owned())
             }
-            Self::Unresolved(_) | Self::Reference { .. } => None,
+            Self::RunTooLarge | Self::Unresolved(_) | Self::Reference { .. } => None,
         }
     }
 }
 
 fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    first(problems.iter().map(ToString::to_string)).join("; ")
 }
 
 fn texts(problems: &[Problem]) -> String {
-    problems.iter().map(|problem| problem.text.as_str()).collect::<Vec<_>>().join("; ")
+    first(problems.iter().map(|problem| problem.text.clone())).join("; ")
+}
+
+/// As many of `texts` as somebody reads, and how many there are more.
+pub(super) fn first(texts: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+    const MOST: usize = 20;
+    let more = texts.len().saturating_sub(MOST);
+    let mut first: Vec<_> = texts.take(MOST).collect();
+    if more > 0 {
+        first.push(format!("and {more} more"));
+    }
+    first
 }

@@ -43,8 +43,9 @@ pub fn read_settings_file(path: &Path) -> Result<TerraformSettings, TerraformSet
     }
     let text = std::str::from_utf8(&bytes)
         .map_err(|_| TerraformSettingsError::Encoding(path.to_owned()))?;
+    let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     let refuse = |problems| TerraformSettingsError::File { path: path.to_owned(), problems };
-    let root = document::read(text.trim_start_matches('\u{feff}'))
+    let root = document::read(text.trim_start_matches('\u{feff}'), is_json)
         .map_err(|problem| refuse(vec![problem]))?;
     let Decoded { settings, wrong, unknown } = decode(root);
     let mut problems = [wrong, unknown].concat();
@@ -62,13 +63,16 @@ pub fn read_settings_file(path: &Path) -> Result<TerraformSettings, TerraformSet
 pub fn parse_run_settings(
     json: &SecretString,
 ) -> Result<(TerraformSettings, Vec<String>), TerraformSettingsError> {
+    if json.expose_secret().len() as u64 > LARGEST {
+        return Err(TerraformSettingsError::RunTooLarge);
+    }
     let refuse = |problem| TerraformSettingsError::Run(vec![problem]);
-    let no_json = Err(Problem::new(1, "it is no JSON"));
-    let root = document::read_json(json.expose_secret()).unwrap_or(no_json).map_err(refuse)?;
+    let root = document::read(json.expose_secret(), true).map_err(refuse)?;
     let Decoded { settings, wrong, unknown } = decode(root);
     if !wrong.is_empty() {
         return Err(TerraformSettingsError::Run(wrong));
     }
-    let ignored = |problem: Problem| format!("`terraformSettings` of the run: {}", problem.text);
-    Ok((settings, unknown.into_iter().map(ignored).collect()))
+    let texts = error::first(unknown.into_iter().map(|problem| problem.text));
+    let ignored = |text| format!("`terraformSettings` of the run: {text}");
+    Ok((settings, texts.into_iter().map(ignored).collect()))
 }

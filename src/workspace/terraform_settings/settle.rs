@@ -5,16 +5,18 @@
 //! two places would be a third that nobody has written. What a run says elsewhere (`stateBackend`,
 //! `envVars`) is said about this run alone, and counts before its `terraformSettings`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
 
 use super::TerraformSettingsError;
+use super::error::first;
 use crate::spec::{
-    Backend, BackendSettings, BackendValue, CliConfig, EnvironmentVariable, LoggingSettings,
-    RegistryHost, RunSpec, SecretReference, Source, TerraformSettings,
+    Backend, BackendSettings, BackendValue, CLI_CONFIG_VARIABLES, CliConfig, EnvironmentVariable,
+    LoggingSettings, Product, RegistryHost, RunSpec, SecretReference, Source, TerraformSettings,
+    cli_config_files,
 };
 use crate::workspace::references::SecretSources;
 use crate::workspace::variables::Unresolved;
@@ -27,12 +29,6 @@ const LEVEL_SETTING: &str = "logging.level";
 
 /// Which file its log goes to.
 const LOG_PATH: &str = "TF_LOG_PATH";
-
-/// Variables that name a CLI configuration file of the user's.
-const CONFIG_VARIABLES: [&str; 2] = ["TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"];
-
-/// Files in the user's home that Terraform or `OpenTofu` read without being told.
-const CONFIG_FILES: [&str; 3] = [".terraformrc", ".tofurc", ".terraform.d/credentials.tfrc.json"];
 
 /// What is around a run when its settings are settled.
 pub struct Surroundings<'run> {
@@ -81,7 +77,7 @@ pub fn settle(
     }
     let Settling { warnings, unresolved, .. } = settling;
     if unresolved.is_empty() {
-        Ok(warnings)
+        Ok(first(warnings.into_iter()))
     } else {
         Err(TerraformSettingsError::Unresolved(unresolved))
     }
@@ -244,26 +240,27 @@ impl Settling<'_> {
         config: CliConfig<SecretReference>,
         origin: Origin,
     ) -> Result<(), TerraformSettingsError> {
+        let hosts = |names: &mut dyn Iterator<Item = &str>| {
+            let mut hosts: HashMap<RegistryHost, Vec<String>> = HashMap::new();
+            for (host, name) in names.filter_map(|it| Some((RegistryHost::of_variable(it)?, it))) {
+                hosts.entry(host).or_default().push(name.to_owned());
+            }
+            hosts
+        };
+        let of_run = hosts(&mut self.spec.environment.iter().map(|(name, _)| name.as_str()));
+        let ambient = hosts(&mut self.ambient().keys().filter_map(|name| name.to_str()));
         let mut credentials = Vec::new();
         for (host, reference) in config.credentials {
-            let of_host = |name: &str| RegistryHost::of_variable(name).as_ref() == Some(&host);
             let setting = format!("terraformrc.credentials.{}", host.as_str());
-            let of_run = self.spec.environment.iter().find(|(name, _)| of_host(name));
-            if let Some((name, _)) = of_run {
+            if let Some(name) = of_run.get(&host).and_then(|names| names.first()) {
                 let winner = format!("the run's `{name}`");
                 self.ignored(&format!("`{setting}`"), origin, &winner);
                 continue;
             }
             // Terraform would take these first.
-            let overruled: Vec<_> = self
-                .ambient()
-                .keys()
-                .filter(|name| name.to_str().is_some_and(of_host))
-                .cloned()
-                .collect();
-            for name in overruled {
-                self.overruled(&format!("`{}`", name.to_string_lossy()), origin);
-                self.spec.setup.overruled.push(name);
+            for name in ambient.get(&host).into_iter().flatten() {
+                self.overruled(&format!("`{name}`"), origin);
+                self.spec.setup.overruled.push(name.into());
             }
             if let Some(token) = self.secret(&setting, &reference)? {
                 credentials.push((host, token));
@@ -277,7 +274,7 @@ impl Settling<'_> {
 
     /// Says which configuration of the user's Terraform does not read.
     fn replace_config(&mut self, origin: Origin) {
-        let named: Vec<_> = CONFIG_VARIABLES
+        let named: Vec<_> = CLI_CONFIG_VARIABLES
             .into_iter()
             .filter(|name| self.ambient().get(OsStr::new(name)).is_some_and(|it| !it.is_empty()))
             .collect();
@@ -288,10 +285,16 @@ impl Settling<'_> {
         if named.is_empty()
             && let Some(home) = self.ambient().get(OsStr::new("HOME")).map(PathBuf::from)
         {
-            for file in CONFIG_FILES {
-                if home.join(file).is_file() {
-                    self.overruled(&format!("`~/{file}`"), origin);
-                }
+            // Which of the two it will be is often not known yet.
+            let files = [Product::Terraform, Product::OpenTofu].into_iter().flat_map(|product| {
+                cli_config_files(product, |name| self.ambient().get(OsStr::new(name)).cloned())
+            });
+            for file in files.collect::<BTreeSet<_>>() {
+                let shown = match file.strip_prefix(&home) {
+                    Ok(inner) => format!("`~/{}`", inner.display()),
+                    Err(_) => format!("`{}`", file.display()),
+                };
+                self.overruled(&shown, origin);
             }
         }
     }

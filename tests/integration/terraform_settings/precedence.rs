@@ -212,3 +212,18 @@ async fn the_runs_own_backend_counts_before_all_others() {
     "]]
     .assert_eq(&(warnings(&world, &end).join("\n") + "\n"));
 }
+
+#[tokio::test]
+async fn a_token_that_is_too_short_to_be_masked_is_named_once() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    mount(&mut world, "ours/token", "abc");
+    lay_down(
+        &mut world,
+        "terraformrc:\n  credentials:\n    a.example: {token: {secretId: ours, key: token}}\n",
+    );
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(
+        warnings(&world, &end),
+        ["Too short to be masked in the log: terraformrc.credentials.a.example"]
+    );
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use butler_runner::registry::parse_config;
 use butler_runner::spec::Operation;
-use butler_runner::workspace::{KEYS, LOG_LEVELS, ONE_WORD, read_settings_file, terraform_name};
+use butler_runner::workspace::{KEYS, LOG_LEVELS, ONE_WORD, parse_run_settings, read_settings_file, terraform_name};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -158,6 +158,83 @@ fn documents_that_one_refuses_are_refused_by_the_other() {
             taken(&document.to_string()).unwrap();
         }
     }
+}
+
+/// The mirror at `url`.
+fn mirror(url: &str) -> Value {
+    json!({"terraformrc": {"providerInstallation": {"networkMirror": {"url": url}}}})
+}
+
+#[test]
+fn schema_and_reader_are_of_one_mind() {
+    let validator = validator("settings");
+    let token = |host: &str, token: Value| json!({"terraformrc": {"credentials": {(host): {"token": token}}}});
+    let backend = |config: Value| json!({"backend": {"type": "s3", "config": config}});
+    for (document, is_right) in [
+        (json!({"terraformrc": null, "backend": null, "env": null, "logging": null}), true),
+        (json!({"terraformrc": {"providerInstallation": null, "credentials": null}}), true),
+        (json!({"env": {"A": null}}), true),
+        (json!({"logging": {"level": null, "path": null}}), true),
+        (json!({"backend": {"type": "S3", "config": null}}), true),
+        (token("a.example:8443", json!({"secretId": "x", "key": null})), true),
+        (mirror("HTTPS://mirror.example/"), true),
+        (mirror("https://mirror.example:8443/a/b"), true),
+        (backend(json!({"a": {"b": [{"c": null}]}, "d": {"secretId": "x"}})), true),
+        (json!({"env": {"GIT_AUTHOR_NAME": "x", "TF_LOG": "info", "PATHS": "x", "BUTLER_X": "x"}}), true),
+        (json!({"env": {"PATH": "x"}}), false),
+        (json!({"env": {"LD_PRELOAD": "x"}}), false),
+        (json!({"env": {"GIT_SSH": "x"}}), false),
+        (json!({"env": {"TF_LOG_PATH": "x"}}), false),
+        (json!({"env": {"TF_TOKEN_x_y": "x"}}), false),
+        (json!({"env": {"": "x"}}), false),
+        (json!({"env": {"A=": "x"}}), false),
+        (mirror("https://u:p@mirror.example/"), false),
+        (mirror("https://mirror.example/?a"), false),
+        (mirror("https://mirror.example/#a"), false),
+        (mirror("https://"), false),
+        (token("a b", json!({"secretId": "x"})), false),
+        (token("https://a.example", json!({"secretId": "x"})), false),
+        (token("a.example", json!({"secretId": "x/"})), false),
+        (token("a.example", json!({"secretId": "x", "foo": 1})), false),
+        (token("a.example", json!({"secretId": null})), false),
+        (json!({"backend": {"type": "3"}}), false),
+        (json!({"backend": {"type": null}}), false),
+        (backend(json!({"a b": 1})), false),
+        (backend(json!({"a": {"b": {"secretId": "x"}}})), false),
+        (backend(json!({"a": [{"secretId": "x"}]})), false),
+        (backend(json!({"a": {"secretId": "x", "foo": 1}})), false),
+    ] {
+        assert_eq!(validator.is_valid(&document), is_right, "the schema on {document}");
+        let taken = taken(&document.to_string());
+        assert_eq!(taken.is_ok(), is_right, "the reader on {document}: {taken:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_mirrors_url_is_said() {
+    for (url, expected) in [
+        ("http://a/", "must be an https URL"),
+        ("https://u:p@a/", "must have no login in it; give `terraformrc.credentials` a reference"),
+        ("https://a/?b", "must end in a path, without `?` or `#`"),
+    ] {
+        let error = taken(&mirror(url).to_string()).unwrap_err();
+        let expected = format!("`terraformrc.providerInstallation.networkMirror.url` {expected}");
+        assert!(error.contains(&expected), "{error}");
+    }
+}
+
+#[test]
+fn of_many_mistakes_the_first_are_named_and_none_takes_long() {
+    let members = (0..50_000).map(|index| (format!("a{index}"), json!(1)));
+    let document = json!({"backend": {"type": "s3", "config": Value::Object(members.collect())}});
+    taken(&document.to_string()).unwrap();
+    let members = (0..30_000).map(|index| (format!("A={index}"), json!(1)));
+    let document = json!({"env": Value::Object(members.collect())});
+    let error = taken(&document.to_string()).unwrap_err();
+    assert!(error.ends_with("; and 29980 more"), "{}", error.len());
+    let large = json!({"env": {"A": "x".repeat(1024 * 1024)}}).to_string();
+    let error = parse_run_settings(&large.into()).map(drop).unwrap_err().to_string();
+    assert_eq!(error, "`terraformSettings` of the run is larger than 1 MiB");
 }
 
 fn a_run() -> Value {
