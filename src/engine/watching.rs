@@ -189,10 +189,20 @@ mod tests {
 
     #[test]
     fn the_reason_is_the_first_error_that_says_what_is_wrong() {
-        let preamble = "Error: Terraform encountered problems during initialisation, including problems";
-        let of_opentofu = "Error: OpenTofu encountered problems during initialization, including problems";
+        let preamble =
+            "Error: Terraform encountered problems during initialisation, including problems";
+        let of_opentofu =
+            "Error: OpenTofu encountered problems during initialization, including problems";
         for (lines, expected) in [
-            (&[preamble, "with the configuration, described below.", "Error: Missing name", "Error: Other"][..], "Missing name"),
+            (
+                &[
+                    preamble,
+                    "with the configuration, described below.",
+                    "Error: Missing name",
+                    "Error: Other",
+                ][..],
+                "Missing name",
+            ),
             (&[of_opentofu, "Error: Missing name"], "Missing name"),
             (&[preamble], &preamble["Error: ".len()..]),
             (&["Error: One", "Error: Two"], "One"),

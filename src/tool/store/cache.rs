@@ -35,6 +35,13 @@ const PARTIAL: &str = ".partial-";
 /// The record's name, in the directory of its version.
 pub(in crate::tool) const RECORD: &str = "install.json";
 
+/// A duration for people: what is left of a limit is a little less than the limit that was set.
+fn rounded(duration: Duration) -> humantime::FormattedDuration {
+    const STEP: u64 = 100;
+    let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    humantime::format_duration(Duration::from_millis(milliseconds.div_ceil(STEP) * STEP))
+}
+
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
@@ -58,7 +65,7 @@ pub enum CacheError {
     },
     /// Another process installs or removes the version, and is not waited for any longer.
     #[error("{}{holder}", match waited {
-        Some(waited) => format!("gave up after {} of waiting for ", humantime::format_duration(*waited)),
+        Some(waited) => format!("gave up after {} of waiting for ", rounded(*waited)),
         None => "not waiting for ".to_owned(),
     })]
     Busy {
