@@ -67,7 +67,11 @@ fn settings_schema() -> String {
             // The first rule that fits counts.
             let earlier = spared.iter().filter_map(|name| name.strip_prefix(beginning));
             let earlier: Vec<_> = earlier.map(|rest| format!("{rest}$")).collect();
-            let except = if earlier.is_empty() { String::new() } else { format!("(?!{})", earlier.join("|")) };
+            let except = if earlier.is_empty() {
+                String::new()
+            } else {
+                format!("(?!{})", earlier.join("|"))
+            };
             refused.push(format!("{beginning}{except}.*"));
         } else {
             spared.push(format!("{beginning}.*"));

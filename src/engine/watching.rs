@@ -189,16 +189,28 @@ mod tests {
 
     #[test]
     fn the_reason_is_the_first_error_that_says_what_is_wrong() {
-        let preamble = "Error: Terraform encountered problems during initialisation, including problems";
-        let of_opentofu = "Error: OpenTofu encountered problems during initialization, including problems";
+        let preamble =
+            "Error: Terraform encountered problems during initialisation, including problems";
+        let of_opentofu =
+            "Error: OpenTofu encountered problems during initialization, including problems";
         for (lines, expected) in [
-            (&[preamble, "with the configuration, described below.", "Error: Missing name", "Error: Other"][..], "Missing name"),
+            (
+                &[
+                    preamble,
+                    "with the configuration, described below.",
+                    "Error: Missing name",
+                    "Error: Other",
+                ][..],
+                "Missing name",
+            ),
             (&[of_opentofu, "Error: Missing name"], "Missing name"),
             (&[preamble], &preamble["Error: ".len()..]),
             (&["Error: One", "Error: Two"], "One"),
         ] {
             let watch = Watch::new(&Discard);
-            lines.iter().for_each(|line| watch.line(Stream::Stderr, line.as_bytes()));
+            for line in lines {
+                watch.line(Stream::Stderr, line.as_bytes());
+            }
             assert_eq!(watch.into_seen().headline.as_deref(), Some(expected));
         }
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use butler_runner::registry::parse_config;
 use butler_runner::spec::Operation;
-use butler_runner::workspace::{KEYS, LOG_LEVELS, ONE_WORD, parse_run_settings, read_settings_file, terraform_name};
+use butler_runner::workspace::{
+    KEYS, LOG_LEVELS, ONE_WORD, parse_run_settings, read_settings_file, terraform_name,
+};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -180,7 +182,10 @@ fn schema_and_reader_are_of_one_mind() {
         (mirror("HTTPS://mirror.example/"), true),
         (mirror("https://mirror.example:8443/a/b"), true),
         (backend(json!({"a": {"b": [{"c": null}]}, "d": {"secretId": "x"}})), true),
-        (json!({"env": {"GIT_AUTHOR_NAME": "x", "TF_LOG": "info", "PATHS": "x", "BUTLER_X": "x"}}), true),
+        (
+            json!({"env": {"GIT_AUTHOR_NAME": "x", "TF_LOG": "info", "PATHS": "x", "BUTLER_X": "x"}}),
+            true,
+        ),
         (json!({"env": {"PATH": "x"}}), false),
         (json!({"env": {"LD_PRELOAD": "x"}}), false),
         (json!({"env": {"GIT_SSH": "x"}}), false),
@@ -205,8 +210,8 @@ fn schema_and_reader_are_of_one_mind() {
         (backend(json!({"a": {"secretId": "x", "foo": 1}})), false),
     ] {
         assert_eq!(validator.is_valid(&document), is_right, "the schema on {document}");
-        let taken = taken(&document.to_string());
-        assert_eq!(taken.is_ok(), is_right, "the reader on {document}: {taken:?}");
+        let answer = taken(&document.to_string());
+        assert_eq!(answer.is_ok(), is_right, "the reader on {document}: {answer:?}");
     }
 }
 
