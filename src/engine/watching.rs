@@ -208,7 +208,9 @@ mod tests {
             (&["Error: One", "Error: Two"], "One"),
         ] {
             let watch = Watch::new(&Discard);
-            lines.iter().for_each(|line| watch.line(Stream::Stderr, line.as_bytes()));
+            for line in lines {
+                watch.line(Stream::Stderr, line.as_bytes());
+            }
             assert_eq!(watch.into_seen().headline.as_deref(), Some(expected));
         }
     }

@@ -37,8 +37,8 @@ pub fn plugin_cache(
         return Some(directory.join(path));
     }
     let files = configuration_files(environment, directory, product);
-    let texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
-    let named = texts.filter_map(|text| setting(&text)).next()?;
+    let mut texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    let named = texts.find_map(|text| setting(&text))?;
     Some(directory.join(expanded(&named, environment)))
 }
 

@@ -8,6 +8,9 @@ use super::Product;
 /// Variables that name a CLI configuration file, instead of all files in the home.
 pub const CLI_CONFIG_VARIABLES: [&str; 2] = ["TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"];
 
+/// How the names of files in the configuration directory end, in just these letters.
+const ENDINGS: [&str; 2] = [".tfrc", ".tfrc.json"];
+
 /// The CLI configuration files in the user's home that `product` reads without being told, the one
 /// that beats the others first. `variable` looks into the environment of the tool.
 #[must_use]
@@ -44,7 +47,7 @@ fn settings_in(directory: &Path) -> Vec<PathBuf> {
         .map(|entry| entry.path())
         .filter(|path| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.ends_with(".tfrc") || name.ends_with(".tfrc.json")
+            ENDINGS.iter().any(|ending| name.ends_with(ending))
         })
         .collect();
     files.sort();

@@ -210,8 +210,8 @@ fn schema_and_reader_are_of_one_mind() {
         (backend(json!({"a": {"secretId": "x", "foo": 1}})), false),
     ] {
         assert_eq!(validator.is_valid(&document), is_right, "the schema on {document}");
-        let taken = taken(&document.to_string());
-        assert_eq!(taken.is_ok(), is_right, "the reader on {document}: {taken:?}");
+        let answer = taken(&document.to_string());
+        assert_eq!(answer.is_ok(), is_right, "the reader on {document}: {answer:?}");
     }
 }
 

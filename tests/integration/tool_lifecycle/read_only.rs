@@ -29,7 +29,7 @@ fn a_cache_that_cannot_be_read_is_not_taken_for_an_empty_one() {
     }
     let said = machine.run(&["doctor"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    let is_about_tools = |line: &&str| line.split_whitespace().take(2).eq(["failed", "tools"]);
+    let is_about_tools = |line: &&str| line.split_whitespace().take(2).eq(["FAILED", "tools"]);
     let found = said.stdout.lines().find(is_about_tools).unwrap();
     assert!(found.contains("cannot read `"), "{said:?}");
 }
