@@ -723,12 +723,11 @@ async fn bundle_that_is_interrupted_leaves_nothing_and_one_that_is_killed_nothin
         assert_eq!(half_made(&machine).len(), 1);
         kill(nix::unistd::Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
         let status = child.wait().unwrap();
-        match signal {
-            Signal::SIGKILL => assert_eq!(half_made(&machine).len(), 1),
-            _ => {
-                assert_eq!(status.code(), Some(128 + signal as i32));
-                assert_eq!(half_made(&machine), [""; 0].map(std::path::PathBuf::from));
-            }
+        if signal == Signal::SIGKILL {
+            assert_eq!(half_made(&machine).len(), 1);
+        } else {
+            assert_eq!(status.code(), Some(128 + signal as i32));
+            assert!(half_made(&machine).is_empty());
         }
     }
     // Who comes next tidies up, but takes nothing from somebody who is still at work.
@@ -739,7 +738,7 @@ async fn bundle_that_is_interrupted_leaves_nothing_and_one_that_is_killed_nothin
     assert_eq!(half_made(&machine).len(), 1);
     site.behave();
     machine.said(&child.wait_with_output().unwrap()).well();
-    assert_eq!(half_made(&machine), [""; 0].map(std::path::PathBuf::from));
+    assert!(half_made(&machine).is_empty());
     assert!(machine.path("bundle.tar").exists());
 }
 

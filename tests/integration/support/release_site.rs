@@ -459,8 +459,10 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
             });
             partly(content.len(), stream::once(async { Ok(half) }).chain(broken))
         }
-        Some(Fault::Piecemeal) if content.len() > 1000 => half.into_response(),
-        Some(Fault::Piecemeal) => content.clone().into_response(),
+        Some(Fault::Piecemeal) => {
+            let piece = if content.len() > 1000 { half } else { content.clone() };
+            piece.into_response()
+        }
         Some(Fault::Packed) => {
             ([(header::CONTENT_ENCODING, "gzip")], b"\x1f\x8b\x08".to_vec()).into_response()
         }
