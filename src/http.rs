@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use native_tls::TlsConnector;
+use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -115,6 +116,29 @@ impl LazyClient {
         let client = client(self.ca_bundle.as_deref(), Redirects::Refuse)?;
         Ok(self.made.get_or_init(|| client))
     }
+}
+
+/// What `Retry-After` says, in seconds or as a date (RFC 9110, section 10.2.3).
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = text(headers, RETRY_AFTER)?;
+    let date = || httpdate::parse_http_date(value).ok();
+    seconds(value).or_else(|| Some(date()?.duration_since(now(headers)).unwrap_or_default()))
+}
+
+/// What time it is for the server, whose clock counts: this machine's may be wrong.
+pub(crate) fn now(headers: &HeaderMap) -> SystemTime {
+    let date = text(headers, DATE).and_then(|date| httpdate::parse_http_date(date).ok());
+    date.unwrap_or_else(SystemTime::now)
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// What is longer than a clock can count is as long as it can.
+pub(crate) fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.parse().ok().filter(|seconds: &f64| *seconds >= 0.0)?;
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 /// Looks whether `path` can be a CA bundle, without reading the system's certificates.

@@ -1,26 +1,17 @@
 //! How long the registry asks to be left alone: in a header, or in the body of its error.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::http::{retry_after, seconds};
 
 /// What `Retry-After` says, in seconds or as a date (RFC 9110, section 10.2.3), or else what a rate
 /// limiter says in the body, in seconds (registry API, Errors).
 pub(super) fn asked_rest(headers: &HeaderMap, body: &[u8]) -> Option<Duration> {
-    in_header(headers).or_else(|| in_body(body))
-}
-
-fn in_header(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
-    let date = |text| httpdate::parse_http_date(text).ok();
-    let value = text(RETRY_AFTER)?;
-    seconds(value).or_else(|| {
-        // The registry's own clock counts: this machine's may be wrong.
-        let now = text(DATE).and_then(date).unwrap_or_else(SystemTime::now);
-        Some(date(value)?.duration_since(now).unwrap_or_default())
-    })
+    retry_after(headers).or_else(|| in_body(body))
 }
 
 fn in_body(body: &[u8]) -> Option<Duration> {
@@ -40,14 +31,12 @@ fn in_body(body: &[u8]) -> Option<Duration> {
     }
 }
 
-/// What is longer than a clock can count is as long as it can.
-fn seconds(text: &str) -> Option<Duration> {
-    let seconds: f64 = text.parse().ok().filter(|seconds: &f64| *seconds >= 0.0)?;
-    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
+    use reqwest::header::{DATE, HeaderName, RETRY_AFTER};
+
     use super::*;
 
     fn asked(headers: &[(HeaderName, &str)], body: &str) -> Option<Duration> {

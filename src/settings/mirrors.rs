@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use url::Url;
+use zeroize::Zeroizing;
 
 use super::reader::Reader;
 use super::setting::MIRROR;
@@ -18,7 +19,7 @@ use super::variable::{
     TG_REMOTE_PASSWORD, TG_REMOTE_USER, TOFUENV_OPENTOFU_PGP_KEY, TOFUENV_REMOTE,
     TOFUENV_REMOTE_PASSWORD, TOFUENV_REMOTE_USER, TOFUENV_URL_TEMPLATE,
 };
-use super::{SettingsError, Variable, parse};
+use super::{SettingsError, Variable, parse, proxies};
 use crate::spec::Product;
 use crate::tool::{GivenLogin, Login, Mirror, Netrc, Sites, Template};
 
@@ -131,6 +132,7 @@ pub(super) fn sites(
     let is_common = common.is_some();
     let mut sites =
         Sites::mirrored(common).with_login(own_login(reader)?).with_netrc(netrc(reader, warnings));
+    warnings.extend(proxies::doubts(reader.environment));
     for foreign in FOREIGN_MIRRORS.iter().filter(|_| !is_common) {
         let is_decided = sites.mirror(foreign.product).is_some();
         let value = text(reader, foreign.variable)?.map(str::trim);
@@ -245,10 +247,19 @@ fn netrc(reader: &Reader<'_>, warnings: &mut Vec<String>) -> Option<Netrc> {
     let named = reader.environment.value(NETRC.name).map(PathBuf::from);
     let home = || Some(Path::new(reader.environment.value(HOME.name)?).join(".netrc"));
     let path = named.clone().or_else(home)?;
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Some(Netrc::parse(&path, &text)),
+    match std::fs::read(&path).map(Zeroizing::new) {
+        // What is no text may be in a comment; an entry with it is not used.
+        Ok(bytes) => {
+            let text = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());
+            if std::str::from_utf8(&bytes).is_err() {
+                let path = path.display();
+                warnings
+                    .push(format!("`{path}` is not UTF-8: logins in it that are not do not count"));
+            }
+            Some(Netrc::parse(&path, &text))
+        }
         Err(error) => {
-            if named.is_some() {
+            if named.is_some() || error.kind() != std::io::ErrorKind::NotFound {
                 warnings.push(format!(
                     "cannot read `{}` ({}): {error}",
                     path.display(),
@@ -406,5 +417,13 @@ mod tests {
         assert!(warnings.is_empty());
         let (_, warnings) = resolve(&[("NETRC", "/proc/nonexistent/netrc")], None).unwrap();
         assert!(warnings[0].contains("/proc/nonexistent/netrc` (NETRC)"), "{warnings:?}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = b"# K\xf6ln\nmachine a.example login u password hunter2\n";
+        std::fs::write(file.path(), text).unwrap();
+        let mirror = ("TFENV_REMOTE", "https://a.example");
+        let (sites, warnings) =
+            resolve(&[mirror, ("NETRC", file.path().to_str().unwrap())], None).unwrap();
+        assert!(warnings[0].contains("is not UTF-8"), "{warnings:?}");
+        assert!(sites.secrets().next().is_some());
     }
 }

@@ -11,6 +11,7 @@ mod environment;
 mod error;
 mod mirrors;
 mod parse;
+mod proxies;
 mod reader;
 mod resolve;
 pub mod setting;

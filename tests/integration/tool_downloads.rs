@@ -7,6 +7,7 @@ use butler_runner::settings::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
 use expect_test::{Expect, expect};
 
 use crate::support::authority::Authority;
+use crate::support::canned::canned;
 use crate::support::documented::assert_documented;
 use crate::support::environment::{find_program, search_path};
 use crate::support::forward_proxy::ForwardProxy;
@@ -387,6 +388,83 @@ fn broken_download_goes_on_where_it_broke_off() {
 }
 
 #[test]
+fn rest_that_comes_in_parts_is_asked_for_until_all_is_there() {
+    let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
+    site.misbehave(".zip", Fault::Piecemeal);
+    let machine = quiet(&site);
+    installed(machine.run(&INSTALL), &machine);
+    let ranges = site.seen(".zip").into_iter().filter(|seen| seen.range.is_some()).count();
+    assert!(ranges > 3, "{ranges}");
+}
+
+#[test]
+fn file_that_is_packed_on_the_way_is_called_that() {
+    for name in ["_SHA256SUMS", ".zip"] {
+        let site = site();
+        site.misbehave(name, Fault::Packed);
+        let machine = quiet(&site);
+        let said = machine.run(&INSTALL);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains("was answered with the gzip of it"), "{said:?}");
+        assert!(said.stderr.contains("without `Content-Encoding`"), "{said:?}");
+    }
+}
+
+#[test]
+fn file_that_is_said_to_be_too_large_is_not_waited_for() {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n";
+    let mirror = format!("http://{}/", canned(answer.to_owned(), None));
+    let mut machine = Machine::new();
+    machine.set("BUTLER_LOG", "error");
+    machine.call(mirror.trim_end_matches('/').to_owned(), "<site>");
+    refused(
+        &machine.run(&[&INSTALL[..], &["--mirror", &mirror]].concat()),
+        &expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` is larger than 1048576 bytes
+        hint: check that --mirror keeps the paths of the vendor's site
+    "]],
+        &machine,
+    );
+}
+
+#[test]
+fn limit_of_requests_is_told_from_a_login_that_is_missing() {
+    for (status, limit) in [
+        ("403 Forbidden", "x-ratelimit-remaining: 0\r\nx-ratelimit-reset: 4102444800"),
+        ("403 Forbidden", "retry-after: 3600"),
+        ("429 Too Many Requests", "retry-after: 3600"),
+    ] {
+        let date = "date: Thu, 31 Dec 2099 23:00:00 GMT";
+        let answer = format!(
+            "HTTP/1.1 {status}\r\n{date}\r\n{limit}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        );
+        let mirror = format!("http://{}/", canned(answer, None));
+        let machine = Machine::new();
+        let words = ["terragrunt", "list", "--available", "--mirror", &mirror];
+        let said = machine.run(&words);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        let message = "limits how often it is asked, and wants to be left alone for 1h\n";
+        assert!(said.stderr.contains(message), "{said:?}");
+        assert!(said.stderr.contains("name an exact version"), "{said:?}");
+        assert!(!said.stderr.contains("trying again"), "{said:?}");
+    }
+}
+
+#[test]
+fn site_that_asks_for_a_rest_gets_it_and_is_asked_again() {
+    let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let mirror = format!("http://{}/", canned(answer.to_owned(), None));
+    let mut machine = Machine::new();
+    machine.set("BUTLER_TOOL_TIMEOUT", "2s");
+    let said = machine.run(&["terragrunt", "list", "--available", "--mirror", &mirror]);
+    assert!(
+        said.stderr.contains("trying again error=") && said.stderr.contains("pause=1s"),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn broken_download_begins_anew_where_the_site_hands_out_whole_files_only() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
     site.forget_ranges();
@@ -645,12 +723,11 @@ async fn bundle_that_is_interrupted_leaves_nothing_and_one_that_is_killed_nothin
         assert_eq!(half_made(&machine).len(), 1);
         kill(nix::unistd::Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
         let status = child.wait().unwrap();
-        match signal {
-            Signal::SIGKILL => assert_eq!(half_made(&machine).len(), 1),
-            _ => {
-                assert_eq!(status.code(), Some(128 + signal as i32));
-                assert_eq!(half_made(&machine), [""; 0].map(std::path::PathBuf::from));
-            }
+        if signal == Signal::SIGKILL {
+            assert_eq!(half_made(&machine).len(), 1);
+        } else {
+            assert_eq!(status.code(), Some(128 + signal as i32));
+            assert!(half_made(&machine).is_empty());
         }
     }
     // Who comes next tidies up, but takes nothing from somebody who is still at work.
@@ -661,7 +738,7 @@ async fn bundle_that_is_interrupted_leaves_nothing_and_one_that_is_killed_nothin
     assert_eq!(half_made(&machine).len(), 1);
     site.behave();
     machine.said(&child.wait_with_output().unwrap()).well();
-    assert_eq!(half_made(&machine), [""; 0].map(std::path::PathBuf::from));
+    assert!(half_made(&machine).is_empty());
     assert!(machine.path("bundle.tar").exists());
 }
 

@@ -342,4 +342,8 @@ fn another_signed_version_of_terragrunt_is_not_taken_for_the_one_that_is_wanted(
         hint: do not use this download; check --url, and that --mirror and proxies hand files on unchanged
     "]].assert_eq(machine.run(&["terragrunt", "install", "1.0.0"]).shown());
     assert!(!machine.kept("terragrunt", "1.0.0").exists());
+    let said = machine.run(&["tool", "bundle", "terragrunt-1.0.0"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stderr.contains("holds as terragrunt 1.0.0 is version 0.98.0"), "{said:?}");
+    assert!(!machine.path("bundle.tar").exists());
 }

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::tool::fetch::login::{GivenLogin, Login};
 
@@ -61,6 +61,12 @@ impl Netrc {
             })
         };
         let Entry { user, password, .. } = of(Some(host)).or_else(|| of(None))?.clone();
+        // An entry can be about something else, or hold what is no text.
+        let is_text = |text: &str| !text.contains(char::REPLACEMENT_CHARACTER);
+        let is_login = !user.is_empty() || !password.expose_secret().is_empty();
+        if !(is_login && is_text(&user) && is_text(password.expose_secret())) {
+            return None;
+        }
         let by = format!("`{}`", self.path.display());
         Some(GivenLogin { login: Login::Basic { user, password }, by })
     }
@@ -102,15 +108,13 @@ impl Words<'_> {
     /// A macro ends with an empty line.
     fn skip_macro(&mut self) {
         let text = self.0;
-        let rest = text.find("\n\n").map_or("", |end| &text[end..]);
-        self.0 = rest;
+        let ends = ["\n\n", "\n\r\n"].into_iter().filter_map(|end| text.find(end));
+        self.0 = ends.min().map_or("", |end| &text[end..]);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use secrecy::ExposeSecret;
-
     use super::*;
 
     fn login(text: &str, host: &str) -> Option<(String, String)> {
@@ -139,6 +143,21 @@ mod tests {
         for text in ["", "machine", "machine a login", "login b", "macdef x", "\"", "#", "\"a\\"] {
             assert!(login(text, "host").is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn entries_without_a_login_are_none_and_lines_may_end_as_on_windows() {
+        assert!(
+            login("machine mirror.example account a default login b", "mirror.example").is_none()
+        );
+        let text = TEXT.replace('\n', "\r\n");
+        for host in ["mirror.example", "other.example", "third.example"] {
+            assert_eq!(login(&text, host), login(TEXT, host), "{host}");
+        }
+        let late = "macdef init\r\n login no\r\n\r\nmachine a login b password c\r\n";
+        assert_eq!(login(late, "a"), Some(("b".to_owned(), "c".to_owned())));
+        let broken = format!("machine a login b password {}", char::REPLACEMENT_CHARACTER);
+        assert!(login(&broken, "a").is_none());
     }
 
     #[test]

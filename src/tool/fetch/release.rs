@@ -210,7 +210,9 @@ async fn signature(
 
 fn report(request: &ToolRequest, signed: &Signed) {
     let key = &signed.signer;
-    if signed.outdated {
+    if signed.revoked {
+        tracing::warn!(%request, signer = key, "the key that signed this release has been revoked since, as retired and not as stolen; its signature is older and holds");
+    } else if signed.outdated {
         tracing::warn!(%request, signer = key, "the key that signed this release has expired since; its signature is older and holds");
     } else {
         tracing::info!(%request, signer = key, "the signature holds");

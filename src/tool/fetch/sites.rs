@@ -2,7 +2,7 @@
 //! was given for one archive; and who asks there.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use url::{Origin, Url};
@@ -222,10 +222,10 @@ fn is_bundle(url: &Url) -> bool {
         return url.path().ends_with('/');
     }
     // One that is compressed is none, and who reads it says so.
-    let is_tar =
-        |name: &str| name.ends_with(".tar") || name.contains(".tar.") || name.ends_with(".tgz");
+    let is = |path: &Path, ending: &str| path.extension().is_some_and(|it| it == ending);
     url.to_file_path().is_ok_and(|path| {
-        path.is_dir() || path.file_name().and_then(|name| name.to_str()).is_some_and(is_tar)
+        let is_packed = || path.file_stem().is_some_and(|stem| is(Path::new(stem), "tar"));
+        path.is_dir() || is(&path, "tar") || is(&path, "tgz") || is_packed()
     })
 }
 

@@ -108,6 +108,8 @@ pub(in crate::tool) struct Signed {
     pub(in crate::tool) signer: String,
     /// Whether the certificate or its signing key is expired or revoked by today's clock.
     pub(in crate::tool) outdated: bool,
+    /// Whether that is because it was revoked, for a reason that leaves older signatures alone.
+    pub(in crate::tool) revoked: bool,
     /// When the certificate stops to sign, where that is soon.
     pub(in crate::tool) expires: Option<SystemTime>,
 }
@@ -252,6 +254,7 @@ fn accept(good: &GoodChecksum<'_>, today: SystemTime) -> Result<Signed, VerifyEr
     Ok(Signed {
         signer: certificate.fingerprint().to_hex(),
         outdated: !is_current(certificate, &good.ka.key().fingerprint(), today),
+        revoked: is_revoked(certificate, &good.ka.key().fingerprint(), today),
         expires: lifetime::soon_over(certificate, today),
     })
 }
@@ -269,6 +272,16 @@ fn is_current(certificate: &Cert, key: &openpgp::Fingerprint, today: SystemTime)
                 .for_signing()
                 .any(|candidate| candidate.key().fingerprint() == *key)
     })
+}
+
+/// Whether the certificate or its key is revoked today.
+fn is_revoked(certificate: &Cert, key: &openpgp::Fingerprint, today: SystemTime) -> bool {
+    let policy = StandardPolicy::new();
+    let is = |status: RevocationStatus<'_>| matches!(status, RevocationStatus::Revoked(_));
+    is(certificate.revocation_status(&policy, today))
+        || certificate
+            .with_policy(&policy, today)
+            .is_ok_and(|valid| valid.keys().revoked(true).any(|it| it.key().fingerprint() == *key))
 }
 
 fn complaint(error: VerificationError<'_>) -> VerifyError {

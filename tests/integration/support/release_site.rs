@@ -39,6 +39,10 @@ pub(crate) enum Fault {
     Breaking(usize),
     /// The first half of the file, and then nothing, with the connection open.
     Hanging,
+    /// The first half of what is asked for, as if it were all of it where the rest was asked for.
+    Piecemeal,
+    /// Something packed, and said to be.
+    Packed,
     /// Nothing, until the site behaves again; then the file.
     Held,
     /// The file with one byte changed.
@@ -445,6 +449,22 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
                 Err(std::io::Error::other("broken"))
             });
             partly(content.len(), stream::once(async { Ok(half) }).chain(broken))
+        }
+        Some(Fault::Piecemeal) if content.len() == file.len() => {
+            let broken = stream::once(async {
+                for _ in 0..8 {
+                    tokio::task::yield_now().await;
+                }
+                Err(std::io::Error::other("broken"))
+            });
+            partly(content.len(), stream::once(async { Ok(half) }).chain(broken))
+        }
+        Some(Fault::Piecemeal) => {
+            let piece = if content.len() > 1000 { half } else { content.clone() };
+            piece.into_response()
+        }
+        Some(Fault::Packed) => {
+            ([(header::CONTENT_ENCODING, "gzip")], b"\x1f\x8b\x08".to_vec()).into_response()
         }
         Some(Fault::Hanging) => {
             partly(content.len(), stream::once(async { Ok(half) }).chain(stream::pending()))

@@ -14,6 +14,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::blocking::blocking;
@@ -219,7 +220,21 @@ async fn one(
             let archive =
                 release::archive(&fetcher, &asked, wanted, options, directory, progress).await?;
             let (written, target) = (path.clone(), path.clone());
-            blocking(move |_| keep(archive, &written)).await.map_err(failing(&target))?;
+            let asked = (!request.product.names_version()).then(|| request.clone());
+            let is_here = Platform::current().is_ok_and(|here| here == *platform);
+            if asked.is_some() && !is_here {
+                progress(&format!(
+                    "{request} for {platform} cannot be asked for its version here; who installs it asks"
+                ));
+            }
+            blocking(move |abandoned| {
+                if let Some(request) = asked.filter(|_| is_here) {
+                    confirm(&request, &archive, &written, abandoned)?;
+                }
+                keep(archive, &written).map_err(|source| failing(&target)(source).into())
+            })
+            .await
+            .map_err(|error: ToolError| error)?;
         }
         builds.push((*platform, official));
     }
@@ -242,6 +257,31 @@ async fn is_there(path: &Path, sum: Sha256Sum) -> bool {
         File::open(path).is_ok_and(|file| Sha256Sum::of(file, abandoned).ok() == Some(sum))
     })
     .await
+}
+
+/// Asks an executable that is not wrapped for its version, where nothing that was signed says it.
+fn confirm(
+    request: &ToolRequest,
+    archive: &VerifiedArchive,
+    path: &Path,
+    abandoned: &CancellationToken,
+) -> Result<(), ToolError> {
+    let failed = failing(path);
+    let copied = executable(archive, path.parent().unwrap_or(path)).map_err(failed)?;
+    crate::tool::choice::path::confirm(request, &copied, &archive.url, abandoned)
+}
+
+/// A copy that can be started. Nobody has it open for writing any more.
+fn executable(archive: &VerifiedArchive, directory: &Path) -> io::Result<tempfile::TempPath> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut copy = tempfile::Builder::new()
+        .prefix(place::UNFINISHED)
+        .permissions(std::fs::Permissions::from_mode(0o700))
+        .tempfile_in(directory)?;
+    let mut file = &archive.file;
+    file.seek(SeekFrom::Start(0))?;
+    io::copy(&mut file, &mut copy)?;
+    Ok(copy.into_temp_path())
 }
 
 /// The directory is there already: who is abandoned makes none.

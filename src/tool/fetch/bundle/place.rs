@@ -17,7 +17,7 @@ use crate::tool::store::usage::is_at;
 const STAGED: &str = ".butler-bundle-";
 
 /// How the names of files begin that are being written.
-const UNFINISHED: &str = ".butler-unfinished-";
+pub(super) const UNFINISHED: &str = ".butler-unfinished-";
 
 /// How often it is tried again to get the lock.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -29,6 +29,34 @@ pub enum DownloadError {
         url: String,
         /// The answer.
         status: StatusCode,
+        /// How long the site wants to be left alone.
+        after: Option<Duration>,
+    },
+    /// The site has answered too often.
+    #[error("`{url}` was answered with {status}: the site limits how often it is asked{}", Until(*after))]
+    Limited {
+        /// The file.
+        url: String,
+        /// The answer: 429, or 403 with a limit.
+        status: StatusCode,
+        /// How long the site wants to be left alone.
+        after: Option<Duration>,
+    },
+    /// What was answered is packed, and would have to be handed out as it is.
+    #[error("`{url}` was answered with the gzip of it")]
+    Packed {
+        /// The file.
+        url: String,
+    },
+    /// The answer was shorter than it said.
+    #[error("`{url}` ended after {received} of {expected} bytes")]
+    Short {
+        /// The file.
+        url: String,
+        /// How much of it had come.
+        received: u64,
+        /// How large the site said it was.
+        expected: u64,
     },
     /// The site wants to know who asks, or does not like the answer.
     #[error("`{url}` was answered with {status}: asked {asked}")]
@@ -158,6 +186,17 @@ impl fmt::Display for Amount {
     }
 }
 
+/// How long to wait, where that is known.
+struct Until(Option<Duration>);
+
+impl fmt::Display for Until {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(after) = self.0 else { return Ok(()) };
+        let after = humantime::format_duration(Duration::from_secs(after.as_secs()));
+        write!(formatter, ", and wants to be left alone for {after}")
+    }
+}
+
 impl From<HttpError> for DownloadError {
     fn from(error: HttpError) -> Self {
         Self::Client(Box::new(error))
@@ -170,12 +209,22 @@ impl DownloadError {
         match self {
             // A certificate that is not trusted now is not trusted in a second.
             Self::Request { source, .. } => !source.is_builder() && Cause::of(source).is_other(),
-            Self::TimedOut { .. } | Self::Broken { .. } => true,
+            Self::TimedOut { .. } | Self::Broken { .. } | Self::Short { .. } => true,
             Self::Status { status, .. } => {
-                status.is_server_error()
-                    || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS].contains(status)
+                status.is_server_error() || *status == StatusCode::REQUEST_TIMEOUT
+            }
+            Self::Limited { status, after, .. } => {
+                after.is_some() || *status == StatusCode::TOO_MANY_REQUESTS
             }
             _ => false,
+        }
+    }
+
+    /// How long the site wants to be left alone.
+    pub(super) fn after(&self) -> Duration {
+        match self {
+            Self::Status { after, .. } | Self::Limited { after, .. } => after.unwrap_or_default(),
+            _ => Duration::ZERO,
         }
     }
 
@@ -250,6 +299,13 @@ impl Advice for DownloadError {
             Self::Redirected { .. } => {
                 "check where --mirror leads: from https only https is followed, from http both are"
             }
+            Self::Limited { .. } => {
+                "try again later, or name an exact version, for which no list is asked for, or another site with --mirror"
+            }
+            Self::Packed { .. } => {
+                "have the mirror or proxy hand files out as they are, without `Content-Encoding`"
+            }
+            Self::Short { .. } => NETWORK,
             Self::Local { .. } => "check the path in --mirror or --url, and that it can be read",
             Self::NotFound { .. } | Self::Status { .. } | Self::TooLarge { .. } => {
                 "check that --mirror keeps the paths of the vendor's site"

@@ -34,6 +34,9 @@ use partial::Partial;
 /// How often a request is tried again without getting on.
 const RETRIES: usize = 4;
 
+/// How long a site is left alone because it wants to; one that wants more is given up.
+const LONGEST_REST: Duration = Duration::from_mins(1);
+
 /// How long the site may say nothing: for the headers, and between two pieces of the body.
 const SILENCE: Duration = Duration::from_secs(30);
 
@@ -65,7 +68,7 @@ impl<'a> Fetcher<'a> {
     /// Looks once whether `url` is there, and returns the head of the answer where there is one.
     pub(in crate::tool) async fn look(&self, url: &Url) -> Result<Option<Response>, DownloadError> {
         if url.scheme() == "file" {
-            return local(url, 0, |_| Ok(())).await.map(|()| None);
+            return self.in_time(url, local(url, 0, |_| Ok(()))).await.map(|()| None);
         }
         let (_, response) = self.in_time(url, remote::answer(self, url, None)).await?;
         Ok(Some(response))
@@ -78,11 +81,11 @@ impl<'a> Fetcher<'a> {
         limit: u64,
     ) -> Result<Vec<u8>, DownloadError> {
         if url.scheme() == "file" {
-            return local(url, limit, |file| {
+            let reading = local(url, limit, |file| {
                 let mut content = Vec::new();
                 file.read_to_end(&mut content).map(|_| content)
-            })
-            .await;
+            });
+            return self.in_time(url, reading).await;
         }
         let trying = async {
             let mut pauses = pauses();
@@ -99,6 +102,9 @@ impl<'a> Fetcher<'a> {
     async fn small_once(&self, url: &Url, limit: u64) -> Result<Vec<u8>, DownloadError> {
         let mut response = remote::ask(self, url, None).await?;
         let expected = response.content_length().and_then(NonZeroU64::new);
+        if expected.is_some_and(|expected| expected.get() > limit) {
+            return Err(DownloadError::TooLarge { url: shown(url), limit });
+        }
         let mut content = Vec::new();
         loop {
             let piece = remote::chunk(self, url, &mut response).await?;
@@ -110,6 +116,9 @@ impl<'a> Fetcher<'a> {
                 return Err(DownloadError::TooLarge { url: shown(url), limit });
             }
             content.extend_from_slice(&piece);
+            if remote::is_packed(&response, &content) {
+                return Err(DownloadError::Packed { url: shown(url) });
+            }
         }
     }
 
@@ -122,7 +131,7 @@ impl<'a> Fetcher<'a> {
         mut watch: Watch<'_>,
     ) -> Result<(File, Sha256Sum), DownloadError> {
         if url.scheme() == "file" {
-            return copied(url, limit, directory).await;
+            return self.in_time(url, copied(url, limit, directory)).await;
         }
         let mut partial = Partial::new(directory)?;
         let trying = async {
@@ -167,9 +176,11 @@ fn pauses() -> ExponentialBackoff {
 
 /// Waits before the next attempt, if it may do better and is not one too many.
 async fn pause(pauses: &mut ExponentialBackoff, error: DownloadError) -> Result<(), DownloadError> {
-    let Some(pause) = error.is_transient().then(|| pauses.next()).flatten() else {
+    let may_help = error.is_transient() && error.after() <= LONGEST_REST;
+    let Some(pause) = may_help.then(|| pauses.next()).flatten() else {
         return Err(error);
     };
+    let pause = pause.max(error.after());
     tracing::warn!(error = crate::error::chain(&error), ?pause, "download failed, trying again");
     tokio::time::sleep(pause).await;
     Ok(())
@@ -251,6 +262,20 @@ mod tests {
         let chain = crate::error::chain(&error);
         assert!(chain.contains(&format!("http://{address}/file")), "{chain}");
         assert!(!chain.contains("secret"), "{chain}");
+    }
+
+    #[tokio::test]
+    async fn files_of_this_machine_have_no_more_time_than_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("large");
+        // Nothing is on the disk, but all of it would have to be summed up.
+        std::fs::File::create(&path).unwrap().set_len(1 << 34).unwrap();
+        let http = LazyClient::new(None);
+        let fetcher = Fetcher { deadline: Instant::now(), ..fetcher(&http, SILENCE) };
+        let url = Url::from_file_path(&path).unwrap();
+        let watch = Watch::new(None, &|_| ());
+        let error = fetcher.large(&url, 1 << 35, directory.path(), watch).await.unwrap_err();
+        assert!(matches!(error, DownloadError::TimedOut { .. }), "{error:?}");
     }
 
     #[tokio::test(start_paused = true)]

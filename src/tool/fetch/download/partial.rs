@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt;
 use url::Url;
 
 use super::error::DownloadError;
-use super::remote::{Rest, ask, chunk};
+use super::remote::{Rest, ask, chunk, is_packed};
 use super::{Fetcher, shown};
 use crate::tool::digest::{Sha256Sum, Summing};
 use crate::tool::fetch::transfer::{Transfer, Watch};
@@ -58,10 +58,20 @@ impl Partial {
         watch: &mut Watch<'_>,
     ) -> Result<(), DownloadError> {
         let mut response = self.ask(fetcher, url).await?;
+        if self.total.is_some_and(|total| total > limit) {
+            return Err(DownloadError::TooLarge { url: shown(url), limit });
+        }
         loop {
             let piece = match chunk(fetcher, url, &mut response).await? {
                 Ok(Some(piece)) => piece,
-                Ok(None) => return self.file.flush().await.map_err(|source| self.store(source)),
+                Ok(None) => {
+                    self.file.flush().await.map_err(|source| self.store(source))?;
+                    let (url, received) = (shown(url), self.done);
+                    return match self.total.filter(|total| received < *total) {
+                        Some(expected) => Err(DownloadError::Short { url, received, expected }),
+                        None => Ok(()),
+                    };
+                }
                 Err(source) => {
                     let (received, expected) = (self.done, self.total.and_then(NonZeroU64::new));
                     return Err(DownloadError::Broken {
@@ -74,6 +84,9 @@ impl Partial {
             };
             if self.done + piece.len() as u64 > limit {
                 return Err(DownloadError::TooLarge { url: shown(url), limit });
+            }
+            if self.done == 0 && is_packed(&response, &piece) {
+                return Err(DownloadError::Packed { url: shown(url) });
             }
             self.file.write_all(&piece).await.map_err(|source| self.store(source))?;
             self.summing.update(&piece);

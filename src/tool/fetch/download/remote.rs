@@ -3,15 +3,16 @@
 //! Redirects are followed here and not by the HTTP library, because credentials must not follow
 //! them to another origin, and because nothing may lead from https to http or to a file.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use reqwest::header::{IF_RANGE, LOCATION, RANGE};
+use reqwest::header::{CONTENT_ENCODING, HeaderMap, IF_RANGE, LOCATION, RANGE, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use url::Url;
 
 use super::error::{Asked, DownloadError};
 use super::{Fetcher, shown};
+use crate::http::{now, retry_after, seconds};
 use crate::tool::fetch::login::without_login;
 
 /// How often a site may lead to another place.
@@ -43,6 +44,10 @@ pub(super) async fn ask(
     match response.status() {
         StatusCode::RANGE_NOT_SATISFIABLE if rest.is_some() => Ok(response),
         status if status.is_success() => Ok(response),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN if is_limited(&response) => {
+            let (status, after) = (response.status(), rest_asked(response.headers()));
+            Err(DownloadError::Limited { url, status, after })
+        }
         StatusCode::NOT_FOUND => Err(DownloadError::NotFound { url }),
         status @ StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
             Err(DownloadError::Proxy { url, status })
@@ -55,8 +60,42 @@ pub(super) async fn ask(
             };
             Err(DownloadError::Refused { url, status, asked: Box::new(asked) })
         }
-        status => Err(DownloadError::Status { url, status }),
+        status => {
+            let after = rest_asked(response.headers());
+            Err(DownloadError::Status { url, status, after })
+        }
     }
+}
+
+/// How many requests GitHub answers until its limit is reset.
+const REMAINING: &str = "x-ratelimit-remaining";
+
+/// When GitHub's limit is reset, in seconds since 1970.
+const RESET: &str = "x-ratelimit-reset";
+
+/// Whether an answer is about how often was asked, and not about who asks.
+fn is_limited(response: &Response) -> bool {
+    let headers = response.headers();
+    response.status() == StatusCode::TOO_MANY_REQUESTS
+        || headers.get(REMAINING).is_some_and(|left| left == "0")
+        || headers.contains_key(RETRY_AFTER)
+}
+
+/// How long a site wants to be left alone.
+fn rest_asked(headers: &HeaderMap) -> Option<Duration> {
+    retry_after(headers).or_else(|| {
+        headers.get(REMAINING).filter(|left| *left == "0")?;
+        let reset = seconds(headers.get(RESET)?.to_str().ok()?)?;
+        let reset = SystemTime::UNIX_EPOCH.checked_add(reset)?;
+        Some(reset.duration_since(now(headers)).unwrap_or_default())
+    })
+}
+
+/// Whether a file that begins with `start` is packed, where that was not asked for. Of a file that
+/// is said to be and is not, nothing has to be said.
+pub(super) fn is_packed(response: &Response, start: &[u8]) -> bool {
+    let encoding = response.headers().get(CONTENT_ENCODING);
+    encoding.is_some_and(|encoding| encoding == "gzip") && start.starts_with(b"\x1f\x8b")
 }
 
 /// What is answered, whatever it is, and where redirects have led.
