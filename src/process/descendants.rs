@@ -28,6 +28,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// How often that is looked at.
 const PAUSE: Duration = Duration::from_millis(5);
 
+/// How long a process may be without an environment because it is just becoming another program.
+const BECOMING: Duration = Duration::from_millis(50);
+
 /// Looks whether a child has ended and takes nothing.
 #[cfg(target_os = "linux")]
 const PEEK: WaitPidFlag =
@@ -137,7 +140,7 @@ impl Drop for Group {
 /// command runs, what has lost its parent may be that one's, and nothing is ended.
 pub async fn end_left_behind() {
     let begun = Instant::now();
-    while children(Children::end_left_behind) {
+    while children(|children| children.end_left_behind(begun.elapsed() < BECOMING)) {
         if begun.elapsed() > LONGEST {
             tracing::warn!("a process that a command left behind cannot be ended");
             return;
@@ -160,8 +163,9 @@ pub fn reap_orphans() {
 }
 
 impl Children {
-    /// Kills what is left; returns whether any of it may still be there.
-    fn end_left_behind(&mut self) -> bool {
+    /// Kills what is left; returns whether any of it may still be there. With `may_become`, so may
+    /// be what cannot be told from a stranger yet.
+    fn end_left_behind(&mut self, may_become: bool) -> bool {
         self.dying.retain(|pid| is_alive(*pid));
         if self.trust == Trust::Nobody || !self.running.is_empty() {
             return !self.dying.is_empty();
@@ -175,8 +179,13 @@ impl Children {
         let alive: BTreeSet<_> = all.iter().map(|process| (process.pid, process.start)).collect();
         self.known.retain(|process| alive.contains(process));
         for orphan in self.orphans(&all) {
-            if !self.is_ours(&orphan) {
-                continue;
+            match self.is_ours(&orphan) {
+                Some(true) => {}
+                Some(false) => continue,
+                None => {
+                    left |= may_become;
+                    continue;
+                }
             }
             // What is below it becomes an orphan next, and need not carry the mark.
             let below = below(orphan.pid, &all);
@@ -214,14 +223,14 @@ impl Children {
             .collect()
     }
 
-    fn is_ours(&self, orphan: &Process) -> bool {
+    /// None where the process has no environment, as in the moment in which it becomes another
+    /// program.
+    fn is_ours(&self, orphan: &Process) -> Option<bool> {
         match self.trust {
-            Trust::Nobody => false,
-            Trust::Everybody => true,
-            Trust::Marked => {
-                self.known.contains(&(orphan.pid, orphan.start))
-                    || orphan.has_variable(MARK, &self.mark)
-            }
+            Trust::Nobody => Some(false),
+            Trust::Everybody => Some(true),
+            Trust::Marked if self.known.contains(&(orphan.pid, orphan.start)) => Some(true),
+            Trust::Marked => orphan.has_variable(MARK, &self.mark),
         }
     }
 }

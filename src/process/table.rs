@@ -19,12 +19,18 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Whether it was started with this variable. Where that may not be read, it was not.
-    pub(super) fn has_variable(&self, name: &str, value: &str) -> bool {
+    /// Whether it was started with this variable. Where that may not be read, it was not. None where
+    /// it has no variables at all, as in the moment in which it becomes another program.
+    pub(super) fn has_variable(&self, name: &str, value: &str) -> Option<bool> {
         let wanted = format!("{name}={value}");
-        std::fs::read(format!("/proc/{}/environ", self.pid)).is_ok_and(|variables| {
-            variables.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
-        })
+        match std::fs::read(format!("/proc/{}/environ", self.pid)) {
+            Ok(variables) if variables.is_empty() => None,
+            Ok(variables) => {
+                let mut variables = variables.split(|byte| *byte == 0);
+                Some(variables.any(|variable| variable == wanted.as_bytes()))
+            }
+            Err(_) => Some(false),
+        }
     }
 
     /// Whether it has all of these arguments, in this order; others may be between them.
@@ -130,7 +136,7 @@ mod tests {
         assert_eq!((own.parent, own.is_zombie), (Pid::parent(), false));
         #[expect(clippy::disallowed_methods, reason = "compared with what the kernel says")]
         let path = std::env::var("PATH").unwrap();
-        assert!(own.has_variable("PATH", &path));
-        assert!(!own.has_variable("PATH", "x"));
+        assert_eq!(own.has_variable("PATH", &path), Some(true));
+        assert_eq!(own.has_variable("PATH", "x"), Some(false));
     }
 }
