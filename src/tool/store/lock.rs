@@ -58,7 +58,7 @@ async fn poll(
     waits: &impl Fn(&str),
 ) -> Result<VersionLock, CacheError> {
     let failed = |source| CacheError::Write { path: path.to_owned(), source };
-    let mut waiting = None;
+    let (mut waiting, mut is_first) = (None, true);
     let mut named = None;
     loop {
         let file = open(path).map_err(failed)?;
@@ -76,10 +76,6 @@ async fn poll(
             }
         }
         // Who has just got the lock has not yet said what for: that is asked for once more.
-        let is_first = waiting.is_none();
-        if is_first {
-            waiting = Some(note::write(cache, request, &Content::now(Doing::Wait, &options.owner)));
-        }
         let found = working(cache, request);
         if found.is_some() || !is_first {
             if options.when_busy == WhenBusy::Refuse {
@@ -92,7 +88,12 @@ async fn poll(
                 waits(&format!("waiting for {}", holder(found.as_ref(), request)));
                 named = Some(found);
             }
+            // Last, so that whoever is counted among those who wait has said for whom.
+            waiting.get_or_insert_with(|| {
+                note::write(cache, request, &Content::now(Doing::Wait, &options.owner))
+            });
         }
+        is_first = false;
         tokio::time::sleep(INTERVAL).await;
     }
 }
