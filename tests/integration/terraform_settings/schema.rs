@@ -229,7 +229,7 @@ fn what_is_wrong_with_a_mirrors_url_is_said() {
 }
 
 #[test]
-fn of_many_mistakes_the_first_are_named_and_none_takes_long() {
+fn of_many_mistakes_the_first_are_named_and_the_others_counted() {
     let members = (0..50_000).map(|index| (format!("a{index}"), json!(1)));
     let document = json!({"backend": {"type": "s3", "config": Value::Object(members.collect())}});
     taken(&document.to_string()).unwrap();

@@ -1,0 +1,266 @@
+//! What breaks on the way, takes long, or is not what it should be, and what is seen of a download.
+
+use super::*;
+
+#[test]
+fn truncated_and_tampered_archives_are_refused() {
+    for (fault, message) in [
+        (
+            Fault::Halved,
+            expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was signed: its SHA-256 is <came>, not <signed>
+        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+    "]],
+        ),
+        (
+            Fault::Changed,
+            expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was signed: its SHA-256 is <came>, not <signed>
+        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+    "]],
+        ),
+    ] {
+        let site = site();
+        site.misbehave(".zip", fault);
+        let machine = quiet(&site);
+        let said = machine.run(&INSTALL);
+        let sums = said.stderr.split_whitespace().map(|word| word.trim_end_matches(','));
+        let sums: Vec<_> = sums.filter(|word| word.len() == 64).collect();
+        let mut named = quiet(&site);
+        named.call(sums[0], "<came>");
+        named.call(sums[1], "<signed>");
+        refused(&named.run(&INSTALL), &message, &named);
+    }
+}
+
+#[test]
+fn site_that_goes_silent_is_given_up_in_time() {
+    let site = site();
+    site.misbehave(".zip", Fault::Hanging);
+    let mut machine = quiet(&site);
+    machine.set("BUTLER_TOOL_TIMEOUT", "1s");
+    let said = machine.run(&INSTALL);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: gave up on `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` after 1 s
+        hint: check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror
+    "]],
+        &machine,
+    );
+}
+
+#[test]
+fn choice_of_a_version_is_part_of_the_time_that_an_install_has() {
+    let site = site();
+    site.misbehave("/index.json", Fault::Hanging);
+    let machine = quiet(&site);
+    let said = machine.run(&["tool", "install", "latest", "--timeout", "1s"]);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: cannot find out which versions of terraform are released: gave up on `<site>/terraform/index.json` after 1 s
+        hint: check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror
+    "]],
+        &machine,
+    );
+}
+
+#[test]
+fn site_that_breaks_off_every_time_is_given_up() {
+    let site = site();
+    site.misbehave("_SHA256SUMS", Fault::Breaking(usize::MAX));
+    let machine = quiet(&site);
+    let said = machine.run(&INSTALL);
+    refused(
+        &said,
+        &expect![[r"
+            exit 1
+            error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` broke off after 49 of 98 bytes: error decoding response body: error reading a body from connection: end of file before message length reached
+            hint: check the network, HTTPS_PROXY and --ca-bundle, or name a site that can be reached with --mirror
+        "]],
+        &machine,
+    );
+}
+
+/// An archive that does not fit into one piece, with an executable that says `binary` in it.
+fn large() -> Vec<u8> {
+    let noise: Vec<u8> = (0..600_000).map(|_| fastrand::u8(..)).collect();
+    archive(&[("noise", &noise), ("terraform", b"binary")])
+}
+
+#[test]
+fn broken_download_goes_on_where_it_broke_off() {
+    let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
+    site.misbehave(".zip", Fault::Breaking(2));
+    let machine = Machine::with_site(&site);
+    installed(machine.run(&INSTALL), &machine);
+    let ranges = site.seen(".zip").into_iter().map(|seen| seen.range);
+    let from = ranges.map(|range| {
+        let range = range.unwrap_or_else(|| "bytes=0-".to_owned());
+        range.trim_start_matches("bytes=").trim_end_matches('-').parse::<usize>().unwrap()
+    });
+    let from: Vec<_> = from.collect();
+    assert!(from.len() == 3 && from[0] == 0 && from.is_sorted(), "{from:?}");
+    assert!(from[1] > 0 && from[2] < site.file(".zip").1.len(), "{from:?}");
+}
+
+#[test]
+fn rest_that_comes_in_parts_is_asked_for_until_all_is_there() {
+    let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
+    site.misbehave(".zip", Fault::Piecemeal);
+    let machine = quiet(&site);
+    installed(machine.run(&INSTALL), &machine);
+    let ranges = site.seen(".zip").into_iter().filter(|seen| seen.range.is_some()).count();
+    assert!(ranges > 3, "{ranges}");
+}
+
+#[test]
+fn file_that_is_packed_on_the_way_is_called_that() {
+    for name in ["_SHA256SUMS", ".zip"] {
+        let site = site();
+        site.misbehave(name, Fault::Packed);
+        let machine = quiet(&site);
+        let said = machine.run(&INSTALL);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains("was answered with the gzip of it"), "{said:?}");
+        assert!(said.stderr.contains("without `Content-Encoding`"), "{said:?}");
+    }
+}
+
+#[test]
+fn file_that_is_said_to_be_too_large_is_not_waited_for() {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n";
+    let mirror = format!("http://{}/", canned(answer.to_owned(), None));
+    let mut machine = Machine::new();
+    machine.set("BUTLER_LOG", "error");
+    machine.call(mirror.trim_end_matches('/').to_owned(), "<site>");
+    refused(
+        &machine.run(&[&INSTALL[..], &["--mirror", &mirror]].concat()),
+        &expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` is larger than 1048576 bytes
+        hint: check that --mirror keeps the paths of the vendor's site
+    "]],
+        &machine,
+    );
+}
+
+#[test]
+fn limit_of_requests_is_told_from_a_login_that_is_missing() {
+    for (status, limit) in [
+        ("403 Forbidden", "x-ratelimit-remaining: 0\r\nx-ratelimit-reset: 4102444800"),
+        ("403 Forbidden", "retry-after: 3600"),
+        ("429 Too Many Requests", "retry-after: 3600"),
+    ] {
+        let date = "date: Thu, 31 Dec 2099 23:00:00 GMT";
+        let answer = format!(
+            "HTTP/1.1 {status}\r\n{date}\r\n{limit}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        );
+        let mirror = format!("http://{}/", canned(answer, None));
+        let machine = Machine::new();
+        let words = ["terragrunt", "list", "--available", "--mirror", &mirror];
+        let said = machine.run(&words);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        let message = "limits how often it is asked, and wants to be left alone for 1h\n";
+        assert!(said.stderr.contains(message), "{said:?}");
+        assert!(said.stderr.contains("name an exact version"), "{said:?}");
+        assert!(!said.stderr.contains("trying again"), "{said:?}");
+    }
+}
+
+#[test]
+fn site_that_asks_for_a_rest_gets_it_and_is_asked_again() {
+    let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let mirror = format!("http://{}/", canned(answer.to_owned(), None));
+    let mut machine = Machine::new();
+    machine.set("BUTLER_TOOL_TIMEOUT", "2s");
+    let said = machine.run(&["terragrunt", "list", "--available", "--mirror", &mirror]);
+    assert!(
+        said.stderr.contains("trying again error=") && said.stderr.contains("pause=1s"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn broken_download_begins_anew_where_the_site_hands_out_whole_files_only() {
+    let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
+    site.forget_ranges();
+    site.misbehave(".zip", Fault::Breaking(2));
+    let machine = Machine::with_site(&site);
+    installed(machine.run(&INSTALL), &machine);
+    let ranges = site.seen(".zip").into_iter().map(|seen| seen.range.is_some());
+    assert_eq!(ranges.collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
+fn terminal_gets_a_bar_and_a_pipe_gets_lines() {
+    let noise: Vec<u8> = (0..3_000_000).map(|_| fastrand::u8(..)).collect();
+    let large = archive(&[("noise", &noise), ("terraform", b"binary")]);
+    let site = ReleaseSite::start_with_archives(vec![("1.9.8", large)]);
+    let on_terminal = |variables: &[(&str, &str)]| {
+        let mut machine = Machine::with_site(&site);
+        machine.set("PATH", search_path());
+        for (name, value) in variables {
+            machine.set(name, *value);
+        }
+        // Python lends the command a terminal, and hands on what it shows there.
+        let lend = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+        let mut command = std::process::Command::new(find_program("python3").unwrap());
+        let typed = machine.command(&INSTALL);
+        command.args(["-c", lend]).arg(typed.get_program()).args(typed.get_args()).env_clear();
+        command.envs(typed.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.stdin(std::process::Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let bar = "MB (";
+    let shown = on_terminal(&[("TERM", "xterm")]);
+    assert!(shown.contains(bar) && shown.contains("\r\u{1b}[K["), "{shown:?}");
+    // What is left is the line of the log and the path.
+    let (_, after) = shown.rsplit_once("\r\u{1b}[K").unwrap();
+    assert!(!after.contains(bar) && after.contains("/terraform/1.9.8/terraform"), "{shown:?}");
+    assert!(on_terminal(&[("TERM", "xterm"), ("NO_COLOR", "1")]).contains(bar));
+    assert!(!on_terminal(&[("TERM", "dumb")]).contains(bar));
+    assert!(!on_terminal(&[]).contains(bar));
+
+    let mut machine = Machine::with_site(&site);
+    machine.set("TERM", "xterm");
+    let said = machine.run(&INSTALL).well();
+    assert!(!said.stderr.contains(bar) && !said.stderr.contains('\r'), "{said:?}");
+    assert!(said.stderr.contains("downloading http://127.0.0.1"), "{said:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disk_is_no_fault_of_the_directory_that_it_is_fetched_from() {
+    use std::process::Command;
+
+    use crate::support::environment::search_path;
+    use crate::support::world::unshare;
+
+    let binary: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(1 << 20).collect();
+    let site = ReleaseSite::start(&[("1.9.8", &binary)]);
+    let machine = Machine::with_site(&site);
+    site.write_to(&machine.path("media"));
+    std::fs::create_dir(machine.path("cache")).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=512k none '{}'; exec \"$0\" \"$@\"",
+        machine.path("cache").display()
+    );
+    let words = unshare(&["--mount", "/bin/sh", "-e", "-c", script.as_str()]);
+    let url = url::Url::from_file_path(machine.path("media")).unwrap();
+    let install = machine.command(&["tool", "install", "1.9.8", "--mirror", url.as_str()]);
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(install.get_program()).args(install.get_args()).env_clear();
+    command.envs(install.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let said = machine.said(&command.env("PATH", search_path()).output().unwrap());
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let error = said.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(error.contains("cannot store a download in `"), "{error}");
+    assert!(error.contains("/cache/terraform`: No space left on device"), "{error}");
+}

@@ -1,0 +1,182 @@
+//! Bundles: written, grown, interrupted, and installed from without network.
+
+use super::*;
+
+#[test]
+fn bundle_installs_on_a_machine_without_network() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("opentofu-1.8.5", b"tofu")]);
+    let machine = Machine::with_site(&site);
+    for output in ["carried.tar", "carried"] {
+        let words = ["tool", "bundle", "1.9.8", "opentofu-1.8.5", "--json", "--output", output];
+        let said = machine.run(&words).well();
+        assert_eq!(said.json()["output"], machine.path(output).display().to_string());
+        assert_eq!(said.json()["platforms"], serde_json::json!([platform()]));
+
+        let url = url::Url::from_file_path(machine.path(output)).unwrap();
+        let mut there = Machine::new();
+        there.set("BUTLER_SIGNING_KEY", site.key_file());
+        there.set("HTTP_PROXY", "http://127.0.0.1:1");
+        installed(there.run(&[&INSTALL[..], &["--url", url.as_str()]].concat()), &there);
+        let words = ["tool", "install", "opentofu-1.8.5", "--mirror", url.as_str()];
+        assert_eq!(std::fs::read(there.run(&words).well().printed_path()).unwrap(), b"tofu");
+        let said = there.run(&["tool", "install", "1.9.9", "--url", url.as_str()]);
+        assert!(said.stderr.contains("terraform 1.9.9 was not found"), "{said:?}");
+    }
+}
+
+#[test]
+fn bundle_grows_and_fetches_nothing_twice() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.9", b"another")]);
+    let machine = Machine::with_site(&site);
+    machine.run(&["tool", "bundle", "1.9.8", "--output", "carried"]).well();
+    machine.run(&["tool", "bundle", "1.9.8", "1.9.9", "--output", "carried"]).well();
+    let of = |version: &str| site.seen(&format!("terraform_{version}_{}.zip", platform())).len();
+    assert_eq!((of("1.9.8"), of("1.9.9")), (1, 1));
+    let index = std::fs::read(machine.path("carried/terraform/index.json")).unwrap();
+    let index: serde_json::Value = serde_json::from_slice(&index).unwrap();
+    let versions: Vec<_> = index["versions"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(versions, ["1.9.8", "1.9.9"]);
+    let build = &index["versions"]["1.9.8"]["builds"][0];
+    assert_eq!(build["filename"], format!("terraform_1.9.8_{}.zip", platform()));
+}
+
+#[test]
+fn bundle_is_the_same_for_the_same_releases() {
+    let site = ReleaseSite::start(&[
+        ("1.9.8", b"binary"),
+        ("1.10.0", b"another"),
+        ("opentofu-1.8.5", b"tofu"),
+    ]);
+    let machine = Machine::with_site(&site);
+    let tar = |words: &[&str], name: &str| {
+        machine.run(&[&["tool", "bundle", "--output", name], words].concat()).well();
+        std::fs::read(machine.path(name)).unwrap()
+    };
+    let one = tar(&["1.9.8", "opentofu-1.8.5", "1.10.0"], "one.tar");
+    assert!(one == tar(&["opentofu-1.8.5", "1.10.0", "1.9.8", "1.9.8"], "other.tar"));
+    let mut one = tar::Archive::new(one.as_slice());
+    let names = one.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().into_owned());
+    let names: Vec<_> = names.collect();
+    assert!(names.is_sorted(), "{names:?}");
+}
+
+/// What is being made or was left in the directory of the machine.
+fn half_made(machine: &Machine) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(machine.path("")).unwrap().map(|entry| entry.unwrap().path());
+    let is_hidden =
+        |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with('.');
+    entries.filter(is_hidden).collect()
+}
+
+#[tokio::test]
+async fn bundle_that_is_interrupted_leaves_nothing_and_one_that_is_killed_nothing_for_long() {
+    use nix::sys::signal::{Signal, kill};
+    let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.9", b"another")]);
+    let held = &*format!("terraform_1.9.9_{}.zip", platform());
+    site.misbehave(held, Fault::Held);
+    let machine = Machine::with_site(&site);
+    for (count, signal) in
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL].into_iter().enumerate()
+    {
+        let mut child = machine.command(&["tool", "bundle", "1.9.9"]).spawn().unwrap();
+        site.asked_for_times(held, count + 1).await;
+        assert_eq!(half_made(&machine).len(), 1);
+        kill(nix::unistd::Pid::from_raw(child.id().try_into().unwrap()), signal).unwrap();
+        let status = child.wait().unwrap();
+        if signal == Signal::SIGKILL {
+            assert_eq!(half_made(&machine).len(), 1);
+        } else {
+            assert_eq!(status.code(), Some(128 + signal as i32));
+            assert!(half_made(&machine).is_empty());
+        }
+    }
+    // Who comes next tidies up, but takes nothing from somebody who is still at work.
+    let child = machine.command(&["tool", "bundle", "1.9.9"]).spawn().unwrap();
+    site.asked_for_times(held, 4).await;
+    assert_eq!(half_made(&machine).len(), 1);
+    machine.run(&["tool", "bundle", "1.9.8", "--output", "other.tar"]).well();
+    assert_eq!(half_made(&machine).len(), 1);
+    site.behave();
+    machine.said(&child.wait_with_output().unwrap()).well();
+    assert!(half_made(&machine).is_empty());
+    assert!(machine.path("bundle.tar").exists());
+}
+
+#[tokio::test]
+async fn bundles_that_are_written_to_one_directory_lose_nothing() {
+    use std::io::BufRead;
+    let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.9", b"another")]);
+    let held = &*format!("terraform_1.9.9_{}.zip", platform());
+    site.misbehave(held, Fault::Held);
+    let machine = Machine::with_site(&site);
+    let first = machine.command(&["tool", "bundle", "1.9.9", "--output", "carried"]).spawn();
+    site.asked_for(held).await;
+    let second = machine.command(&["tool", "bundle", "1.9.8", "--output", "carried"]).spawn();
+    let mut second = second.unwrap();
+    let mut lines = std::io::BufReader::new(second.stderr.take().unwrap()).lines();
+    let waits = lines.any(|line| line.unwrap().contains("waiting for another process that writes"));
+    assert!(waits);
+    site.behave();
+    machine.said(&first.unwrap().wait_with_output().unwrap()).well();
+    assert!(lines.all(|line| line.is_ok()) && second.wait().unwrap().success());
+    let list = std::fs::read(machine.path("carried/terraform/index.json")).unwrap();
+    let list: serde_json::Value = serde_json::from_slice(&list).unwrap();
+    let versions: Vec<_> = list["versions"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(versions, ["1.9.8", "1.9.9"]);
+}
+
+#[test]
+fn list_that_is_none_is_not_replaced() {
+    let site = site();
+    let mut machine = quiet(&site);
+    machine.call(platform(), "<platform>");
+    let list = machine.path("carried/terraform/index.json");
+    std::fs::create_dir_all(list.parent().unwrap()).unwrap();
+    for text in ["{\"versions\": []}", "{"] {
+        std::fs::write(&list, text).unwrap();
+        let said = machine.run(&["tool", "bundle", "1.9.8", "--output", "carried"]);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        let message = "carried/terraform/index.json` is not the list of versions of a bundle";
+        assert!(said.stderr.contains(message), "{said:?}");
+        assert_eq!(std::fs::read_to_string(&list).unwrap(), text);
+    }
+    assert!(site.requests().is_empty());
+}
+
+#[test]
+fn compressed_bundle_is_neither_written_nor_read() {
+    let site = site();
+    let machine = quiet(&site);
+    for name in ["b.tar.gz", "b.tgz", "b.zip"] {
+        let said = machine.run(&["tool", "bundle", "1.9.8", "--output", name]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains("a tar that is not compressed"), "{said:?}");
+        assert!(!machine.path(name).exists());
+    }
+    std::fs::write(machine.path("b.tar.gz"), b"\x1f\x8b\x08\0\0\0").unwrap();
+    let url = url::Url::from_file_path(machine.path("b.tar.gz")).unwrap();
+    for flag in ["--mirror", "--url"] {
+        let said = machine.run(&[&INSTALL[..], &[flag, url.as_str()]].concat());
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains("only a plain tar is read"), "{said:?}");
+    }
+}
+
+#[test]
+fn bundle_is_refused_what_an_installation_is_refused() {
+    let site = site();
+    site.misbehave(".zip", Fault::Changed);
+    let mut machine = Machine::with_site(&site);
+    let said = machine.run(&["tool", "bundle", "1.9.8"]);
+    assert!(said.stderr.contains("is not the archive that was signed"), "{said:?}");
+    assert!(!machine.path("bundle.tar").exists());
+    site.behave();
+    let said = machine.run(&["tool", "bundle", "1.9.8", "--platform", "plan9_mips"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = machine.run(&["tool", "bundle", "1.9.8", "--platform", "windows_386"]);
+    assert!(said.stderr.contains("does not name `terraform_1.9.8_windows_386.zip`"), "{said:?}");
+    machine.set("BUTLER_SIGNING_KEY", "");
+    let said = machine.run(&["tool", "bundle", "1.9.8"]);
+    assert!(said.stderr.contains("unknown key"), "{said:?}");
+    assert!(!machine.path("bundle.tar").exists());
+}

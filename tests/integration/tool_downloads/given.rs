@@ -1,0 +1,170 @@
+//! Directories and tars as mirrors, and archives that the user names, with their sums.
+
+use super::*;
+
+#[test]
+fn directory_and_tar_of_it_serve_as_mirrors_and_as_urls() {
+    let site = site();
+    let machine = Machine::new();
+    site.write_to(&machine.path("media/bundle"));
+    let mut tar = tar::Builder::new(std::fs::File::create(machine.path("media/b.tar")).unwrap());
+    tar.append_dir_all(".", machine.path("media/bundle")).unwrap();
+    tar.into_inner().unwrap();
+    let media = url::Url::from_file_path(machine.path("media")).unwrap();
+    for place in ["bundle", "bundle/", "b.tar"] {
+        let url = format!("{media}/{place}");
+        for flag in ["--mirror", "--url"] {
+            let mut machine = Machine::new();
+            machine.set("BUTLER_SIGNING_KEY", site.key_file());
+            installed(machine.run(&[&INSTALL[..], &[flag, &url]].concat()), &machine);
+            // The keys of others are not trusted for being on a disk.
+            let machine = Machine::new();
+            let said = machine.run(&[&INSTALL[..], &[flag, &url]].concat());
+            assert!(said.stderr.contains("unknown key"), "{said:?}");
+        }
+    }
+    assert!(site.requests().is_empty());
+}
+
+#[test]
+fn version_that_a_directory_does_not_have_is_named() {
+    let site = site();
+    let mut machine = Machine::new();
+    machine.set("BUTLER_LOG", "error");
+    site.write_to(&machine.path("media"));
+    let url = url::Url::from_file_path(machine.path("media")).unwrap();
+    let said = machine.run(&["tool", "install", "1.9.9", "--mirror", url.as_str()]);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: terraform 1.9.9 was not found at `file://<machine>/media/terraform/1.9.9/terraform_1.9.9_SHA256SUMS`: `file://<machine>/media/terraform/1.9.9/terraform_1.9.9_SHA256SUMS` does not exist
+        hint: check that version 1.9.9 exists, and that --mirror has it
+    "]],
+        &machine,
+    );
+}
+
+/// A server with nothing but the archive, under a name of its own.
+fn bare_archive(place: &Path, executable: &str) -> (url::Url, String) {
+    use sha2::Digest;
+    let archive = archive(&[("terraform", executable.as_bytes())]);
+    let path = place.join("ours.zip");
+    std::fs::write(&path, &archive).unwrap();
+    let sum = format!("sha256:{}", hex::encode(sha2::Sha256::digest(&archive)));
+    (url::Url::from_file_path(path).unwrap(), sum)
+}
+
+#[test]
+fn url_with_its_checksum_is_trusted_without_a_signature_and_the_record_says_so() {
+    let machine = Machine::new();
+    let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.9.8"));
+    let words = [&INSTALL[..], &["--url", url.as_str(), "--checksum", &sum]].concat();
+    let said = machine.run(&words).well();
+    assert_eq!(std::fs::read_to_string(said.printed_path()).unwrap(), stand_in("1.9.8"));
+    let record = record(&machine, "1.9.8");
+    assert_eq!(record["signer"], "none, checksum given by the user");
+    assert_eq!(record["archiveUrl"], url.as_str());
+    assert_eq!(format!("sha256:{}", record["archiveSha256"].as_str().unwrap()), sum);
+    // It is there now; who gives another sum does not get it for the one that was meant.
+    machine.run(&words).well();
+    let other = format!("sha256:{}", "0".repeat(64));
+    let said = machine.run(&[&INSTALL[..], &["--checksum", &other]].concat());
+    assert!(said.stderr.contains("is installed from another archive"), "{said:?}");
+    assert_eq!(said.code, Some(1));
+}
+
+#[test]
+fn archive_of_another_version_is_not_installed_for_its_sum() {
+    let mut machine = Machine::new();
+    machine.set("BUTLER_LOG", "error");
+    let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.5.7"));
+    let words = [&INSTALL[..], &["--url", url.as_str(), "--checksum", &sum]].concat();
+    refused(
+        &machine.run(&words),
+        &expect![[r"
+        exit 1
+        error: what `file://<machine>/tmp/ours.zip` holds as terraform 1.9.8 is version 1.5.7
+        hint: do not use this download; check --url, and that --mirror and proxies hand files on unchanged
+    "]],
+        &machine,
+    );
+}
+
+#[test]
+fn url_without_a_checksum_needs_the_signed_one_beside_it() {
+    let mut machine = Machine::new();
+    machine.set("BUTLER_LOG", "error");
+    let (url, _) = bare_archive(&machine.path("tmp"), "binary");
+    let words = [&INSTALL[..], &["--url", url.as_str()]].concat();
+    let said = machine.run(&words);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: there is no checksum file beside the archive of terraform 1.9.8: `file://<machine>/tmp/terraform_1.9.8_SHA256SUMS` does not exist
+        hint: give the archive's sum with --checksum sha256:HEX, or put the vendor's checksum file and its signature beside it
+    "]],
+        &machine,
+    );
+
+    let site = site();
+    machine.set("BUTLER_SIGNING_KEY", site.key_file());
+    for name in ["_SHA256SUMS", "_SHA256SUMS.sig"] {
+        let (path, content) = site.file(name);
+        let name = path.rsplit('/').next().unwrap();
+        std::fs::write(machine.path("tmp").join(name), content).unwrap();
+    }
+    // What is signed is the site's archive and not ours, which has other files in it.
+    let said = machine.run(&words);
+    assert!(said.stderr.contains("is not the archive that was signed"), "{said:?}");
+    std::fs::write(machine.path("tmp/ours.zip"), site.file(".zip").1).unwrap();
+    installed(machine.run(&words), &machine);
+    assert!(record(&machine, "1.9.8")["signer"].as_str().unwrap().len() == 40);
+}
+
+#[test]
+fn checksum_without_a_url_is_checked_in_addition_to_the_signature() {
+    use sha2::Digest;
+    let site = site();
+    let sum = hex::encode(sha2::Sha256::digest(site.file(".zip").1));
+    let mut machine = quiet(&site);
+    machine.call(sum.clone(), "<signed>");
+    let with = |sum: &str| {
+        let sum = format!("sha256:{sum}");
+        machine.run(&[&INSTALL[..], &["--checksum", &sum]].concat())
+    };
+    let said = with(&"0".repeat(64));
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was asked for with --checksum: its SHA-256 is <signed>, not 0000000000000000000000000000000000000000000000000000000000000000
+        hint: do not use this download; check the URL and the sum, which is that of the archive and not of the executable in it
+    "]],
+        &machine,
+    );
+    assert!(site.seen(".zip").is_empty(), "what was signed is known before");
+    site.misbehave("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
+    assert!(with(&sum).stderr.contains("unknown key"));
+    site.behave();
+    installed(with(&sum), &machine);
+}
+
+#[test]
+fn what_is_no_url_and_no_checksum_is_a_mistake_that_shows_nothing() {
+    let machine = Machine::new();
+    for words in [
+        ["--url", "hunter2"],
+        ["--url", "ftp://user:hunter2@mirror.example/a.zip"],
+        ["--url", "file://hunter2/a.zip"],
+        ["--url", "https://user:hunter2@mirror.example/a.zip#sha256"],
+        ["--checksum", "hunter2"],
+        ["--checksum", "sha256:hunter2"],
+    ] {
+        let said = machine.run(&[&INSTALL[..], &words].concat());
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains(words[0]), "{said:?}");
+        assert!(!said.stderr.contains("user:hunter2"), "{said:?}");
+    }
+}

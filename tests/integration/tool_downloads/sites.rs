@@ -1,0 +1,244 @@
+//! Mirrors and their logins, redirects, certificates and proxies.
+
+use super::*;
+
+#[test]
+fn redirects_are_followed_without_the_mirrors_credentials() {
+    let (mirror, store) = (site(), site());
+    mirror.lead_to(&store.url());
+    let mut machine = Machine::with_site(&mirror);
+    machine.set("BUTLER_SIGNING_KEY", store.key_file());
+    machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
+    installed(machine.run(&INSTALL), &machine);
+    let authorizations = |site: &ReleaseSite| -> Vec<_> {
+        site.seen("").into_iter().map(|seen| seen.authorization).collect()
+    };
+    assert_eq!(authorizations(&mirror), vec![Some("Bearer hunter2".to_owned()); 3]);
+    assert_eq!(authorizations(&store), vec![None; 3]);
+}
+
+#[test]
+fn redirects_without_an_end_are_given_up() {
+    let site = site();
+    site.misbehave("_SHA256SUMS", Fault::Looping);
+    let machine = quiet(&site);
+    let said = machine.run(&INSTALL);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` is redirected more than 10 times
+        hint: the site leads in a circle: check its configuration, and that --mirror is its address
+    "]],
+        &machine,
+    );
+}
+
+#[test]
+fn redirect_from_https_to_http_is_refused() {
+    let (authority, store) = (Authority::create(), site());
+    let mirror = ReleaseSite::start_with_tls(&authority, "1.9.8");
+    mirror.lead_to(&store.url());
+    let mut machine = quiet(&mirror);
+    machine.call(store.url().as_str().trim_end_matches('/'), "<store>");
+    machine.set("BUTLER_CA_BUNDLE", authority.bundle());
+    let said = machine.run(&INSTALL);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` is redirected to `<store>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`, which is not followed
+        hint: check where --mirror leads: from https only https is followed, from http both are
+    "]],
+        &machine,
+    );
+    assert!(store.requests().is_empty());
+}
+
+#[test]
+fn mirror_that_wants_a_login_says_how_to_give_one() {
+    let site = site();
+    site.demand(BASIC);
+    let mut machine = quiet(&site);
+    let said = machine.run(&INSTALL);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` was answered with 401 Unauthorized: asked without a login
+        hint: say who asks with BUTLER_MIRROR_USER and BUTLER_MIRROR_PASSWORD, BUTLER_MIRROR_TOKEN, or an entry for the host in ~/.netrc; vendors' sites are never told
+    "]],
+        &machine,
+    );
+    machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
+    let said = machine.run(&INSTALL);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` was answered with 401 Unauthorized: asked with BUTLER_MIRROR_TOKEN
+        hint: check that this login may read there, and that it has not expired
+    "]],
+        &machine,
+    );
+}
+
+#[test]
+fn each_way_to_give_a_login_is_taken() {
+    let site = site();
+    site.demand(BASIC);
+    let url = site.url();
+    let with_login = url.as_str().replace("http://", "http://user:hunter2@");
+    let ways: [&dyn Fn(&mut Machine); 5] = [
+        &|machine| machine.set("BUTLER_MIRROR", &with_login),
+        &|machine| {
+            machine.set("BUTLER_MIRROR_USER", "user");
+            machine.set("BUTLER_MIRROR_PASSWORD", "hunter2");
+        },
+        &|machine| {
+            let text = "machine 127.0.0.1 login user password hunter2";
+            std::fs::write(machine.path("home/.netrc"), text).unwrap();
+        },
+        &|machine| {
+            std::fs::write(machine.path("logins"), "default login user password hunter2").unwrap();
+            machine.set("NETRC", machine.path("logins"));
+        },
+        &|machine| {
+            machine.set("BUTLER_MIRROR", "");
+            machine.set("TFENV_REMOTE", url.as_str());
+            machine.set("TFENV_REMOTE_USER", "user");
+            machine.set("TFENV_REMOTE_PASSWORD", "hunter2");
+        },
+    ];
+    for way in ways {
+        let mut machine = Machine::with_site(&site);
+        machine.set("BUTLER_LOG", "trace");
+        way(&mut machine);
+        let said = machine.run(&INSTALL);
+        assert!(!said.stderr.contains("hunter2"), "{said:?}");
+        installed(said, &machine);
+        assert!(!record(&machine, "1.9.8").to_string().contains("hunter2"));
+    }
+}
+
+#[test]
+fn url_of_another_origin_is_not_told_the_mirrors_login() {
+    let (mirror, other) = (site(), site());
+    let authorizations = |site: &ReleaseSite| -> Vec<_> {
+        site.seen("").into_iter().map(|seen| seen.authorization).collect()
+    };
+    for variable in ["BUTLER_MIRROR", "TFENV_REMOTE", "UNUSED"] {
+        let archive = other.file(".zip").0;
+        for url in [other.url(), other.url().join(&archive).unwrap()] {
+            let mut machine = Machine::new();
+            machine.set("BUTLER_SIGNING_KEY", other.key_file());
+            machine.set(variable, mirror.url().as_str());
+            machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
+            let before = other.seen("").len();
+            installed(machine.run(&[&INSTALL[..], &["--url", url.as_str()]].concat()), &machine);
+            assert_eq!(authorizations(&other)[before..], [None, None, None], "{variable} {url}");
+        }
+    }
+    assert!(mirror.requests().is_empty());
+    // The mirror itself is told, whatever of it is asked for.
+    let mut machine = Machine::with_site(&mirror);
+    machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
+    let url = mirror.url();
+    installed(machine.run(&[&INSTALL[..], &["--url", url.as_str()]].concat()), &machine);
+    assert_eq!(authorizations(&mirror), vec![Some("Bearer hunter2".to_owned()); 3]);
+}
+
+#[test]
+fn mirror_with_a_certificate_of_an_own_authority_needs_it_named() {
+    let authority = Authority::create();
+    let site = ReleaseSite::start_with_tls(&authority, "1.9.8");
+    let mut machine = quiet(&site);
+    let said = machine.run(&INSTALL);
+    let place = said.stderr.split("certificate verify failed:").nth(1).unwrap();
+    machine.call(place.split(": (").next().unwrap(), "<place>");
+    let said = machine.run(&INSTALL);
+    refused(
+        &said,
+        &expect![[r"
+        exit 1
+        error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): error:0A000086:SSL routines:tls_post_process_server_certificate:certificate verify failed:<place>: (unable to get local issuer certificate)
+        hint: if the site's certificate is by an authority of your own, name that authority's certificate with --ca-bundle
+    "]],
+        &machine,
+    );
+    for variable in ["BUTLER_CA_BUNDLE", "SSL_CERT_FILE"] {
+        let mut machine = Machine::with_site(&site);
+        machine.set(variable, authority.bundle());
+        installed(machine.run(&INSTALL), &machine);
+    }
+}
+
+#[test]
+fn proxy_is_used_with_its_login_and_spared_where_it_is_not_wanted() {
+    let authority = Authority::create();
+    let secure = ReleaseSite::start_with_tls(&authority, "1.9.8");
+    let plain = site();
+    for (site, variable, way) in
+        [(&secure, "HTTPS_PROXY", "CONNECT 127.0.0.1:"), (&plain, "HTTP_PROXY", "GET http://127.")]
+    {
+        let proxy = ForwardProxy::start(Some(BASIC));
+        let mut machine = quiet(site);
+        machine.set("BUTLER_CA_BUNDLE", authority.bundle());
+        machine.set(variable, proxy.url("user:hunter2@"));
+        installed(machine.run(&INSTALL), &machine);
+        assert!(proxy.asked().iter().all(|line| line.starts_with(way)), "{:?}", proxy.asked());
+        let asked = proxy.asked().len();
+        assert!(asked > 0);
+
+        let mut machine = quiet(site);
+        machine.set("BUTLER_CA_BUNDLE", authority.bundle());
+        machine.set("ALL_PROXY", proxy.url("user:hunter2@"));
+        machine.set("NO_PROXY", "127.0.0.1");
+        installed(machine.run(&INSTALL), &machine);
+        assert_eq!(proxy.asked().len(), asked);
+    }
+}
+
+#[test]
+fn proxy_that_refuses_is_named_as_what_refuses() {
+    let authority = Authority::create();
+    let secure = ReleaseSite::start_with_tls(&authority, "1.9.8");
+    let plain = site();
+    for (site, variable, message) in [
+        (
+            &secure,
+            "HTTPS_PROXY",
+            expect![[r"
+            exit 1
+            error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): tunnel error: proxy authorization required
+            hint: check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL where the proxy wants them, or exempt the site with NO_PROXY
+        "]],
+        ),
+        (
+            &plain,
+            "HTTP_PROXY",
+            expect![[r"
+            exit 1
+            error: the proxy refused to hand `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` on: 407 Proxy Authentication Required
+            hint: check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL where the proxy wants them, or exempt the site with NO_PROXY
+        "]],
+        ),
+    ] {
+        let proxy = ForwardProxy::start(Some(BASIC));
+        let mut machine = quiet(site);
+        machine.set("BUTLER_CA_BUNDLE", authority.bundle());
+        machine.set(variable, proxy.url("user:hunter3@"));
+        let said = machine.run(&INSTALL);
+        refused(&said, &message, &machine);
+        assert!(!said.stderr.contains("hunter3"));
+    }
+}
+
+#[test]
+fn tables_of_other_tools_variables_are_those_of_the_documentation() {
+    let rows: Vec<_> = FOREIGN_MIRRORS.iter().map(ForeignMirror::row).collect();
+    assert_documented("docs/air-gap.md", "mirror-variables", &rows);
+    let rows =
+        FOREIGN_KEYS.map(|(variable, product)| format!("| `{}` | {product} |", variable.name));
+    assert_documented("docs/air-gap.md", "key-variables", &rows);
+}
