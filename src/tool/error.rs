@@ -13,7 +13,7 @@ use crate::tool::digest::Sha256Sum;
 use crate::tool::fetch::bundle::BundleError;
 use crate::tool::fetch::download::DownloadError;
 use crate::tool::store::archive::ArchiveError;
-use crate::tool::store::cache::CacheError;
+use crate::tool::store::error::CacheError;
 use crate::tool::vendor::checksums::ChecksumsError;
 use crate::tool::vendor::platform::UnknownPlatform;
 use crate::tool::vendor::verify::VerifyError;

@@ -44,7 +44,7 @@ pub use fetch::transfer::{Meter, Transfer};
 pub use ready::{Whereabouts, ready, settle, startable};
 pub use store::archive::ArchiveError;
 pub use store::audit::{Audited, Verdict, audit};
-pub use store::cache::CacheError;
+pub use store::error::CacheError;
 pub use store::given::check_given;
 pub use store::installed::installed;
 pub use store::inventory::{Available, available, history, inventory, status, users};

@@ -17,7 +17,8 @@ use crate::tool::ToolOptions;
 use crate::tool::blocking::blocking;
 use crate::tool::error::ToolError;
 use crate::tool::installed;
-use crate::tool::store::cache::{Cache, CacheError};
+use crate::tool::store::cache::Cache;
+use crate::tool::store::error::CacheError;
 use crate::tool::store::record;
 use crate::tool::vendor::platform::Platform;
 

@@ -5,12 +5,11 @@
 //! have put there is refused. The cache's own directory may be writable for others, as the empty
 //! volumes of Kubernetes are; it is warned about, and everything below it has to be the user's.
 
-use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use semver::Version;
 use tokio_util::sync::CancellationToken;
@@ -21,107 +20,18 @@ use crate::tool::choice::path;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::ToolError;
 use crate::tool::fetch::release::VerifiedArchive;
+use crate::tool::store::archive;
+use crate::tool::store::error::CacheError;
 use crate::tool::store::record::{self, Identity, Record};
+use crate::tool::store::traces::partial_prefix;
 use crate::tool::store::usage::Unused;
-use crate::tool::store::{archive, note};
 use crate::tool::vendor::platform::Platform;
-use crate::trust::{self, Distrust};
+use crate::trust;
 
 pub(in crate::tool) use crate::trust::make_private;
 
-/// How the names of half-made directories begin.
-const PARTIAL: &str = ".partial-";
-
 /// The record's name, in the directory of its version.
 pub(in crate::tool) const RECORD: &str = "install.json";
-
-/// A duration for people: what is left of a limit is a little less than the limit that was set.
-fn rounded(duration: Duration) -> humantime::FormattedDuration {
-    const STEP: u64 = 100;
-    let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    humantime::format_duration(Duration::from_millis(milliseconds.div_ceil(STEP) * STEP))
-}
-
-/// Why the cache cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum CacheError {
-    /// Something in the cache cannot be read.
-    #[error("cannot read `{}`", path.display())]
-    Read {
-        /// What.
-        path: PathBuf,
-        /// What the operating system said.
-        #[source]
-        source: io::Error,
-    },
-    /// Something cannot be written to the cache.
-    #[error("cannot write `{}`", path.display())]
-    Write {
-        /// What.
-        path: PathBuf,
-        /// What the operating system said.
-        #[source]
-        source: io::Error,
-    },
-    /// Another process installs or removes the version, and is not waited for any longer.
-    #[error("{}{holder}", match waited {
-        Some(waited) => format!("gave up after {} of waiting for ", rounded(*waited)),
-        None => "not waiting for ".to_owned(),
-    })]
-    Busy {
-        /// Who, what and since when.
-        holder: String,
-        /// How long it was waited for.
-        waited: Option<Duration>,
-    },
-    /// Another process holds a lock that is only ever held for a moment.
-    #[error("another process has held `{}` for {}", path.display(), humantime::format_duration(*waited))]
-    Held {
-        /// The file.
-        path: PathBuf,
-        /// How long it was waited for.
-        waited: Duration,
-    },
-    /// Somebody else could have put it there.
-    #[error("not using `{}`: {fault}", path.display())]
-    Unsafe {
-        /// What.
-        path: PathBuf,
-        /// What is wrong with it.
-        fault: &'static str,
-    },
-}
-
-impl CacheError {
-    fn of(path: &Path, distrust: Distrust) -> Self {
-        let path = path.to_owned();
-        match distrust {
-            Distrust::Read(source) => Self::Read { path, source },
-            Distrust::Unsafe(fault) => Self::Unsafe { path, fault },
-        }
-    }
-}
-
-impl crate::error::Advice for CacheError {
-    fn advice(&self) -> Option<String> {
-        Some(match self {
-            Self::Read { .. } | Self::Write { .. } => {
-                "name a directory that is writable and has room with --cache-dir".to_owned()
-            }
-            Self::Busy { waited: Some(_), .. } => {
-                "end that process, or allow more time with --tool-timeout".to_owned()
-            }
-            Self::Held { path, .. } => {
-                format!("end the process that holds it (`fuser {}`), and try again", path.display())
-            }
-            Self::Busy { waited: None, .. } => "try again when that is done".to_owned(),
-            Self::Unsafe { path, .. } => format!(
-                "remove `{}`, or use a --cache-dir of your own: it has to belong to you or to root, and others must not be able to write to it",
-                path.display()
-            ),
-        })
-    }
-}
 
 /// What the cache has of a version.
 #[derive(Debug, Eq, PartialEq)]
@@ -147,6 +57,11 @@ impl Cache {
         let root = std::path::absolute(root)
             .map_err(|source| CacheError::Read { path: root.to_owned(), source })?;
         Ok(Self { root, platform })
+    }
+
+    /// The cache's own directory.
+    pub(in crate::tool) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// The directory of a product.
@@ -373,9 +288,9 @@ impl Cache {
     }
 
     /// A private directory beside the version's, deleted when it is dropped.
-    fn beside(&self, request: &ToolRequest) -> io::Result<tempfile::TempDir> {
+    pub(in crate::tool) fn beside(&self, request: &ToolRequest) -> io::Result<tempfile::TempDir> {
         tempfile::Builder::new()
-            .prefix(&partial(request))
+            .prefix(&partial_prefix(request))
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(self.product(request.product))
     }
@@ -387,93 +302,6 @@ impl Cache {
         }
         Ok(())
     }
-
-    /// The half-made directories of `request`: somebody's who has its lock, or left over.
-    pub(in crate::tool) fn partial(
-        &self,
-        request: &ToolRequest,
-    ) -> Result<Vec<PathBuf>, CacheError> {
-        let entries = entries(&self.product(request.product))?.into_iter();
-        let partial = entries.filter(|(name, _)| name.starts_with(&partial(request)));
-        Ok(partial.map(|(_, path)| path).collect())
-    }
-
-    /// The directories of versions of `product`, sound or not.
-    pub(in crate::tool) fn directories(
-        &self,
-        product: Product,
-    ) -> Result<Vec<ToolRequest>, CacheError> {
-        inspect_root(&self.root)?;
-        let entries = entries(&self.product(product))?.into_iter();
-        let directories = entries.filter(|(_, path)| path.is_dir());
-        Ok(directories
-            .filter_map(|(name, _)| Some(ToolRequest { product, version: name.parse().ok()? }))
-            .collect())
-    }
-
-    /// The versions of `product` that have anything to their name but a directory.
-    pub(in crate::tool) fn traces(
-        &self,
-        product: Product,
-    ) -> Result<BTreeSet<Version>, CacheError> {
-        let entries = entries(&self.product(product))?.into_iter();
-        let versions = entries.filter_map(|(name, _)| {
-            let partial = name.strip_prefix(PARTIAL).and_then(|name| Some(name.split_once('~')?.0));
-            let hidden = || name.strip_prefix('.');
-            let known =
-                || hidden()?.strip_suffix(".users").or_else(|| hidden()?.strip_suffix(".lock"));
-            partial.or_else(known)?.parse().ok()
-        });
-        Ok(versions.collect())
-    }
-
-    /// Files of `product` that somebody began to write before `then` and never finished.
-    pub(in crate::tool) fn unfinished(
-        &self,
-        product: Product,
-        then: SystemTime,
-    ) -> Result<Vec<PathBuf>, CacheError> {
-        let versions = self.directories(product)?.into_iter();
-        let mut places: Vec<_> =
-            versions.flat_map(|request| [self.version(&request), self.users(&request)]).collect();
-        places.extend([self.root.clone(), self.product(product)]);
-        let mut files = Vec::new();
-        for place in places {
-            files.extend(entries(&place)?);
-        }
-        files.retain(|(name, path)| {
-            let modified = || std::fs::symlink_metadata(path)?.modified();
-            [record::UNFINISHED, note::UNFINISHED].iter().any(|prefix| name.starts_with(prefix))
-                && modified().is_ok_and(|modified| modified < then)
-        });
-        Ok(files.into_iter().map(|(_, path)| path).collect())
-    }
-
-    /// Removes what is known about `request`, which is not there. Needs the version's lock; who waits
-    /// for one of these files makes another one.
-    pub(in crate::tool) fn forget(&self, request: &ToolRequest, _unused: Unused) {
-        // What cannot be removed does no harm. In one rename, so that nobody who comes meanwhile
-        // locks a file in it that goes with the rest.
-        let _ = self.beside(request).and_then(|discarded| {
-            std::fs::rename(self.users(request), discarded.path().join("users"))?;
-            discarded.close()
-        });
-        let _ = std::fs::remove_file(self.lock_file(request));
-    }
-}
-
-/// What is in `directory`, which may be missing: names that are text, and paths.
-fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>, CacheError> {
-    let read = || std::fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>();
-    let entries = match read() {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(source) => return Err(CacheError::Read { path: directory.to_owned(), source }),
-    };
-    let named = entries
-        .into_iter()
-        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())));
-    Ok(named.collect())
 }
 
 /// Checks an executable against the sum in its record: in full when it looks different.
@@ -503,12 +331,6 @@ fn check(
     found(path)
 }
 
-/// How the names of half-made directories begin. No version has a `~`, so one version's are not
-/// taken for another's.
-fn partial(request: &ToolRequest) -> String {
-    format!("{PARTIAL}{}~", request.version)
-}
-
 /// How much room `path` and what is below it takes, in bytes; links count for nothing.
 pub(in crate::tool) fn size(path: &Path) -> u64 {
     match std::fs::symlink_metadata(path) {
@@ -522,7 +344,7 @@ pub(in crate::tool) fn size(path: &Path) -> u64 {
 }
 
 /// Refuses a cache that belongs to somebody else, who could exchange what is below it at any time.
-fn inspect_root(root: &Path) -> Result<(), CacheError> {
+pub(in crate::tool) fn inspect_root(root: &Path) -> Result<(), CacheError> {
     trust::inspect_root(root).map_err(|distrust| CacheError::of(root, distrust))
 }
 

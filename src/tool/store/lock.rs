@@ -14,7 +14,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::spec::ToolRequest;
-use crate::tool::store::cache::{Cache, CacheError};
+use crate::tool::store::cache::Cache;
+use crate::tool::store::error::CacheError;
 use crate::tool::store::note::{self, Content, Doing};
 use crate::tool::store::queue::{InProgress, working};
 use crate::tool::store::usage::is_at;

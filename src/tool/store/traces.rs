@@ -1,0 +1,113 @@
+//! What the cache holds beside sound versions: directories that are half made, files that nobody
+//! finished, and what is known of versions that are gone. Nothing of it is ever taken for installed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use semver::Version;
+
+use crate::spec::{Product, ToolRequest};
+use crate::tool::store::cache::{Cache, inspect_root};
+use crate::tool::store::error::CacheError;
+use crate::tool::store::usage::Unused;
+use crate::tool::store::{note, record};
+
+/// How the names of half-made directories begin.
+const PARTIAL: &str = ".partial-";
+
+impl Cache {
+    /// The half-made directories of `request`: somebody's who has its lock, or left over.
+    pub(in crate::tool) fn partial(
+        &self,
+        request: &ToolRequest,
+    ) -> Result<Vec<PathBuf>, CacheError> {
+        let entries = entries(&self.product(request.product))?.into_iter();
+        let partial = entries.filter(|(name, _)| name.starts_with(&partial_prefix(request)));
+        Ok(partial.map(|(_, path)| path).collect())
+    }
+
+    /// The directories of versions of `product`, sound or not.
+    pub(in crate::tool) fn directories(
+        &self,
+        product: Product,
+    ) -> Result<Vec<ToolRequest>, CacheError> {
+        inspect_root(self.root())?;
+        let entries = entries(&self.product(product))?.into_iter();
+        let directories = entries.filter(|(_, path)| path.is_dir());
+        Ok(directories
+            .filter_map(|(name, _)| Some(ToolRequest { product, version: name.parse().ok()? }))
+            .collect())
+    }
+
+    /// The versions of `product` that have anything to their name but a directory.
+    pub(in crate::tool) fn traces(
+        &self,
+        product: Product,
+    ) -> Result<BTreeSet<Version>, CacheError> {
+        let entries = entries(&self.product(product))?.into_iter();
+        let versions = entries.filter_map(|(name, _)| {
+            let partial = name.strip_prefix(PARTIAL).and_then(|name| Some(name.split_once('~')?.0));
+            let hidden = || name.strip_prefix('.');
+            let known =
+                || hidden()?.strip_suffix(".users").or_else(|| hidden()?.strip_suffix(".lock"));
+            partial.or_else(known)?.parse().ok()
+        });
+        Ok(versions.collect())
+    }
+
+    /// Files of `product` that somebody began to write before `then` and never finished.
+    pub(in crate::tool) fn unfinished(
+        &self,
+        product: Product,
+        then: SystemTime,
+    ) -> Result<Vec<PathBuf>, CacheError> {
+        let versions = self.directories(product)?.into_iter();
+        let mut places: Vec<_> =
+            versions.flat_map(|request| [self.version(&request), self.users(&request)]).collect();
+        places.extend([self.root().to_owned(), self.product(product)]);
+        let mut files = Vec::new();
+        for place in places {
+            files.extend(entries(&place)?);
+        }
+        files.retain(|(name, path)| {
+            let modified = || std::fs::symlink_metadata(path)?.modified();
+            [record::UNFINISHED, note::UNFINISHED].iter().any(|prefix| name.starts_with(prefix))
+                && modified().is_ok_and(|modified| modified < then)
+        });
+        Ok(files.into_iter().map(|(_, path)| path).collect())
+    }
+
+    /// Removes what is known about `request`, which is not there. Needs the version's lock; who waits
+    /// for one of these files makes another one.
+    pub(in crate::tool) fn forget(&self, request: &ToolRequest, _unused: Unused) {
+        // What cannot be removed does no harm. In one rename, so that nobody who comes meanwhile
+        // locks a file in it that goes with the rest.
+        let _ = self.beside(request).and_then(|discarded| {
+            std::fs::rename(self.users(request), discarded.path().join("users"))?;
+            discarded.close()
+        });
+        let _ = std::fs::remove_file(self.lock_file(request));
+    }
+}
+
+/// How the names of half-made directories begin. No version has a `~`, so one version's are not
+/// taken for another's.
+pub(in crate::tool) fn partial_prefix(request: &ToolRequest) -> String {
+    format!("{PARTIAL}{}~", request.version)
+}
+
+/// What is in `directory`, which may be missing: names that are text, and paths.
+fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>, CacheError> {
+    let read = || std::fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>();
+    let entries = match read() {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(source) => return Err(CacheError::Read { path: directory.to_owned(), source }),
+    };
+    let named = entries
+        .into_iter()
+        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())));
+    Ok(named.collect())
+}
