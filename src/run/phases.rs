@@ -1,6 +1,5 @@
 //! The phases of a run between its configuration and its result, in their order.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
@@ -13,20 +12,16 @@ use super::plan_report::{PlanOptions, PlanReport};
 use super::secrets::{register_declared, register_inputs, register_spec, register_values};
 use super::state_place;
 use super::terraform_settings::{self, secret_sources};
-use super::tools::tool_options;
+use super::tools::{Tools, check_operation, choose, make_ready, run_options};
 use super::workspace::RunDirectory;
 use crate::cancel::Stop;
-use crate::engine::{
-    Engine, KilledLock, OLDEST_WRAPPER, Planned, Wrapper, can_wrap, prepare_environment,
-    required_version,
-};
+use crate::engine::{Engine, KilledLock, Planned, Wrapper, prepare_environment};
 use crate::event::Phase;
-use crate::http::LazyClient;
 use crate::process::{Environment, Grace};
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{Operation, Product, RunSpec, Source, ToolRequest};
-use crate::tool::{self, InstalledTool, Reach, ToolOptions, VersionWish, Whereabouts};
+use crate::spec::{RunSpec, Source, ToolRequest};
+use crate::tool::ToolOptions;
 use crate::workspace::{self, Inputs, Module, ModuleError, VariableFiles, source};
 
 /// What a run leaves to be reported, whether or not it got to its end. It cannot be printed.
@@ -69,7 +64,7 @@ pub(super) async fn perform(
     // Before the clone: who has to supply a secret should not wait for one.
     let inputs = resolve_inputs(context, spec)?;
     state_place::check_run(context, spec, &inputs)?;
-    let options = options(context);
+    let options = run_options(context);
     let (place, tools) = prepare(context, spec, &options, findings).await?;
     check_operation(spec.operation, &tools.tool.request)?;
     let through_terragrunt = tools.terragrunt.is_some();
@@ -91,7 +86,7 @@ pub(super) async fn perform(
     redactor.end_observation();
     let mut environment = environment(context, spec, &place, &inputs)?;
     let Tools { tool, terragrunt } =
-        settle(context, tools, &options, &place.directory, &environment).await?;
+        tools.settle(context, &options, &place.directory, &environment).await?;
     let in_place = matches!(spec.source, Source::Directory(_));
     // Both stay in use, and so cannot be uninstalled, until the last command has ended: `tool` and
     // `terragrunt` must outlive the engine.
@@ -199,42 +194,6 @@ fn plan_options(context: &Context<'_>, inputs: &Inputs, module: &Module) -> Plan
     }
 }
 
-/// What carries a run out.
-struct Tools {
-    /// Terraform or `OpenTofu`.
-    tool: InstalledTool,
-    /// What it runs through, if it does.
-    terragrunt: Option<InstalledTool>,
-}
-
-impl Tools {
-    fn announce(&self, context: &Context<'_>) {
-        context.log.announce(&format!("Using {}", self.said(shown)));
-    }
-
-    /// Both, each as `said`.
-    fn said(&self, said: impl Fn(&InstalledTool) -> String) -> String {
-        let through = self.terragrunt.as_ref().map(|it| format!("{} with ", said(it)));
-        format!("{}{}", through.unwrap_or_default(), said(&self.tool))
-    }
-}
-
-/// A tool with its path.
-fn shown(tool: &InstalledTool) -> String {
-    format!("{} ({})", tool.request, tool.path.display())
-}
-
-fn options(context: &Context<'_>) -> ToolOptions {
-    ToolOptions {
-        search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
-        ..tool_options(
-            &context.settings.tool,
-            LazyClient::new(context.settings.tool.ca_bundle.clone()),
-            context.settings.owner(),
-        )
-    }
-}
-
 /// Fetches the source and makes the tool ready, at the same time where the version is known.
 async fn prepare(
     context: &Context<'_>,
@@ -254,55 +213,10 @@ async fn prepare(
         let request = choose(context, &place.directory, default, options).await?;
         (place, make_ready(context, &request, options).await?)
     };
-    let tools = if first.request.product == Product::Terragrunt {
-        let default = context.settings.tool.default_version.clone();
-        let default = default.filter(|default| default.product != Product::Terragrunt);
-        let request = choose(context, &place.directory, default, options).await?;
-        if request.product == Product::Terragrunt {
-            return Err(Failure {
-                advice: Some("name a version of Terraform or OpenTofu in a version file of the module or with --default-tool-version".to_owned()),
-                ..Failure::because(Phase::Tool, format!("nothing says what {} is to run", first.request))
-            });
-        }
-        let tool = make_ready(context, &request, options).await?;
-        Tools { tool, terragrunt: Some(first) }
-    } else {
-        Tools { tool: first, terragrunt: None }
-    };
+    let tools = Tools::complete(context, first, &place.directory, options).await?;
     tools.announce(context);
     findings.tool = Some(tools.said(|tool| tool.request.to_string()));
     Ok((place, tools))
-}
-
-/// Makes sure that the tools are what they are said to be where they run.
-async fn settle(
-    context: &Context<'_>,
-    tools: Tools,
-    options: &ToolOptions,
-    directory: &Path,
-    environment: &Environment,
-) -> Result<Tools, Failure> {
-    let progress = |line: &str| context.log.announce(line);
-    let at = Some(Whereabouts { directory, environment });
-    let before = tools.said(shown);
-    let settling = async {
-        Ok(match tools.terragrunt {
-            // Terragrunt runs it in directories of its own, with files that nobody has seen yet.
-            Some(terragrunt) => Tools {
-                terragrunt: Some(tool::settle(terragrunt, at, options, &progress).await?),
-                tool: tool::settle(tools.tool, None, options, &progress).await?,
-            },
-            None => Tools {
-                tool: tool::settle(tools.tool, at, options, &progress).await?,
-                terragrunt: None,
-            },
-        })
-    };
-    let settled = unless_stopped(context, Phase::Tool, settling).await?;
-    if settled.said(shown) != before {
-        settled.announce(context);
-    }
-    Ok(settled)
 }
 
 /// Reads the module; of what Terragrunt adds to it nothing is known.
@@ -342,65 +256,9 @@ async fn place(
     }
 }
 
-async fn choose(
-    context: &Context<'_>,
-    directory: &Path,
-    default: Option<ToolRequest>,
-    options: &ToolOptions,
-) -> Result<ToolRequest, Failure> {
-    let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
-    let wish = VersionWish {
-        required: module.required_versions,
-        version_files: module.version_files,
-        default,
-        ..VersionWish::default()
-    };
-    unless_stopped(context, Phase::Tool, tool::choose(&wish, Reach::InstalledFirst, options)).await
-}
-
-async fn make_ready(
-    context: &Context<'_>,
-    request: &ToolRequest,
-    options: &ToolOptions,
-) -> Result<InstalledTool, Failure> {
-    if request.product == Product::Terragrunt && !can_wrap(request) {
-        return Err(Failure {
-            advice: Some(format!("set the run's version to {OLDEST_WRAPPER} or later")),
-            ..Failure::because(Phase::Tool, format!("{request} is too old to carry out a run"))
-        });
-    }
-    let progress = |line: &str| context.log.announce(line);
-    unless_stopped(context, Phase::Tool, tool::ready(request, options, &progress)).await
-}
-
-/// Waits for `work` of the tool phase, or for the stop.
-async fn unless_stopped<T>(
-    context: &Context<'_>,
-    phase: Phase,
-    work: impl Future<Output = Result<T, tool::ToolError>>,
-) -> Result<T, Failure> {
-    tokio::select! {
-        result = work => result.map_err(|error| Failure::new(phase, &error)),
-        reason = context.stop.requested() => Err(Failure::stopped(phase, &reason)),
-    }
-}
-
 /// What failed while the run was being stopped failed because of that.
 fn stopped_or(context: &Context<'_>, phase: Phase, failure: Failure) -> Failure {
     context.stop.reason().map_or(failure, |reason| Failure::stopped(phase, &reason))
-}
-
-fn check_operation(operation: Operation, tool: &ToolRequest) -> Result<(), Failure> {
-    match required_version(operation) {
-        Some(needed) if tool.version < needed => Err(Failure {
-            advice: Some(format!("set the module's version to {needed} or later")),
-            ..Failure::because(
-                Phase::Tool,
-                format!("{tool} has no {operation}: it came with {needed}"),
-            )
-        }),
-        _ => Ok(()),
-    }
 }
 
 fn environment(

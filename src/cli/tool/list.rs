@@ -21,7 +21,7 @@ pub(super) struct List {
 impl List {
     pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
         if self.available {
-            let mut versions = available(tools.product, &tools.options).await?;
+            let mut versions = available(tools.product(), &tools.options).await?;
             versions.retain(|it| self.prereleases || !it.prerelease || it.installed);
             return Answer::new(
                 &versions,
@@ -29,7 +29,7 @@ impl List {
             );
         }
         let mut versions = Vec::new();
-        for product in tools.products.iter().copied() {
+        for product in tools.products() {
             versions.extend(inventory(product, &tools.options).await?);
         }
         let rows: Vec<_> = versions.iter().map(row).collect();

@@ -22,7 +22,6 @@ pub(super) use columns::columns;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -86,16 +85,21 @@ impl Selection for ToolFlags {
 struct Toolbox {
     /// The product that all is about, if the command line says so.
     named: Option<Product>,
-    /// The product where a version names none.
-    product: Product,
-    /// The products that are meant where no version is named.
-    products: Vec<Product>,
     settings: ToolSettings,
     options: ToolOptions,
-    drain_period: Duration,
 }
 
 impl Toolbox {
+    /// The product where a version names none.
+    fn product(&self) -> Product {
+        self.named.unwrap_or(Product::Terraform)
+    }
+
+    /// The products that are meant where no version is named.
+    fn products(&self) -> Vec<Product> {
+        self.named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product])
+    }
+
     /// Reads an exact version: of the product that it names, else of the one that is meant.
     fn request(&self, text: &str) -> Result<ToolRequest, Failure> {
         self.wanted(text)?.exact().map_err(|error| Failure::misuse(&error))
@@ -243,10 +247,7 @@ impl Tool {
 fn toolbox(named: Option<Product>, settings: ToolSettings) -> Toolbox {
     let http = LazyClient::new(settings.ca_bundle.clone());
     let options = tool_options(&settings, http, "butler-runner tool".to_owned());
-    let drain_period = settings.drain_period;
-    let product = named.unwrap_or(Product::Terraform);
-    let products = named.map_or_else(|| Product::ALL.to_vec(), |product| vec![product]);
-    Toolbox { named, product, products, settings, options, drain_period }
+    Toolbox { named, settings, options }
 }
 
 fn print(answer: &Answer, json: bool) -> u8 {

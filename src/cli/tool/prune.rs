@@ -54,8 +54,9 @@ struct Package {
 impl Prune {
     pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
         let Self { unused_for, larger_than, dry_run } = self;
-        let limits = Limits { unused_for, larger_than, drain: tools.drain_period, dry_run };
-        let pruned = prune(&tools.products, &limits, &tools.options).await?;
+        let limits =
+            Limits { unused_for, larger_than, drain: tools.settings.drain_period, dry_run };
+        let pruned = prune(&tools.products(), &limits, &tools.options).await?;
         // Providers are no product's.
         let (providers, problem) = match (&tools.named, &tools.settings.provider_cache) {
             (None, Some(cache)) => {

@@ -15,7 +15,7 @@ pub(super) struct Show;
 
 impl Show {
     pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
-        let status = status(tools.product, &tools.options).await?;
+        let status = status(tools.product(), &tools.options).await?;
         let text = text(&status);
         Answer::new(&status, text)
     }

@@ -36,7 +36,9 @@ impl Uninstall {
             advice: None,
         })?;
         let progress = |step: &str| tracing::info!("{step}");
-        let ended = uninstall(&request, &tools.options, tools.drain_period, &stop, &progress).await;
+        let ended =
+            uninstall(&request, &tools.options, tools.settings.drain_period, &stop, &progress)
+                .await;
         let (removed, bytes, was_default) = match ended {
             Ok(Uninstalled::Removed { bytes, was_default }) => (true, bytes, was_default),
             Ok(Uninstalled::NotInstalled) => (false, 0, false),

@@ -21,8 +21,7 @@ const EXIT_CODES: &str = "Exit codes: 0 all is as it was verified, 1 something i
 impl Verify {
     pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
         let wanted = self.version.map(|version| tools.request(&version)).transpose()?;
-        let products =
-            wanted.as_ref().map_or_else(|| tools.products.clone(), |it| vec![it.product]);
+        let products = wanted.as_ref().map_or_else(|| tools.products(), |it| vec![it.product]);
         let mut versions = Vec::new();
         for product in products {
             versions.extend(audit(product, &tools.options).await?);

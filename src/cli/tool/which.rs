@@ -91,7 +91,7 @@ fn answer(
 }
 
 fn default(tools: &Toolbox) -> Result<ToolRequest, Failure> {
-    let product = tools.product;
+    let product = tools.product();
     let version = default_version(product, &tools.options)?;
     Ok(ToolRequest { product, version: version.ok_or(ToolError::NoDefault { product })? })
 }
