@@ -3,6 +3,8 @@
 //! A [`LogLine`] exists only behind the redactor, so whoever holds one may show it. Numbers start
 //! at 1, run over both streams together and follow the order of arrival.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 /// Which of a child's two output streams a line came from.
@@ -50,6 +52,42 @@ pub enum Phase {
     Test,
     /// Sending plan, outputs and status.
     Report,
+}
+
+/// How the log is written for those who look on: what stands around a phase and a line.
+///
+/// Whatever it adds is shown, and is not part of the run's log.
+pub trait Notation: Send + std::fmt::Debug {
+    /// What stands before the first line of `phase`.
+    fn begun(&mut self, phase: Phase) -> Option<String>;
+    /// What stands after the last line of `phase`.
+    fn ended(&mut self, phase: Phase) -> Option<String>;
+    /// How a line is shown.
+    fn line<'line>(&mut self, line: &'line str) -> Cow<'line, str>;
+    /// What stands at the end of all, whatever phases go on.
+    fn closed(&mut self) -> Option<String>;
+}
+
+/// Nothing is added.
+#[derive(Debug)]
+pub struct AsItIs;
+
+impl Notation for AsItIs {
+    fn begun(&mut self, _: Phase) -> Option<String> {
+        None
+    }
+
+    fn ended(&mut self, _: Phase) -> Option<String> {
+        None
+    }
+
+    fn line<'line>(&mut self, line: &'line str) -> Cow<'line, str> {
+        Cow::Borrowed(line)
+    }
+
+    fn closed(&mut self) -> Option<String> {
+        None
+    }
 }
 
 impl std::fmt::Display for Phase {

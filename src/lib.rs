@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
-//! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `ci`; not each other) → mechanism (`process`,
-//! `http`) → leaves (`secret`, `spec`, `event`, `cancel`, `trust`, `error`).
+//! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`,
+//! `ci`, `generate`; not each other) → mechanism (`process`,
+//! `http`) → leaves (`secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
 
 mod blocking;
 pub mod cancel;
@@ -22,15 +23,18 @@ pub mod error;
 pub mod event;
 #[cfg(test)]
 mod fuzz;
+pub mod generate;
 pub mod http;
 pub mod process;
 pub mod providers;
 pub mod registry;
 pub mod report;
+pub mod result;
 pub mod run;
 pub mod secret;
 pub mod settings;
 pub mod spec;
+pub mod timeline;
 pub mod tool;
 mod trust;
 pub mod workspace;

@@ -5,5 +5,7 @@
 //! runner's redactor is all there is. Nothing here reads the environment or decides where output goes.
 
 mod masks;
+mod system;
 
 pub use masks::Masks;
+pub use system::System;

@@ -130,7 +130,12 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
 fn terminal() -> Terminal {
     let commands = reaches_the_platform(std::io::stdout(), std::io::stderr())
         .then(|| Box::new(std::io::stderr()) as Box<_>);
-    Terminal { stdout: Box::new(std::io::stdout()), stderr: Box::new(std::io::stderr()), commands }
+    Terminal {
+        stdout: Box::new(std::io::stdout()),
+        stderr: Box::new(std::io::stderr()),
+        commands,
+        notices: Box::new(std::io::stderr()),
+    }
 }
 
 /// Whether `stderr` can be what the CI system itself reads: a pipe or a socket, and not the one of

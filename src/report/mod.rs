@@ -11,7 +11,7 @@ mod upload;
 
 pub use batch::Batch;
 pub use block::Entry;
-pub use run_log::RunLog;
+pub use run_log::{RunLog, Shown};
 pub use spool::{Receiver, Sender, channel};
 pub use terminal::show;
 pub use undelivered::{Undelivered, Written};

@@ -4,13 +4,14 @@
 //! both streams, from 1, in order of arrival (registry API, POST logs). A line that needs no
 //! masking is copied once for each reader and nowhere else.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::block::Entry;
 use super::spool::Sender;
-use crate::event::Stream;
+use crate::event::{Notation, Phase, Stream};
 use crate::process::Sink;
 use crate::secret::Redactor;
+use crate::timeline::Watcher;
 
 /// The largest number that the registry can store, a signed 32-bit integer.
 const LARGEST_SEQUENCE: u32 = i32::MAX.unsigned_abs();
@@ -33,13 +34,31 @@ pub struct RunLog {
 struct State {
     last: u32,
     readers: Vec<Sender>,
+    shown: Option<Shown>,
+}
+
+/// Who looks on while the run goes on. They see what the runner itself says elsewhere.
+#[derive(Debug)]
+pub struct Shown {
+    /// Where the lines go.
+    pub sender: Sender,
+    /// How they are written.
+    pub notation: Box<dyn Notation>,
+}
+
+impl Shown {
+    fn add(&self, sequence: u32, lines: Option<&str>) {
+        for content in lines.into_iter().flat_map(str::lines) {
+            self.sender.send(Entry { sequence, stream: Stream::Stdout, content });
+        }
+    }
 }
 
 impl RunLog {
-    /// An empty log whose lines go to `readers`.
+    /// An empty log whose lines go to `readers`; those of children also to who looks on.
     #[must_use]
-    pub fn new(redactor: Arc<Redactor>, readers: Vec<Sender>) -> Self {
-        Self { redactor, state: Arc::new(Mutex::new(State { last: 0, readers })) }
+    pub fn new(redactor: Arc<Redactor>, readers: Vec<Sender>, shown: Option<Shown>) -> Self {
+        Self { redactor, state: Arc::new(Mutex::new(State { last: 0, readers, shown })) }
     }
 
     /// What the lines are redacted with.
@@ -48,8 +67,8 @@ impl RunLog {
         &self.redactor
     }
 
-    /// Adds what the runner itself has to say, one entry per line of `text`. Readers of
-    /// [`Sender::children_only`] do not get it.
+    /// Adds what the runner itself has to say, one entry per line of `text`. Who looks on does
+    /// not get it.
     pub fn say(&self, text: &str) {
         for line in text.lines() {
             self.add(Origin::Runner, Stream::Stdout, line.as_bytes());
@@ -67,23 +86,55 @@ impl RunLog {
 
     /// Ends the log: readers meet the end after the lines that are in it. What comes later is lost.
     pub fn close(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).readers.clear();
+        let mut state = self.state();
+        state.readers.clear();
+        let last = state.last;
+        if let Some(mut shown) = state.shown.take() {
+            let lines = shown.notation.closed();
+            shown.add(last, lines.as_deref());
+        }
     }
 
     fn add(&self, origin: Origin, stream: Stream, line: &[u8]) {
         // Windows programs end their lines with it; one inside a line is a progress bar's.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let content = self.redactor.redact_lines(line);
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         if state.last == LARGEST_SEQUENCE {
             return;
         }
         state.last += 1;
         let entry = Entry { sequence: state.last, stream, content: &content };
         for reader in &state.readers {
-            if origin == Origin::Child || !reader.is_children_only() {
-                reader.send(entry);
-            }
+            reader.send(entry);
+        }
+        if let (Origin::Child, Some(shown)) = (origin, &mut state.shown) {
+            let content = shown.notation.line(&content);
+            shown.sender.send(Entry { content: &content, ..entry });
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watcher for RunLog {
+    fn begun(&mut self, phase: Phase) {
+        let mut state = self.state();
+        let last = state.last;
+        if let Some(shown) = &mut state.shown {
+            let lines = shown.notation.begun(phase);
+            shown.add(last, lines.as_deref());
+        }
+    }
+
+    fn ended(&mut self, phase: Phase) {
+        let mut state = self.state();
+        let last = state.last;
+        if let Some(shown) = &mut state.shown {
+            let lines = shown.notation.ended(phase);
+            shown.add(last, lines.as_deref());
         }
     }
 }
@@ -108,12 +159,14 @@ mod tests {
 
     use super::super::spool::{Receiver, channel};
     use super::*;
+    use crate::event::AsItIs;
 
     fn log() -> (RunLog, Receiver, Receiver) {
         let (all, all_lines) = channel(1 << 20, "/nonexistent/all".into());
         let (some, some_lines) = channel(1 << 20, "/nonexistent/some".into());
         let redactor = Arc::new(Redactor::new());
-        (RunLog::new(redactor, vec![all, some.children_only()]), all_lines, some_lines)
+        let shown = Shown { sender: some, notation: Box::new(AsItIs) };
+        (RunLog::new(redactor, vec![all], Some(shown)), all_lines, some_lines)
     }
 
     async fn read(mut receiver: Receiver) -> Vec<(u32, Stream, String)> {

@@ -24,7 +24,6 @@ const BLOCK: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Sender {
     shared: Arc<Shared>,
-    children_only: bool,
 }
 
 /// The reading end; when it is dropped, what waits is dropped and the file wiped.
@@ -90,23 +89,11 @@ pub fn channel(memory: usize, overflow: PathBuf) -> (Sender, Receiver) {
         changed: Notify::new(),
         closed: watch::Sender::new(false),
     });
-    let sender = Sender { shared: Arc::clone(&shared), children_only: false };
+    let sender = Sender { shared: Arc::clone(&shared) };
     (sender, Receiver { shared, current: Block::default(), offset: 0, left: 0 })
 }
 
 impl Sender {
-    /// Leaves out what the runner itself has to say: for a reader beside which it is shown anyway.
-    #[must_use]
-    pub fn children_only(mut self) -> Self {
-        self.children_only = true;
-        self
-    }
-
-    /// Whether the runner's own lines are left out.
-    pub(super) fn is_children_only(&self) -> bool {
-        self.children_only
-    }
-
     /// Queues a line. Never waits for the reader; a line for a reader that is gone is dropped.
     pub fn send(&self, line: Entry<'_>) {
         let mut state = self.shared.state();

@@ -124,9 +124,10 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver as Gate, Sender as Opener, channel as gate};
 
-    use super::super::RunLog;
     use super::super::spool::channel;
+    use super::super::{RunLog, Shown};
     use super::*;
+    use crate::event::AsItIs;
     use crate::process::Sink;
     use crate::secret::Redactor;
 
@@ -184,7 +185,8 @@ mod tests {
     fn log(memory: usize) -> (RunLog, Receiver, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let (sender, receiver) = channel(memory, directory.path().join("overflow"));
-        let log = RunLog::new(Arc::new(Redactor::new()), vec![sender.children_only()]);
+        let shown = Shown { sender, notation: Box::new(AsItIs) };
+        let log = RunLog::new(Arc::new(Redactor::new()), Vec::new(), Some(shown));
         (log, receiver, directory)
     }
 

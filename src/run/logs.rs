@@ -16,7 +16,10 @@ use super::undelivered::{Place, UndeliveredLogs};
 use super::workspace::RunDirectory;
 use crate::cancel::{Step, Stop};
 use crate::error::chain;
-use crate::report::{Receiver, RunLog, Sender, Undelivered, UploadReport, channel, show, upload};
+use crate::event::AsItIs;
+use crate::report::{
+    Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, show, upload,
+};
 use crate::settings::Settings;
 
 /// How long the last log lines may take after the end of the run; no longer than the final status.
@@ -59,7 +62,7 @@ impl Logs {
             directory.map_or(settings.work_dir.as_path(), |directory| directory.private().path());
         let mut senders = Vec::new();
         let (sender, receiver) = spool(directory, "terminal");
-        senders.push(sender.children_only());
+        let shown = Shown { sender, notation: Box::new(AsItIs) };
         let terminal = TerminalReader {
             task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
             spool: spool_file(directory, "terminal"),
@@ -86,8 +89,10 @@ impl Logs {
             senders.push(sender);
             (registry.clone(), receiver)
         });
+        let log = RunLog::new(reports.redactor.clone(), senders, Some(shown));
+        reports.notices.timeline.watch(Box::new(log.clone()));
         Self {
-            log: RunLog::new(reports.redactor.clone(), senders),
+            log,
             upload,
             uploader: None,
             file,
@@ -185,7 +190,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_a_task_neither_hangs_the_end_nor_goes_unsaid() {
         let mut logs = Logs {
-            log: RunLog::new(Arc::default(), Vec::new()),
+            log: RunLog::new(Arc::default(), Vec::new(), None),
             upload: None,
             uploader: Some(tokio::spawn(broken())),
             file: Some(tokio::spawn(broken())),

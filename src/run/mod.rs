@@ -17,6 +17,7 @@ mod init;
 mod leftovers;
 mod logs;
 mod memory;
+mod notices;
 mod operations;
 mod origin;
 mod outcome;
@@ -61,8 +62,10 @@ use crate::process::{Grace, adopt_orphans};
 use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{RunSpec, TerraformSettings};
+use crate::timeline::Span;
 use descriptors::Reserve;
 use logs::Logs;
+use notices::Notices;
 use outcome::Failure;
 use phases::{Context, Findings, perform};
 use reports::Reports;
@@ -85,6 +88,8 @@ pub struct Terminal {
     /// Where the CI system reads commands that it does not show; none where somebody else may read
     /// them.
     pub commands: Option<Box<dyn Write + Send>>,
+    /// What the runner itself shows at the end of a run.
+    pub notices: Box<dyn Write + Send>,
 }
 
 impl Default for Terminal {
@@ -94,6 +99,7 @@ impl Default for Terminal {
             stdout: Box::new(std::io::sink()),
             stderr: Box::new(std::io::sink()),
             commands: None,
+            notices: Box::new(std::io::sink()),
         }
     }
 }
@@ -101,7 +107,8 @@ impl Default for Terminal {
 /// Carries out the run that `settings` describe. Its secrets are registered with `redactor`, which
 /// should also stand before the process's own log.
 pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: Terminal) -> Exit {
-    if let Some(commands) = terminal.commands.take_if(|_| settings.github_actions) {
+    if let Some(commands) = terminal.commands.take_if(|_| settings.ci == ci::System::GitHubActions)
+    {
         // Before anything is registered, so that no secret is known here but not there.
         match ci::Masks::start(commands) {
             Ok(masks) => redactor.observe(move |line| masks.register(line)),
@@ -132,8 +139,12 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
     };
     leftovers::clean_before(&settings, &stop).await;
     let directory = settings.report_dir.clone();
-    let reports = Reports { registry: None, directory, redactor, reserve };
+    let output = std::mem::replace(&mut terminal.notices, Box::new(std::io::sink()));
+    let notices = Arc::new(Notices::new(&settings, output));
+    let reports =
+        Reports { registry: None, directory, redactor, notices: Arc::clone(&notices), reserve };
     let exit = Box::pin(sources::start(&settings, &stop, reports, terminal)).await;
+    notices.publish_exit(exit, &stop).await;
     drop(signals);
     exit
 }
@@ -167,8 +178,9 @@ impl Run<'_> {
         }
     }
 
-    /// Carries it out and reports how it ended.
-    async fn carry_out(mut self) -> Exit {
+    /// Carries it out and reports how it ended. It has been begun once the registry was told so,
+    /// which ends `asking`.
+    async fn carry_out(mut self, asking: Span) -> Exit {
         let directory =
             RunDirectory::create(&Place::from(self.settings), &mut self.reports.reserve);
         let terminal = std::mem::take(&mut self.terminal);
@@ -179,6 +191,7 @@ impl Run<'_> {
         }
         let mut findings = Findings::default();
         let begun = guarded(self.begin()).await;
+        drop(asking);
         let logs = logs.start(self.settings, &self.stop);
         let (directory, failure) = match (directory, begun) {
             (Ok(directory), Ok(spec)) => {
@@ -188,6 +201,7 @@ impl Run<'_> {
                     directory: &directory,
                     log: &logs.log,
                     stop: &self.stop,
+                    timeline: &self.reports.notices.timeline,
                     grace: Grace { normal: grace, urgent },
                     var_files: &self.var_files,
                 };

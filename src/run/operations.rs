@@ -14,6 +14,7 @@ use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::report::RunLog;
 use crate::spec::Operation;
+use crate::timeline::Timeline;
 use crate::workspace::VariableFiles;
 
 /// How long reading state and outputs may take once the registry has ended the run.
@@ -32,6 +33,8 @@ pub(super) struct Files {
     /// Whether a state may be lost at the end.
     pub(super) allow_ephemeral_state: bool,
     pub(super) providers: Providers,
+    /// Where each command is noted.
+    pub(super) timeline: Timeline,
 }
 
 /// Runs `init` and the operation.
@@ -41,7 +44,9 @@ pub(super) async fn operate(
     files: &Files,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
+    let initialising = files.timeline.begin(Phase::Init);
     init(engine, files, operation == Operation::Validate).await?;
+    drop(initialising);
     if let Some(kind) = state_place::initialised_backend(engine) {
         engine.killed_lock = engine.killed_lock.known(&kind);
     }
@@ -69,7 +74,7 @@ pub(super) async fn operate(
             findings.plan = Some(plan);
             Ok(())
         }
-        Operation::Validate => validate(engine, findings).await,
+        Operation::Validate => validate(engine, files, findings).await,
         Operation::Test => test(engine, files, findings).await,
     }
 }
@@ -80,6 +85,7 @@ async fn plan(
     files: &Files,
     findings: &mut Findings,
 ) -> Result<Planned, Failure> {
+    let _span = files.timeline.begin(Phase::Plan);
     let plan = engine
         .plan(mode, &files.variables.plan)
         .await
@@ -97,6 +103,7 @@ async fn apply(
 ) -> Result<(), Failure> {
     let plan = plan(engine, mode, files, findings).await?;
     let plan = findings.plan.insert(plan);
+    let _span = files.timeline.begin(Phase::Apply);
     findings.achievement.summary = Some(plan.summary.line());
     if let Err(failure) = apply_plan(engine, plan, files).await {
         let applied = tokio::time::timeout(AFTER_FAILURE, engine.applied(plan));
@@ -137,6 +144,7 @@ async fn refresh(
     let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
     let plan = findings.plan.insert(plan);
     findings.achievement.counts = Some(Counts::default());
+    let _span = files.timeline.begin(Phase::Apply);
     findings.achievement.summary = Some(plan.summary.drift_line());
     // Terraform refuses such a plan where all that it would store is not known yet.
     if plan.summary.applyable != Some(false) {
@@ -193,7 +201,12 @@ async fn impatient(engine: &Engine<'_, RunLog>) -> StopReason {
     reason
 }
 
-async fn validate(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
+async fn validate(
+    engine: &Engine<'_, RunLog>,
+    files: &Files,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let _span = files.timeline.begin(Phase::Validate);
     let validated =
         engine.validate().await.map_err(|error| engine_failure(Phase::Validate, &error))?;
     findings.achievement.summary = Some(validated.summary.clone());
@@ -205,6 +218,7 @@ async fn test(
     files: &Files,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
+    let _span = files.timeline.begin(Phase::Test);
     let tested = engine
         .test(&files.variables.plan)
         .await

@@ -10,6 +10,7 @@ use crate::cancel::StopReason;
 use crate::engine::{Counts, LeftLock, TestCounts};
 use crate::error::Advice;
 use crate::event::Phase;
+use crate::result::{ChangeCounts, Problem, RunResult, TestResults, Timings};
 use crate::secret::Redactor;
 use crate::settings::PlanStatus;
 
@@ -148,14 +149,47 @@ impl Outcome {
         }
     }
 
-    /// The body of the final status (registry API, POST status).
-    pub(super) fn report(&self, plan_status: PlanStatus) -> StatusReport {
-        let status = match (&self.failure, plan_status) {
+    /// How the run ended, for everybody beside the registry. Its texts are not masked yet.
+    pub(super) fn result(&self, plan_status: PlanStatus, timings: Timings) -> RunResult {
+        let Achievement { counts, resources, tests, summary, .. } = &self.achievement;
+        let mut result = RunResult::of(self.status(plan_status), self.exit().code(), timings);
+        result.error = self.failure.as_ref().map(|failure| Problem {
+            phase: failure.phase,
+            message: failure.reason.clone(),
+            advice: failure.advice.clone(),
+        });
+        result.summary.clone_from(summary);
+        result.tool.clone_from(&self.tool);
+        result.source_commit.clone_from(&self.commit);
+        result.counts = counts.map(|counts| ChangeCounts {
+            add: counts.create,
+            change: counts.update,
+            destroy: counts.delete,
+            replace: counts.replace,
+            import: counts.import,
+            moved: counts.moved,
+            forget: counts.forget,
+        });
+        result.resources_after = *resources;
+        result.tests = tests.map(|tests| TestResults {
+            passed: tests.passed,
+            failed: tests.failed,
+            skipped: tests.skipped,
+        });
+        result
+    }
+
+    fn status(&self, plan_status: PlanStatus) -> &'static str {
+        match (&self.failure, plan_status) {
             (Some(Failure { stopped: Some(_), .. }), _) => "cancelled",
             (Some(_), _) => "failed",
             (None, PlanStatus::Planned) if self.achievement.awaits_confirmation => "planned",
             (None, _) => "succeeded",
-        };
+        }
+    }
+
+    /// The body of the final status (registry API, POST status).
+    pub(super) fn report(&self, plan_status: PlanStatus) -> StatusReport {
         let counts = self.achievement.counts;
         let summary = match (&self.failure, &self.achievement.summary) {
             (None, summary) => summary.clone(),
@@ -165,7 +199,7 @@ impl Outcome {
             }
         };
         StatusReport {
-            status,
+            status: self.status(plan_status),
             exit_code: Some(self.exit().code()),
             resources_to_add: counts.map(|counts| counts.create),
             resources_to_change: counts.map(|counts| counts.update),

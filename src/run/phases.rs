@@ -21,6 +21,7 @@ use crate::process::{Environment, Grace};
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{RunSpec, Source, ToolRequest};
+use crate::timeline::Timeline;
 use crate::tool::ToolOptions;
 use crate::workspace::{self, Inputs, Module, ModuleError, VariableFiles, source};
 
@@ -43,6 +44,7 @@ pub(super) struct Context<'run> {
     pub(super) directory: &'run RunDirectory,
     pub(super) log: &'run RunLog,
     pub(super) stop: &'run Stop,
+    pub(super) timeline: &'run Timeline,
     pub(super) grace: Grace,
     /// Variable files that the user passes as they are.
     pub(super) var_files: &'run [PathBuf],
@@ -68,6 +70,7 @@ pub(super) async fn perform(
     let (place, tools) = prepare(context, spec, &options, findings).await?;
     check_operation(spec.operation, &tools.tool.request)?;
     let through_terragrunt = tools.terragrunt.is_some();
+    let preparing = context.timeline.begin(Phase::Variables);
     let module = read_module(&place.directory, through_terragrunt)?;
     // What Terragrunt makes of the module is seen after `init`.
     if !through_terragrunt || spec.backend.is_some() || module.backend.is_some() {
@@ -106,6 +109,7 @@ pub(super) async fn perform(
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
     }
     let killed_lock = killed_lock(context, spec, &module, &environment);
+    drop(preparing);
     let mut engine = Engine {
         tool: &tool.request,
         program: &tool.path,
@@ -125,7 +129,9 @@ pub(super) async fn perform(
         patience: context.settings.tool.timeout,
     };
     let allow_ephemeral_state = context.settings.allow_ephemeral_state;
-    let files = Files { variables, backend, in_place, plan, allow_ephemeral_state, providers };
+    let timeline = context.timeline.clone();
+    let files =
+        Files { variables, backend, in_place, plan, allow_ephemeral_state, providers, timeline };
     operate(&mut engine, spec.operation, &files, findings).await
 }
 
@@ -203,12 +209,13 @@ async fn prepare(
 ) -> Result<(Place, Tools), Failure> {
     let (place, first) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
-        tokio::try_join!(
-            place(context, spec, &mut findings.commit),
-            make_ready(context, request, options)
-        )?
+        tokio::try_join!(place(context, spec, &mut findings.commit), async {
+            let _span = context.timeline.begin(Phase::Tool);
+            make_ready(context, request, options).await
+        })?
     } else {
         let place = place(context, spec, &mut findings.commit).await?;
+        let _span = context.timeline.begin(Phase::Tool);
         let default = context.settings.tool.default_version.clone();
         let request = choose(context, &place.directory, default, options).await?;
         (place, make_ready(context, &request, options).await?)
@@ -234,6 +241,7 @@ async fn place(
     spec: &RunSpec,
     commit: &mut Option<String>,
 ) -> Result<Place, Failure> {
+    let _span = context.timeline.begin(Phase::Source);
     match &spec.source {
         Source::Directory(directory) => {
             Ok(Place { directory: directory.clone(), used_tokens: Vec::new() })

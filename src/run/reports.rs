@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::descriptors::Reserve;
+use super::notices::Notices;
 use super::outcome::StatusReport;
 use super::plan_report::{Form, PlanReport, Room};
 use crate::cancel::{Stop, StopReason};
@@ -109,6 +110,8 @@ pub(super) struct Reports {
     pub(super) registry: Option<Arc<RegistryReports>>,
     pub(super) directory: Option<PathBuf>,
     pub(super) redactor: Arc<Redactor>,
+    /// Who is told beside of how the run ended.
+    pub(super) notices: Arc<Notices>,
     /// Descriptors for the last reports; to be let go of when the work is done.
     pub(super) reserve: Option<Reserve>,
 }
@@ -233,7 +236,7 @@ pub(super) fn prepare_directory(path: &Path) -> Result<(), ReportError> {
 }
 
 /// Writes a file (0600) so that there is never half of one.
-fn replace(path: &Path, mut content: impl Read) -> std::io::Result<()> {
+pub(super) fn replace(path: &Path, mut content: impl Read) -> std::io::Result<()> {
     let directory = path.parent().expect("a report is a file in a directory");
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     std::io::copy(&mut content, file.as_file_mut())?;

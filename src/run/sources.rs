@@ -44,6 +44,7 @@ pub(super) async fn start(
         }
     };
     register_settings(&reports.redactor, settings);
+    let asking = reports.notices.timeline.begin(Phase::Config);
     let run = match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
@@ -83,7 +84,7 @@ pub(super) async fn start(
     match run {
         Ok(mut run) => {
             run.lay_down(file);
-            run.carry_out().await
+            run.carry_out(asking).await
         }
         Err(exit) => exit,
     }

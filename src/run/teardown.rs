@@ -23,9 +23,11 @@ use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
 use crate::report::RunLog;
+use crate::result::RunResult;
 use crate::secret::zero_stack;
-use crate::settings::Settings;
+use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, Product, RunSpec};
+use crate::timeline::Span;
 
 /// Why something was given up after a signal.
 const TOO_LATE: &str = "the time after a signal";
@@ -56,6 +58,10 @@ struct Concluded<'run> {
     exit: Exit,
     /// The status, masked.
     report: StatusReport,
+    /// The same for everybody else, masked.
+    result: RunResult,
+    /// Goes on until the status is delivered.
+    reporting: Span,
 }
 
 impl<'run> Teardown<'run> {
@@ -84,11 +90,14 @@ impl<'run> Teardown<'run> {
                 (Ok(instead), exit) => instead.unwrap_or(exit),
                 (Err(_), _) => Exit::Registry,
             };
-            drop(watch);
+            drop((watch, concluded.reporting));
             terminal.join(&stop).await;
             if let Some(wiping) = concluded.wiping {
                 wiping.join(&stop).await;
             }
+            let mut result = concluded.result;
+            result.exit_code = exit.code();
+            reports.notices.publish(result, &stop).await;
             if let Some(text) = concluded.last_words {
                 tracing::error!("{text}");
             }
@@ -103,6 +112,7 @@ impl<'run> Teardown<'run> {
         findings: Findings,
         failure: Option<Failure>,
     ) -> Concluded<'run> {
+        let reporting = self.reports.notices.timeline.begin(Phase::Report);
         // What was dropped half-way has been killed; nothing may write while its files are wiped.
         crate::process::end_left_behind().await;
         let failure = self.settle(failure);
@@ -137,6 +147,7 @@ impl<'run> Teardown<'run> {
 
         let Self { settings, stop, reports, directory, spec, watch } = self;
         // Variables, credentials and outputs are zeroed where they lie.
+        let operation = spec.as_ref().map(|spec| spec.operation.to_string());
         drop((spec, findings));
         logs.terminal.detach_spool();
         let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
@@ -153,6 +164,10 @@ impl<'run> Teardown<'run> {
             tracing::error!("{problem}");
             outcome.remark(&problem);
         }
+        let timings = reports.notices.timeline.timings();
+        let mut result = outcome.result(settings.plan_status, timings);
+        result.mask(&reports.redactor);
+        (result.run_id, result.operation) = (run_id(settings), operation);
         // Parts of the report that are empty are filled with what lies on the stack.
         clean_stack().await;
         Concluded {
@@ -165,6 +180,8 @@ impl<'run> Teardown<'run> {
             exit: outcome.exit(),
             // What it quotes is masked with secrets that are forgotten before it is sent.
             report: outcome.report(settings.plan_status).masked(&reports.redactor),
+            result,
+            reporting,
             reports,
         }
     }
@@ -306,6 +323,14 @@ struct Rescued {
     text: String,
     /// Whether it is still in the clone, which must not be wiped then.
     in_clone: bool,
+}
+
+/// The registry's id of the run.
+fn run_id(settings: &Settings) -> Option<String> {
+    match &settings.source {
+        RunSource::Registry { run_id, .. } => Some(run_id.to_string()),
+        RunSource::File { .. } | RunSource::Local { .. } => None,
+    }
 }
 
 /// Zeroes the stack from a task of its own: while this one waits, nothing of it is on the stack.

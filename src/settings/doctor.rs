@@ -13,6 +13,7 @@ use super::setting::{ENDPOINT, RUN_ID};
 use super::{
     Arguments, Environment, RunSource, Settings, SettingsError, parse, source, token, variable,
 };
+use crate::ci::System;
 use crate::spec::{Operation, RunId};
 
 /// Everything that can be known before a run.
@@ -50,7 +51,7 @@ impl DoctorSettings {
         Self {
             run: source.and_then(|source| Settings::around(source, warnings, &reader)),
             registry: Access::read(&reader),
-            systems: systems(environment, Path::new(TEKTON)),
+            systems: systems(environment, |path| Path::new(path).exists()),
         }
     }
 }
@@ -78,18 +79,12 @@ fn no_run() -> RunSource {
     }
 }
 
-/// What Tekton mounts into each step; it sets no variable.
-const TEKTON: &str = "/tekton/steps";
-
-fn systems(environment: &Environment, tekton: &Path) -> Vec<&'static str> {
-    let is_set = |name| environment.value(name).is_some_and(|value| value != "false");
-    let mut systems: Vec<_> = variable::CI_SYSTEMS
-        .into_iter()
-        .filter_map(|(name, system)| is_set(name).then_some(system))
-        .collect();
-    if tekton.exists() {
-        systems.push("Tekton");
-    }
+fn systems(environment: &Environment, exists: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let is_set = |name: &str| environment.value(name).is_some_and(|value| value != "false");
+    let known = System::ALL.into_iter();
+    let known = known.filter(|system| !matches!(system, System::Plain | System::None));
+    let known = known.filter(|system| system.is_here(is_set, &exists));
+    let mut systems: Vec<_> = known.map(System::title).collect();
     if is_set(variable::KUBERNETES_SERVICE_HOST.name) {
         systems.push("Kubernetes");
     }
@@ -134,13 +129,15 @@ mod tests {
 
     #[test]
     fn every_system_is_known_by_its_variable() {
-        for (name, system) in variable::CI_SYSTEMS {
-            assert_eq!(systems(&environment(&[(name, "true")]), Path::new("/nowhere")), [system]);
+        let nowhere = |_: &str| false;
+        for system in System::ALL {
+            let Some(name) = system.variable() else { continue };
+            assert_eq!(systems(&environment(&[(name, "true")]), nowhere), [system.title()]);
         }
         let both = environment(&[("GITLAB_CI", "true"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
-        assert_eq!(systems(&both, Path::new("/nowhere")), ["GitLab CI", "Kubernetes"]);
+        assert_eq!(systems(&both, nowhere), ["GitLab CI", "Kubernetes"]);
         let off = environment(&[("GITHUB_ACTIONS", "false")]);
-        assert_eq!(systems(&off, Path::new("/nowhere")), [""; 0]);
-        assert_eq!(systems(&off, Path::new("/")), ["Tekton"]);
+        assert_eq!(systems(&off, nowhere), [""; 0]);
+        assert_eq!(systems(&off, |_| true), ["Tekton"]);
     }
 }

@@ -38,6 +38,7 @@ pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
 pub use variable::VARIABLES;
 
+use crate::ci::System;
 use crate::process;
 use crate::spec::{Operation, RunId, ToolRequest};
 use crate::tool::Sites;
@@ -91,8 +92,12 @@ pub struct Settings {
     pub plan_json: PlanJson,
     /// How sensitive values that could be references are taken.
     pub sensitive_values: SensitiveValues,
-    /// Whether GitHub Actions reads what the runner prints.
-    pub github_actions: bool,
+    /// Whose log and files are written.
+    pub ci: System,
+    /// Where a summary is written.
+    pub summary: Option<PathBuf>,
+    /// Where a page on the run is written.
+    pub report: Option<PathBuf>,
     /// How the runner logs.
     pub logging: Logging,
     /// What the environment offers for git.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::{LogFormat, PlanJson, PlanStatus};
+use crate::ci::System;
 use crate::error::visible;
 use crate::spec::{InvalidRunId, Operation, RunId, ToolRequest};
 use crate::workspace::SensitiveValues;
@@ -101,6 +102,13 @@ pub(super) fn plan_status(text: &str) -> Result<PlanStatus, String> {
         "planned" => Ok(PlanStatus::Planned),
         _ => Err(format!("{} is neither `succeeded` nor `planned`", shown(text))),
     }
+}
+
+pub(super) fn ci_system(text: &str) -> Result<System, String> {
+    System::named(text).ok_or_else(|| {
+        let known = System::ALL.map(System::id).join(", ");
+        format!("{} is none of {known}", shown(text))
+    })
 }
 
 pub(super) fn plan_json(text: &str) -> Result<PlanJson, String> {

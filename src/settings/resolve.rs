@@ -10,16 +10,17 @@ use secrecy::{ExposeSecret, SecretString};
 use super::directories::Missing;
 use super::reader::{Reader, absolute, existing};
 use super::setting::{
-    ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, DEFAULT_TOOL_VERSION,
-    DRAIN_PERIOD, FORCE_UNLOCK_OWN, GRACE_PERIOD, LOCK_TIMEOUT, LOG, LOG_FORMAT, LOG_INTERVAL,
-    PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE, RECOVERY_DIR, REGISTRY_TIMEOUT, REPORT_DIR,
-    REQUEST_TIMEOUT, SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE, SIGNING_KEY, TMPFS_DIR, TOKEN,
-    TOOL_TIMEOUT, WORK_DIR,
+    ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, CI,
+    DEFAULT_TOOL_VERSION, DRAIN_PERIOD, FORCE_UNLOCK_OWN, GRACE_PERIOD, LOCK_TIMEOUT, LOG,
+    LOG_FORMAT, LOG_INTERVAL, PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE, RECOVERY_DIR,
+    REGISTRY_TIMEOUT, REPORT, REPORT_DIR, REQUEST_TIMEOUT, SECRETS_DIR, SENSITIVE_VALUES,
+    SETTINGS_FILE, SIGNING_KEY, SUMMARY, TMPFS_DIR, TOKEN, TOOL_TIMEOUT, WORK_DIR,
 };
 use super::{
     Arguments, CleanSettings, Environment, Logging, RunSource, Settings, SettingsError,
     ToolSettings, directories, mirrors, parse, source, variable,
 };
+use crate::ci::System;
 use crate::workspace::source::GitEnvironment;
 
 /// How often log lines are sent: as often as the registry's page asks for them.
@@ -90,6 +91,7 @@ impl Settings {
         let Reader { arguments, environment } = *reader;
         let tool = ToolSettings::resolve(arguments, environment)?;
         warnings.extend(tool.warnings.iter().cloned());
+        let ci = reader.parsed(&CI, parse::ci_system)?.unwrap_or_else(|| surrounding(environment));
         let platform = platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Make)?;
@@ -118,7 +120,9 @@ impl Settings {
             sensitive_values: reader
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
-            github_actions: under_github(environment),
+            ci,
+            summary: reader.path(&SUMMARY)?,
+            report: reader.path(&REPORT)?,
             logging: Logging::resolve(arguments, environment)?,
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
@@ -258,12 +262,15 @@ impl Logging {
     }
 }
 
-fn under_github(environment: &Environment) -> bool {
-    environment.value(variable::GITHUB_ACTIONS.name).is_some_and(|value| value == "true")
+/// The CI system whose job this is.
+fn surrounding(environment: &Environment) -> System {
+    let has = |name: &str| environment.value(name).is_some_and(|value| value != "false");
+    System::detect(has, |path| Path::new(path).exists())
 }
 
 fn platform(environment: &Environment) -> Platform {
-    if under_github(environment) {
+    // Whoever names another system is killed by this one all the same.
+    if surrounding(environment) == System::GitHubActions {
         GITHUB
     } else if environment.value(variable::KUBERNETES_SERVICE_HOST.name).is_some() {
         KUBERNETES
@@ -410,7 +417,8 @@ mod tests {
 
     #[test]
     fn every_setting_that_cannot_be_is_named_by_flag_and_variable() {
-        let free = [&LOG, &CACHE_DIR, &REPORT_DIR, &RECOVERY_DIR, &PROVIDER_CACHE];
+        let free =
+            [&LOG, &CACHE_DIR, &REPORT_DIR, &SUMMARY, &REPORT, &RECOVERY_DIR, &PROVIDER_CACHE];
         let refusable = crate::settings::SETTINGS.iter().copied().filter(|it| !free.contains(it));
         for setting in refusable {
             // No URL, number, operation or version, no file, and no token.

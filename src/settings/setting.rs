@@ -18,6 +18,9 @@ pub const SETTINGS: &[&Setting] = &[
     &VAR_FILE,
     &CONFIG,
     &REPORT_DIR,
+    &CI,
+    &SUMMARY,
+    &REPORT,
     &WORK_DIR,
     &TMPFS_DIR,
     &RECOVERY_DIR,
@@ -164,6 +167,40 @@ pub const REPORT_DIR: Setting = Setting {
     help: "Also write logs, plan, outputs and status into this directory",
     example: "./report",
     section: Section::Alone,
+};
+/// `--ci`.
+pub const CI: Setting = Setting {
+    noun: "CI system",
+    flags: &["--ci"],
+    variables: &["BUTLER_CI"],
+    kind: Kind::Value("SYSTEM"),
+    default: "the one whose variables are there",
+    help: "Whose log and files to write: github-actions, gitlab-ci, jenkins, azure-pipelines, bitbucket-pipelines, \
+circleci, buildkite, teamcity, tekton, plain or none",
+    example: "gitlab-ci",
+    section: Section::Output,
+};
+/// `--summary`.
+pub const SUMMARY: Setting = Setting {
+    noun: "summary",
+    flags: &["--summary"],
+    variables: &["BUTLER_SUMMARY"],
+    kind: Kind::Value("FILE"),
+    default: "none",
+    help: "Write a summary of the run here, in Markdown",
+    example: "summary.md",
+    section: Section::Output,
+};
+/// `--report`.
+pub const REPORT: Setting = Setting {
+    noun: "report",
+    flags: &["--report"],
+    variables: &["BUTLER_REPORT"],
+    kind: Kind::Value("FILE"),
+    default: "none",
+    help: "Write a page on the run here, in HTML: one file that needs no network",
+    example: "report.html",
+    section: Section::Output,
 };
 /// `--work-dir`.
 pub const WORK_DIR: Setting = Setting {

@@ -41,6 +41,8 @@ pub enum Section {
     Alone,
     /// How a run goes.
     Run,
+    /// What is written beside the log for people and other programs.
+    Output,
     /// Where the tool comes from.
     Tool,
     /// What becomes of installed versions; only the commands of `tool` have these flags.
@@ -57,6 +59,7 @@ impl Section {
             Self::Registry => "Registry",
             Self::Alone => "Without a registry",
             Self::Run => "Run",
+            Self::Output => "Output",
             Self::Tool => "Terraform and OpenTofu",
             Self::Lifecycle => "Installed versions",
             Self::Log => "Log",

@@ -50,18 +50,6 @@ pub const NETWORK: [&str; 10] = [
     "SSL_CERT_DIR",
 ];
 
-/// The variables by which CI systems are known, and what these are called.
-pub const CI_SYSTEMS: [(&str, &str); 8] = [
-    (GITHUB_ACTIONS.name, "GitHub Actions"),
-    ("GITLAB_CI", "GitLab CI"),
-    ("JENKINS_URL", "Jenkins"),
-    ("TF_BUILD", "Azure Pipelines"),
-    ("BITBUCKET_BUILD_NUMBER", "Bitbucket Pipelines"),
-    ("CIRCLECI", "CircleCI"),
-    ("BUILDKITE", "Buildkite"),
-    ("TEAMCITY_VERSION", "TeamCity"),
-];
-
 /// `BUTLER_GIT_TOKEN`.
 pub const GIT_TOKEN: Variable =
     Variable { name: "BUTLER_GIT_TOKEN", help: "A token for the git host, before all others" };

@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 use expect_test::expect;
 use serde_json::{Value, json};
 
+use butler_runner::ci::System;
+
 use crate::support::authority::Authority;
 use crate::support::canned::{answer, canned};
 use crate::support::documented::assert_documented;
@@ -314,9 +316,10 @@ fn json_has_the_same_four_keys_everywhere() {
 
 #[test]
 fn the_systems_that_are_known_are_documented() {
-    let rows = butler_runner::settings::variable::CI_SYSTEMS;
-    let rows = rows.map(|(variable, system)| format!("| {system} | `{variable}` |"));
-    assert_documented("docs/doctor.md", "systems", &rows);
+    let rows = System::ALL.into_iter();
+    let rows = rows.filter_map(|system| Some((system.title(), system.variable()?)));
+    let rows = rows.map(|(system, variable)| format!("| {system} | `{variable}` |"));
+    assert_documented("docs/doctor.md", "systems", &rows.collect::<Vec<_>>());
 }
 
 /// Everything below `path`, with its content and its times.

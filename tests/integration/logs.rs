@@ -135,7 +135,7 @@ fn start_upload(
 
 fn run_log(memory: usize, overflow: &Path) -> (RunLog, Receiver) {
     let (sender, receiver) = channel(memory, overflow.to_owned());
-    (RunLog::new(Arc::new(Redactor::new()), vec![sender]), receiver)
+    (RunLog::new(Arc::new(Redactor::new()), vec![sender], None), receiver)
 }
 
 /// Runs a shell script to its end.

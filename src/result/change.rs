@@ -1,0 +1,66 @@
+//! What a plan does with one resource, attribute by attribute.
+
+use serde::Serialize;
+
+/// What is done with a resource.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// Created.
+    Create,
+    /// Changed in place.
+    Update,
+    /// Destroyed and created, in either order.
+    Replace,
+    /// Destroyed.
+    Delete,
+    /// A data source that is read while the plan is applied.
+    Read,
+    /// Given up without being destroyed.
+    Forget,
+    /// Nothing is done with it but what stands beside: it is renamed or imported.
+    Nothing,
+}
+
+/// What a plan does with one resource.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PlannedChange {
+    /// `module.network.aws_vpc.main["a"]`.
+    pub address: String,
+    /// What it was called before, where that was otherwise.
+    pub previous_address: Option<String>,
+    /// What is done.
+    pub action: Action,
+    /// Whether it is taken over from elsewhere.
+    pub imported: bool,
+    /// Why, where the tool says so, in its words: `replace_because_tainted` for example.
+    pub reason: Option<String>,
+    /// What changes in it; those that stay are left out.
+    pub attributes: Vec<AttributeChange>,
+    /// How many more attributes change than are listed.
+    pub more_attributes: usize,
+}
+
+/// What becomes of one attribute.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AttributeChange {
+    /// `tags.Name`, `ingress[0].from_port`.
+    pub path: String,
+    /// What it was; none where it was not there.
+    pub before: Option<Shown>,
+    /// What it will be; none where it will not be there.
+    pub after: Option<Shown>,
+    /// Whether the resource has to be replaced because of it.
+    pub forces_replacement: bool,
+}
+
+/// A value as it may be shown.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Shown {
+    /// Masked JSON text, cut where it is very long.
+    Value(String),
+    /// The tool says that it is sensitive.
+    Sensitive,
+    /// Not known before it is applied.
+    Unknown,
+}

@@ -1,0 +1,138 @@
+//! What a run ended with, in the one shape that everything gets that tells of it: the JSON result,
+//! the summary, the page, the CI system, the terminal.
+//!
+//! All texts in here are masked already: whoever makes a [`RunResult`] has the redactor, and whoever
+//! shows one needs none. What is not known is absent, never guessed.
+
+mod change;
+mod diagnostic;
+mod timings;
+
+use serde::Serialize;
+
+pub use change::{Action, AttributeChange, PlannedChange, Shown};
+pub use diagnostic::{Diagnostic, Place, Severity};
+pub use timings::{PhaseTiming, Timings, table};
+
+use crate::event::Phase;
+use crate::secret::Redactor;
+
+/// The version of the JSON shape; it grows when a member changes its meaning or goes away.
+const FORMAT_VERSION: u32 = 1;
+
+/// How a run ended, and what it found.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunResult {
+    format_version: u32,
+    /// The registry's id of the run; none without a registry.
+    pub run_id: Option<String>,
+    /// `plan`, `apply` and so on; none where no configuration was had.
+    pub operation: Option<String>,
+    /// `succeeded`, `planned`, `failed` or `cancelled`, as the registry is told.
+    pub status: String,
+    /// What the process ends with.
+    pub exit_code: u8,
+    /// Why it did not succeed.
+    pub error: Option<Problem>,
+    /// One or more lines for people.
+    pub summary: Option<String>,
+    /// The tool that was used, `terraform 1.11.4` for example.
+    pub tool: Option<String>,
+    /// The commit that was checked out.
+    pub source_commit: Option<String>,
+    /// Resources by what a plan does, or an apply did, with them.
+    pub counts: Option<ChangeCounts>,
+    /// How many resource instances there are after an apply.
+    pub resources_after: Option<u32>,
+    /// Tests by result.
+    pub tests: Option<TestResults>,
+    /// What the plan changes; not part of the JSON, which has the plan beside it.
+    #[serde(skip)]
+    pub changes: Vec<PlannedChange>,
+    /// What the tool complained about, in the order in which it did.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What the runner warned of.
+    pub warnings: Vec<String>,
+    /// When which phase began, and how long it took.
+    pub timings: Timings,
+}
+
+impl RunResult {
+    /// A run of which nothing is known but how it ended.
+    #[must_use]
+    pub fn of(status: &str, exit_code: u8, timings: Timings) -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            run_id: None,
+            operation: None,
+            status: status.to_owned(),
+            exit_code,
+            error: None,
+            summary: None,
+            tool: None,
+            source_commit: None,
+            counts: None,
+            resources_after: None,
+            tests: None,
+            changes: Vec::new(),
+            diagnostics: Vec::new(),
+            warnings: Vec::new(),
+            timings,
+        }
+    }
+}
+
+impl RunResult {
+    /// Masks the texts that quote what the run was given.
+    pub fn mask(&mut self, redactor: &Redactor) {
+        let mask = |text: &mut String| *text = redactor.redact_lines(text.as_bytes()).into_owned();
+        self.summary.iter_mut().for_each(mask);
+        self.warnings.iter_mut().for_each(mask);
+        if let Some(problem) = &mut self.error {
+            mask(&mut problem.message);
+            problem.advice.iter_mut().for_each(mask);
+        }
+    }
+}
+
+/// Why a run did not succeed.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Problem {
+    /// Where it happened.
+    pub phase: Phase,
+    /// What failed, on what.
+    pub message: String,
+    /// What to do next.
+    pub advice: Option<String>,
+}
+
+/// How many resources, by what is done with them. A replacement is counted as added and destroyed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct ChangeCounts {
+    /// Created, replacements included.
+    pub add: u32,
+    /// Changed in place.
+    pub change: u32,
+    /// Destroyed, replacements included.
+    pub destroy: u32,
+    /// Destroyed and created.
+    pub replace: u32,
+    /// Taken over from elsewhere.
+    pub import: u32,
+    /// Renamed.
+    #[serde(rename = "move")]
+    pub moved: u32,
+    /// Given up without being destroyed.
+    pub forget: u32,
+}
+
+/// How many tests, by how they ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct TestResults {
+    /// Those that passed.
+    pub passed: u32,
+    /// Those that failed or could not be run.
+    pub failed: u32,
+    /// Those that were passed over.
+    pub skipped: u32,
+}
