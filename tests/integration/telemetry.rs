@@ -107,6 +107,10 @@ resource "terraform_data" "shown" {
 }
 "#;
 
+/// Status codes of spans.
+const OK: i32 = 1;
+const ERROR: i32 = 2;
+
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 #[tokio::test]
@@ -191,8 +195,6 @@ async fn a_run_that_fails_and_requests_that_are_refused_are_errors_there() {
         let named = spans.iter().filter(|span| span.name == name);
         named.map(|span| span.status.as_ref().map_or(0, |status| status.code)).collect()
     };
-    const OK: i32 = 1;
-    const ERROR: i32 = 2;
     assert_eq!(status("run plan"), [ERROR]);
     assert_eq!(status("GET config"), [ERROR, 0]);
     assert_ne!(status("GET status"), [OK]);
