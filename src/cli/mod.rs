@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod execute;
 mod flags;
+mod generate;
 mod internal;
 mod logging;
 mod nss;
@@ -65,6 +66,7 @@ enum Command {
     Tofu(tool::Tool),
     /// Manage versions of Terragrunt: the commands of `tool` with this product
     Terragrunt(tool::Tool),
+    Generate(Box<generate::Generate>),
     Schema(schema::Schema),
     #[command(flatten)]
     Internal(internal::Internal),
@@ -100,6 +102,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Terraform(tool) => tool.run(Some(Product::Terraform), log, environment),
         Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),
         Command::Terragrunt(tool) => tool.run(Some(Product::Terragrunt), log, environment),
+        Command::Generate(generate) => generate.run(),
         Command::Schema(schema) => schema.run(),
         Command::Internal(internal) => internal.run(),
     }

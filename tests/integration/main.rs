@@ -11,6 +11,7 @@ mod faults;
 mod hostile;
 mod layout;
 mod leftovers;
+mod linters;
 mod locks;
 mod logs;
 mod masking;
