@@ -121,8 +121,8 @@ impl Settings {
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
             ci,
-            summary: reader.path(&SUMMARY)?,
-            report: reader.path(&REPORT)?,
+            summary: reader.document(&SUMMARY)?,
+            report: reader.document(&REPORT)?,
             logging: Logging::resolve(arguments, environment)?,
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
