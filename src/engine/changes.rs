@@ -367,6 +367,14 @@ mod tests {
     }
 
     #[test]
+    fn signs_of_html_stand_for_themselves() {
+        let json = r#"{"resource_changes":[{"address":"a.b","change":{"actions":["create"],"before":null,
+            "after":{"v":"\u003cb\u003e \\u003c \u0026"}}}]}"#;
+        let changes = changes(json.as_bytes(), &Redactor::new()).unwrap();
+        assert_eq!(lines(&changes.planned[0].attributes), [r#"v: - → "<b> \\u003c &""#]);
+    }
+
+    #[test]
     fn every_action_is_told_and_what_nothing_happens_to_is_left_out() {
         let resource = |address: &str, actions: &[&str], rest: &Value| {
             let mut resource = json!({"address": address, "change": {"actions": actions, "before": {"x": 1}, "after": {"x": 2}}});

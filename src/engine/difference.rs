@@ -327,7 +327,7 @@ impl Difference<'_, '_> {
                 return Ok(Shown::Text(cut(inside)));
             }
         }
-        Ok(Shown::Value(cut(text)))
+        Ok(Shown::Value(cut(without_html_escapes(&text))))
     }
 }
 
@@ -371,6 +371,32 @@ fn parts(json: Option<&RawValue>) -> Result<Vec<&RawValue>> {
         Some(json) => elements(json),
         None => Ok(Vec::new()),
     }
+}
+
+/// JSON text in which `<`, `>` and `&` stand for themselves: Go writes them as for a web page.
+fn without_html_escapes(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(start) = rest.find('\\') {
+        text.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let sign = [("\\u003c", '<'), ("\\u003e", '>'), ("\\u0026", '&')];
+        let sign = sign.into_iter().find(|(escape, _)| rest.starts_with(escape));
+        let length = match sign {
+            Some((escape, sign)) => {
+                text.push(sign);
+                escape.len()
+            }
+            // With the character that it escapes, which may be another one of its kind.
+            None => {
+                let length = rest.chars().take(2).map(char::len_utf8).sum();
+                text.push_str(&rest[..length]);
+                length
+            }
+        };
+        rest = &rest[length..];
+    }
+    text + rest
 }
 
 /// As much of a text as is shown.
