@@ -226,6 +226,14 @@ impl<'a, W: Write> Cleaned<'a, W> {
     }
 }
 
+impl Cleaned<'_, Vec<u8>> {
+    /// Takes out what was written.
+    pub(super) fn take(&mut self) -> String {
+        let written = std::mem::take(&mut self.into.into);
+        String::from_utf8(written).expect("only texts are written")
+    }
+}
+
 impl<W: Write> Target for Cleaned<'_, W> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.into.write(text)

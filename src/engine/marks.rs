@@ -293,10 +293,10 @@ fn array<T: Target>(
 
 /// The members of an object in their order; their values are not looked at.
 #[derive(Default)]
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    fn find(&self, name: &str) -> Option<&'a RawValue> {
+    pub(super) fn find(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| *value)
     }
 
@@ -315,11 +315,11 @@ impl<'a> Members<'a> {
     }
 }
 
-fn members(json: &RawValue) -> Result<Members<'_>> {
+pub(super) fn members(json: &RawValue) -> Result<Members<'_>> {
     Ok(serde_json::from_str(json.get())?)
 }
 
-fn elements(json: &RawValue) -> Result<Vec<&RawValue>> {
+pub(super) fn elements(json: &RawValue) -> Result<Vec<&RawValue>> {
     Ok(serde_json::from_str(json.get())?)
 }
 

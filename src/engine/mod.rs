@@ -4,9 +4,11 @@
 //! from the state, never from text: a module or a provisioner can print any text.
 
 mod arguments;
+mod changes;
 mod clean;
 mod commands;
 mod diagnostics;
+mod difference;
 mod environment;
 mod error;
 #[cfg(test)]
@@ -24,6 +26,7 @@ mod watching;
 mod wrapper;
 
 pub use arguments::{PlanMode, required_version};
+pub use changes::changes;
 pub use clean::{Member, clean, copy};
 pub use commands::{Engine, Planned, Tested, Validated};
 pub use environment::prepare as prepare_environment;

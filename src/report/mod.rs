@@ -2,17 +2,26 @@
 
 mod batch;
 mod block;
+mod line_diff;
+mod log_copy;
 mod overflow;
+mod page;
 mod run_log;
 mod spool;
+mod summary;
 mod terminal;
 mod undelivered;
 mod upload;
+mod visible;
+mod wording;
 
 pub use batch::Batch;
 pub use block::Entry;
+pub use log_copy::{LogCopy, copy_log};
+pub use page::page;
 pub use run_log::{RunLog, Shown};
 pub use spool::{Receiver, Sender, channel};
+pub use summary::{SUMMARY_LIMIT, summary};
 pub use terminal::show;
 pub use undelivered::{Undelivered, Written};
 pub use upload::{Delivery, LogSink, UploadEnd, UploadReport, jittered, upload};

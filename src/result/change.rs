@@ -1,4 +1,4 @@
-//! What a plan does with one resource, attribute by attribute.
+//! What a plan does, resource by resource and attribute by attribute.
 
 use serde::Serialize;
 
@@ -20,6 +20,19 @@ pub enum Action {
     Forget,
     /// Nothing is done with it but what stands beside: it is renamed or imported.
     Nothing,
+}
+
+/// All that a plan changes, as far as there is room for it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Changes {
+    /// What is done with resources, in the plan's order.
+    pub planned: Vec<PlannedChange>,
+    /// What was done with them by others, as the plan has found it.
+    pub drift: Vec<PlannedChange>,
+    /// Outputs of the root module; the path of each begins with its name.
+    pub outputs: Vec<AttributeChange>,
+    /// How many more resources and parts of outputs there are than are listed.
+    pub left_out: usize,
 }
 
 /// What a plan does with one resource.
@@ -44,7 +57,7 @@ pub struct PlannedChange {
 /// What becomes of one attribute.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AttributeChange {
-    /// `tags.Name`, `ingress[0].from_port`.
+    /// `tags.Name`, `ingress[0].from_port`; `jsondecode(policy).Version` inside of a string.
     pub path: String,
     /// What it was; none where it was not there.
     pub before: Option<Shown>,
@@ -59,7 +72,9 @@ pub struct AttributeChange {
 pub enum Shown {
     /// Masked JSON text, cut where it is very long.
     Value(String),
-    /// The tool says that it is sensitive.
+    /// A text of several lines, masked, cut where it is very long.
+    Text(String),
+    /// The tool says that it is sensitive, or it is a secret that the run was given.
     Sensitive,
     /// Not known before it is applied.
     Unknown,

@@ -10,7 +10,7 @@ mod timings;
 
 use serde::Serialize;
 
-pub use change::{Action, AttributeChange, PlannedChange, Shown};
+pub use change::{Action, AttributeChange, Changes, PlannedChange, Shown};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use timings::{PhaseTiming, Timings, table};
 
@@ -49,6 +49,15 @@ pub struct RunResult {
     /// What the plan changes; not part of the JSON, which has the plan beside it.
     #[serde(skip)]
     pub changes: Vec<PlannedChange>,
+    /// What others have done with resources, as the plan has found it.
+    #[serde(skip)]
+    pub drift: Vec<PlannedChange>,
+    /// What the plan does with outputs; the path of each begins with its name.
+    #[serde(skip)]
+    pub output_changes: Vec<AttributeChange>,
+    /// How many more changes there are than are listed.
+    #[serde(skip)]
+    pub changes_left_out: usize,
     /// What the tool complained about, in the order in which it did.
     pub diagnostics: Vec<Diagnostic>,
     /// What the runner warned of.
@@ -77,6 +86,9 @@ impl RunResult {
             resources_after: None,
             tests: None,
             changes: Vec::new(),
+            drift: Vec::new(),
+            output_changes: Vec::new(),
+            changes_left_out: 0,
             diagnostics: Vec::new(),
             warnings: Vec::new(),
             undelivered_lines: 0,
@@ -86,6 +98,13 @@ impl RunResult {
 }
 
 impl RunResult {
+    /// Adds what the plan changes.
+    pub fn set_changes(&mut self, changes: Changes) {
+        let Changes { planned, drift, outputs, left_out } = changes;
+        (self.changes, self.drift) = (planned, drift);
+        (self.output_changes, self.changes_left_out) = (outputs, left_out);
+    }
+
     /// Masks the texts that quote what the run was given.
     pub fn mask(&mut self, redactor: &Redactor) {
         let mask = |text: &mut String| *text = redactor.redact_lines(text.as_bytes()).into_owned();

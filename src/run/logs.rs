@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use super::Terminal;
+use super::notices::Notices;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::undelivered::{Place, UndeliveredLogs};
 use super::workspace::RunDirectory;
@@ -18,7 +19,8 @@ use crate::cancel::{Step, Stop};
 use crate::error::chain;
 use crate::event::AsItIs;
 use crate::report::{
-    Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, show, upload,
+    LogCopy, Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, copy_log, show,
+    upload,
 };
 use crate::settings::Settings;
 
@@ -37,6 +39,8 @@ pub(super) struct Logs {
     upload: Option<(Arc<RegistryReports>, Receiver)>,
     uploader: Option<JoinHandle<(UploadReport, Undelivered)>>,
     file: Option<JoinHandle<bool>>,
+    /// What is kept for the page, and for whom.
+    copy: Option<(JoinHandle<std::io::Result<LogCopy>>, Arc<Notices>)>,
     pub(super) terminal: TerminalReader,
     /// Where the lines go that the registry does not get.
     place: Place,
@@ -84,6 +88,11 @@ impl Logs {
                 Err(error) => tracing::warn!(error = %chain(&error), "no log file"),
             }
         }
+        let copy = settings.report.as_ref().map(|_| {
+            let (sender, receiver) = spool(directory, "page");
+            senders.push(sender);
+            (tokio::spawn(copy_log(receiver, directory.to_owned())), reports.notices.clone())
+        });
         let upload = reports.registry.as_ref().map(|registry| {
             let (sender, receiver) = spool(directory, "registry");
             senders.push(sender);
@@ -96,6 +105,7 @@ impl Logs {
             upload,
             uploader: None,
             file,
+            copy,
             terminal,
             place: Place {
                 recovery: settings.recovery_dir.clone(),
@@ -130,13 +140,21 @@ impl Logs {
                 None => Some(Ok(true)),
             }
         };
+        let copied = async {
+            let Some((copy, notices)) = self.copy.take() else { return };
+            match stop.within(Step::Files, copy).await {
+                Some(Ok(Ok(copy))) => notices.keep_log(copy),
+                Some(Ok(Err(error))) => tracing::warn!("the report has no log: {error}"),
+                _ => tracing::warn!("the report has no log"),
+            }
+        };
         let uploader = async {
             match self.uploader.take() {
                 Some(uploader) => Some(uploader.await),
                 None => None,
             }
         };
-        let (written, sent) = tokio::join!(file, uploader);
+        let (written, (), sent) = tokio::join!(file, copied, uploader);
         // A reader that panicked has lost its lines; the run has not.
         if !matches!(written, Some(Ok(true))) {
             tracing::warn!("the log file is not complete");
@@ -194,6 +212,7 @@ mod tests {
             upload: None,
             uploader: Some(tokio::spawn(broken())),
             file: Some(tokio::spawn(broken())),
+            copy: Some((tokio::spawn(broken()), Arc::default())),
             terminal: TerminalReader { task: tokio::spawn(broken()), spool: "/nowhere".into() },
             place: Place { recovery: "/nowhere".into(), work: "/nowhere".into() },
         };

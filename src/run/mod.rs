@@ -11,6 +11,7 @@ mod backend_secrets;
 mod collected;
 mod demo;
 mod descriptors;
+mod documents;
 #[cfg(test)]
 mod fuzz_tests;
 mod init;

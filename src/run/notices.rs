@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::documents::Documents;
 use super::outcome::Exit;
 use super::reports::replace;
 use crate::cancel::{Step, Stop};
 use crate::http::Observed;
+use crate::report::LogCopy;
 use crate::result::{RunResult, table};
 use crate::settings::{LogFormat, Settings};
 use crate::telemetry::Telemetry;
@@ -26,6 +28,9 @@ const STALL: Duration = Duration::from_secs(5);
 pub(super) struct Notices {
     pub(super) timeline: Timeline,
     directory: Option<PathBuf>,
+    documents: Documents,
+    /// What is kept of the log for the page.
+    log: Mutex<Option<LogCopy>>,
     format: LogFormat,
     telemetry: Option<Telemetry>,
     /// None once the result was told.
@@ -44,11 +49,18 @@ impl Notices {
         let timeline = Timeline::start();
         Self {
             directory: settings.report_dir.clone(),
+            documents: Documents::new(settings),
+            log: Mutex::default(),
             format: settings.logging.format,
             telemetry: telemetry(settings, &timeline),
             timeline,
             output: Mutex::new(Some(output)),
         }
+    }
+
+    /// Keeps the log for the page.
+    pub(super) fn keep_log(&self, log: LogCopy) {
+        *self.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
     }
 
     /// Tells how the run ended, for the first time that it is called.
@@ -58,8 +70,10 @@ impl Notices {
         };
         result.timings = self.timeline.timings();
         if let Some(directory) = &self.directory {
-            write_json(directory, &result);
+            write_files(directory, &result);
         }
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.documents.write(&result, log, stop).await;
         if let Some(telemetry) = &self.telemetry {
             stop.within(Step::Terminal, telemetry.finish(&result)).await;
         }
@@ -119,12 +133,14 @@ fn telemetry(settings: &Settings, timeline: &Timeline) -> Option<Telemetry> {
     }
 }
 
-fn write_json(directory: &Path, result: &RunResult) {
-    let path = directory.join("result.json");
-    let written = serde_json::to_vec_pretty(result)
-        .map_err(std::io::Error::from)
-        .and_then(|json| replace(&path, json.as_slice()));
-    if let Err(error) = written {
-        tracing::error!("cannot write the result `{}`: {error}", path.display());
+/// The result as JSON and the table of times, in the report directory.
+fn write_files(directory: &Path, result: &RunResult) {
+    let json = serde_json::to_vec_pretty(result).unwrap_or_default();
+    let times = format!("{}\n", table(&result.timings));
+    for (name, content) in [("result.json", json.as_slice()), ("timings.txt", times.as_bytes())] {
+        let path = directory.join(name);
+        if let Err(error) = replace(&path, content) {
+            tracing::error!("cannot write the result `{}`: {error}", path.display());
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! What is reported of a plan: its JSON and text without secrets, in files, and in a form that the
-//! registry takes.
+//! registry takes; and what it changes, for people.
 //!
 //! The files are made as soon as there is a plan and are sent at the end of the run; neither is ever
 //! in memory as a whole, however long its lines are. What a plan says about its own secrets is
@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Member, Planned, Survey, clean, copy};
+use crate::engine::{Member, Planned, Survey, changes, clean, copy};
 use crate::registry::{Body, Part};
 use crate::report::RunLog;
+use crate::result::Changes;
 use crate::secret::{Redactor, on_clean_stack, redact_text};
 use crate::settings::PlanJson;
 
@@ -141,6 +142,8 @@ pub(super) struct PlanReport {
     escaped: u64,
     /// The largest body that the registry takes; none without a registry.
     pub(super) limit: Option<u64>,
+    /// What it changes, for people to look at.
+    pub(super) changes: Changes,
 }
 
 impl PlanReport {
@@ -188,6 +191,10 @@ impl PlanReport {
             text: text.with_extension("report.txt"),
             escaped: 0,
             limit: options.limit,
+            changes: changes(open(&json)?, redactor).unwrap_or_else(|error| {
+                tracing::warn!("what the plan changes cannot be shown: {error}");
+                Changes::default()
+            }),
         };
         let mut written = create(&report.json)?;
         report.members = match options.json {

@@ -109,7 +109,7 @@ impl<'run> Teardown<'run> {
     async fn conclude(
         self,
         mut logs: Logs,
-        findings: Findings,
+        mut findings: Findings,
         failure: Option<Failure>,
     ) -> Concluded<'run> {
         let reporting = self.reports.notices.timeline.begin(Phase::Report);
@@ -148,6 +148,7 @@ impl<'run> Teardown<'run> {
         let Self { settings, stop, reports, directory, spec, watch } = self;
         // Variables, credentials and outputs are zeroed where they lie.
         let operation = spec.as_ref().map(|spec| spec.operation.to_string());
+        let changes = findings.plan_report.take().and_then(Result::ok).map(|plan| plan.changes);
         drop((spec, findings));
         logs.terminal.detach_spool();
         let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
@@ -168,6 +169,7 @@ impl<'run> Teardown<'run> {
         let mut result = outcome.result(settings.plan_status, timings);
         result.mask(&reports.redactor);
         (result.run_id, result.operation) = (run_id(settings), operation);
+        result.set_changes(changes.unwrap_or_default());
         // Parts of the report that are empty are filled with what lies on the stack.
         clean_stack().await;
         Concluded {

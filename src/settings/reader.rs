@@ -1,8 +1,10 @@
 //! Looks settings up: a flag before its variables, an earlier variable before a later one.
 
 use std::ffi::OsStr;
+use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use super::setting::REPORT_DIR;
 use super::{Arguments, Environment, Setting, SettingsError, parse};
 
 /// Looks a setting up where it can be given.
@@ -51,6 +53,27 @@ impl Reader<'_> {
         is_right: fn(&Path) -> bool,
     ) -> Result<Option<PathBuf>, SettingsError> {
         self.path(setting)?.map(|path| existing(setting, path, is_right)).transpose()
+    }
+
+    /// A file that is going to be written, possibly into the report directory, which is made. Nothing
+    /// but a file is replaced: no directory, and not `/dev/stdout`.
+    pub(super) fn document(
+        &self,
+        setting: &'static Setting,
+    ) -> Result<Option<PathBuf>, SettingsError> {
+        let Some(path) = self.path(setting)? else { return Ok(None) };
+        let directory = path.parent().unwrap_or(&path);
+        let made = self.path(&REPORT_DIR)?.is_some_and(|made| made.starts_with(directory));
+        let source = match (std::fs::metadata(&path), std::fs::metadata(directory)) {
+            (Ok(found), _) if found.is_dir() => ErrorKind::IsADirectory.into(),
+            (Ok(found), _) if !found.is_file() => {
+                Error::new(ErrorKind::InvalidInput, "it is no ordinary file")
+            }
+            (Err(_), Ok(found)) if !found.is_dir() => ErrorKind::NotADirectory.into(),
+            (Err(_), Err(source)) if !made => source,
+            _ => return Ok(Some(path)),
+        };
+        Err(SettingsError::Path { setting, path, source })
     }
 
     pub(super) fn switch(&self, setting: &'static Setting) -> Result<bool, SettingsError> {

@@ -121,8 +121,8 @@ impl Settings {
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
             ci,
-            summary: reader.path(&SUMMARY)?,
-            report: reader.path(&REPORT)?,
+            summary: reader.document(&SUMMARY)?,
+            report: reader.document(&REPORT)?,
             collector: telemetry::collector(environment, tool.ca_bundle.as_ref(), &mut warnings),
             logging: Logging::resolve(arguments, environment)?,
             git: git_environment(environment, tool.ca_bundle.clone()),

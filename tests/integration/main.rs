@@ -19,6 +19,7 @@ mod memory;
 mod plan_json;
 mod providers;
 mod registry;
+mod report;
 mod run_empty_root;
 mod run_inputs;
 mod run_local;

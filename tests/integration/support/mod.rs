@@ -1,6 +1,7 @@
 //! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
 
 pub(crate) mod authority;
+pub(crate) mod browser;
 pub(crate) mod canned;
 pub(crate) mod cloud_storage;
 pub(crate) mod documented;

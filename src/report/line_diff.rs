@@ -1,0 +1,116 @@
+//! What differs between two texts, line by line, with a little of what stands around it.
+
+/// How many lines that stay are shown around those that differ.
+const AROUND: usize = 3;
+
+/// Larger parts that differ are shown as one that goes and one that comes: comparing them takes
+/// their product in steps and in bytes.
+const MOST_STEPS: usize = 250_000;
+
+/// A line, and what becomes of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Line<'a> {
+    /// It goes.
+    Old(&'a str),
+    /// It comes.
+    New(&'a str),
+    /// It stays.
+    Same(&'a str),
+    /// So many lines stay that are not shown.
+    Gap(usize),
+}
+
+/// The lines of both texts, in their order.
+pub(super) fn line_diff<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
+    let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
+    let shorter = old.len().min(new.len());
+    let begin = (0..shorter).take_while(|index| old[*index] == new[*index]).count();
+    let end = (1..=shorter - begin)
+        .take_while(|back| old[old.len() - back] == new[new.len() - back])
+        .count();
+    let mut lines: Vec<_> = old[..begin].iter().map(|line| Line::Same(line)).collect();
+    middle(&old[begin..old.len() - end], &new[begin..new.len() - end], &mut lines);
+    lines.extend(old[old.len() - end..].iter().map(|line| Line::Same(line)));
+    fold(&lines)
+}
+
+/// By the longest sequence of lines that both have.
+fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
+    let (mut from, mut to) = (0, 0);
+    if old.len().saturating_mul(new.len()) <= MOST_STEPS {
+        let width = new.len() + 1;
+        let mut longest = vec![0_u32; (old.len() + 1) * width];
+        for one in (0..old.len()).rev() {
+            for other in (0..new.len()).rev() {
+                longest[one * width + other] = if old[one] == new[other] {
+                    longest[(one + 1) * width + other + 1] + 1
+                } else {
+                    longest[(one + 1) * width + other].max(longest[one * width + other + 1])
+                };
+            }
+        }
+        while from < old.len() && to < new.len() {
+            if old[from] == new[to] {
+                lines.push(Line::Same(old[from]));
+                (from, to) = (from + 1, to + 1);
+            } else if longest[(from + 1) * width + to] >= longest[from * width + to + 1] {
+                lines.push(Line::Old(old[from]));
+                from += 1;
+            } else {
+                lines.push(Line::New(new[to]));
+                to += 1;
+            }
+        }
+    }
+    lines.extend(old[from..].iter().map(|line| Line::Old(line)));
+    lines.extend(new[to..].iter().map(|line| Line::New(line)));
+}
+
+/// Leaves out what stays and is far from what does not.
+fn fold<'a>(lines: &[Line<'a>]) -> Vec<Line<'a>> {
+    let mut near = vec![false; lines.len()];
+    for index in 0..lines.len() {
+        if !matches!(lines[index], Line::Same(_)) {
+            let end = (index + AROUND + 1).min(lines.len());
+            near[index.saturating_sub(AROUND)..end].fill(true);
+        }
+    }
+    let mut folded = Vec::new();
+    for (line, near) in lines.iter().zip(near) {
+        match (near, folded.last_mut()) {
+            (true, _) => folded.push(*line),
+            (false, Some(Line::Gap(count))) => *count += 1,
+            (false, _) => folded.push(Line::Gap(1)),
+        }
+    }
+    folded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_stay_are_found_and_those_far_away_left_out() {
+        let before: String = (0..30).map(|number| format!("{number}\n")).collect();
+        let after = before.replace("14\n", "x\ny\n").replace("16\n", "");
+        let shown: Vec<_> = line_diff(&before, &after)
+            .into_iter()
+            .map(|line| match line {
+                Line::Old(line) => format!("-{line}"),
+                Line::New(line) => format!("+{line}"),
+                Line::Same(line) => line.to_owned(),
+                Line::Gap(count) => format!("({count})"),
+            })
+            .collect();
+        assert_eq!(shown.join(" "), "(11) 11 12 13 -14 +x +y 15 -16 17 18 19 (10)");
+    }
+
+    #[test]
+    fn what_is_too_large_to_be_compared_goes_and_comes_as_a_whole() {
+        let text = |letter: &str| format!("{letter}\n").repeat(600);
+        let lines = line_diff(&text("a"), &text("b"));
+        assert_eq!(lines.len(), 1200);
+        assert_eq!((lines[0], lines[1199]), (Line::Old("a"), Line::New("b")));
+    }
+}

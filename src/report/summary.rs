@@ -1,0 +1,305 @@
+//! A run in Markdown, for job summaries and comments: GitHub's and GitLab's flavour.
+//!
+//! What others have written stands in code only: in spans, or in fences that are longer than any in
+//! it, so that nothing in it becomes Markdown, HTML, a mention or a link. The text has a limit; the
+//! plan gives way first, and what is missing is told.
+
+use super::line_diff::{Line, line_diff};
+use super::visible::visible;
+use super::wording::{counted, counts, duration, headline, remarks, share, sign, value, verb};
+use crate::result::{AttributeChange, PlannedChange, RunResult, Severity, Shown};
+
+/// What GitHub takes of one step, in bytes (1 MiB), less some for what else the step writes.
+pub const SUMMARY_LIMIT: usize = 1000 * 1024;
+
+/// How many resources are listed in the table.
+const MOST_ROWS: usize = 200;
+
+/// How many diagnostics and warnings are shown.
+const MOST_NOTES: usize = 50;
+
+/// How much of one text is shown, in bytes.
+const LONGEST: usize = 4 * 1024;
+
+/// The summary of a run, at most `limit` bytes long.
+#[must_use]
+pub fn summary(result: &RunResult, limit: usize) -> String {
+    let mut text = head(result);
+    problems(result, &mut text);
+    table(result, &mut text);
+    let timings = timings(result);
+    let room = limit.saturating_sub(text.len() + timings.len());
+    plan(result, room, &mut text);
+    text.push_str(&timings);
+    if text.len() > limit {
+        // Only where there is hardly any room: a fence that is cut may stay open, and nothing follows.
+        let note = "\n\n… (cut)\n";
+        text.truncate(text.floor_char_boundary(limit.saturating_sub(note.len())));
+        text.push_str(note);
+        text.truncate(text.floor_char_boundary(limit));
+    }
+    text
+}
+
+fn head(result: &RunResult) -> String {
+    let icon = match result.status.as_str() {
+        "succeeded" => "✅",
+        "planned" => "⏸️",
+        "cancelled" => "🚫",
+        _ => "❌",
+    };
+    let mut text = format!("## {icon} {}\n\n", plain(&headline(result)));
+    if let Some(summary) = &result.summary {
+        text.push_str(&format!("{}\n\n", plain(cut(summary))));
+    }
+    let mut facts = Vec::new();
+    facts.extend(result.tool.as_deref().map(code));
+    facts.extend(result.source_commit.as_deref().map(|commit| format!("commit {}", code(commit))));
+    facts.extend(result.run_id.as_deref().map(|run| format!("run {}", code(run))));
+    facts.push(format!("exit code {}", result.exit_code));
+    facts.push(duration(result.timings.total));
+    if let Some(tests) = result.tests {
+        facts.push(format!(
+            "tests: {} passed, {} failed, {} skipped",
+            tests.passed, tests.failed, tests.skipped
+        ));
+    }
+    text.push_str(&facts.join(" · "));
+    text.push('\n');
+    text
+}
+
+fn problems(result: &RunResult, text: &mut String) {
+    if let Some(problem) = &result.error {
+        text.push_str(&format!("\n### Error in {}\n\n", problem.phase));
+        text.push_str(&fenced("", cut(&problem.message)));
+        if let Some(advice) = &problem.advice {
+            text.push_str("\nWhat to do:\n\n");
+            text.push_str(&fenced("", cut(advice)));
+        }
+    }
+    if !result.diagnostics.is_empty() {
+        text.push_str("\n### Diagnostics\n");
+    }
+    for diagnostic in result.diagnostics.iter().take(MOST_NOTES) {
+        let icon = match diagnostic.severity {
+            Severity::Error => "❌",
+            Severity::Warning => "⚠️",
+        };
+        text.push_str(&format!("\n{icon} {}", code(&diagnostic.summary)));
+        if let Some(place) = &diagnostic.place {
+            text.push_str(&format!(" at {}", code(&format!("{}:{}", place.file, place.line))));
+        }
+        if let Some(subject) = &diagnostic.subject {
+            text.push_str(&format!(", {}", code(subject)));
+        }
+        text.push('\n');
+        if !diagnostic.detail.trim().is_empty() {
+            text.push('\n');
+            text.push_str(&fenced("", cut(&diagnostic.detail)));
+        }
+    }
+    left_out(result.diagnostics.len(), "diagnostic", text);
+    if !result.warnings.is_empty() {
+        text.push_str("\n### Warnings\n\n");
+    }
+    for warning in result.warnings.iter().take(MOST_NOTES) {
+        text.push_str(&format!("- {}\n", code(cut(warning))));
+    }
+    left_out(result.warnings.len(), "warning", text);
+}
+
+fn left_out(count: usize, thing: &str, text: &mut String) {
+    if count > MOST_NOTES {
+        text.push_str(&format!("\n… and {} more.\n", counted(count - MOST_NOTES, thing)));
+    }
+}
+
+fn table(result: &RunResult, text: &mut String) {
+    if let Some(numbers) = &result.counts {
+        let numbers: Vec<_> =
+            counts(numbers).iter().map(|(what, count)| format!("**{count}** to {what}")).collect();
+        text.push_str(&format!("\n### Changes\n\n{}\n", numbers.join(" · ")));
+    }
+    if !result.changes.is_empty() {
+        text.push_str("\n| | Action | Resource | |\n|:-:|---|---|---|\n");
+    }
+    for change in result.changes.iter().take(MOST_ROWS) {
+        let verb = verb(change);
+        let mut remarks = remarks(change);
+        let attributes = change.attributes.len() + change.more_attributes;
+        if verb == "update" || verb == "replace" {
+            remarks.insert(0, counted(attributes, "attribute"));
+        }
+        let remarks: Vec<_> = remarks.iter().map(|remark| plain(remark)).collect();
+        let (sign, address) = (sign(verb), code(&change.address));
+        text.push_str(&format!("| {sign} | {verb} | {address} | {} |\n", remarks.join(", ")));
+    }
+    let more = result.changes.len().saturating_sub(MOST_ROWS) + result.changes_left_out;
+    if more > 0 {
+        text.push_str(&format!("\n… and {} more.\n", counted(more, "change")));
+    }
+}
+
+/// The plan, folded, as far as there is room for it.
+fn plan(result: &RunResult, room: usize, text: &mut String) {
+    let parts = [("The plan", &result.changes), ("Changed outside of the module", &result.drift)];
+    let mut room = room;
+    for (title, changes) in parts {
+        let blocks = changes.iter().map(resource);
+        fold(title, blocks.collect(), changes.len(), &mut room, text);
+    }
+    let mut outputs = String::new();
+    for change in &result.output_changes {
+        attribute(change, "", &mut outputs);
+    }
+    let count = usize::from(!outputs.is_empty());
+    fold("Outputs", vec![outputs], count, &mut room, text);
+}
+
+fn fold(title: &str, blocks: Vec<String>, count: usize, room: &mut usize, text: &mut String) {
+    if count == 0 {
+        return;
+    }
+    // What stands around the blocks, fences and note included.
+    let frame = 400 + title.len();
+    let mut shown = String::new();
+    let mut missing = 0;
+    for block in blocks {
+        if shown.len() + block.len() + frame > *room {
+            missing += 1;
+        } else {
+            shown.push_str(&block);
+        }
+    }
+    let mut part = format!("\n<details><summary>{title}</summary>\n\n");
+    part.push_str(&fenced("diff", &shown));
+    if missing > 0 {
+        part.push_str(&format!(
+            "\n{} left out: there is no room for more.\n",
+            counted(missing, "part")
+        ));
+    }
+    part.push_str("\n</details>\n");
+    *room = room.saturating_sub(part.len());
+    text.push_str(&part);
+}
+
+fn resource(change: &PlannedChange) -> String {
+    let verb = verb(change);
+    let mark = match verb {
+        "create" => "+",
+        "destroy" => "-",
+        "read" | "forget" | "move" | "import" => " ",
+        _ => "!",
+    };
+    let mut text = format!("{mark} {} ({verb})", visible(&change.address));
+    for remark in remarks(change) {
+        text.push_str(&format!(", {}", visible(&remark)));
+    }
+    text.push('\n');
+    for change in &change.attributes {
+        attribute(change, "    ", &mut text);
+    }
+    if change.more_attributes > 0 {
+        text.push_str(&format!(
+            "      … and {} more\n",
+            counted(change.more_attributes, "attribute")
+        ));
+    }
+    text.push('\n');
+    text
+}
+
+fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
+    let path = visible(&change.path);
+    let note = if change.forces_replacement { " # forces replacement" } else { "" };
+    let is_text = |shown: &Option<Shown>| matches!(shown, Some(Shown::Text(_)));
+    let mark = match (&change.before, &change.after) {
+        (None, _) => '+',
+        (_, None) => '-',
+        _ => '!',
+    };
+    if is_text(&change.before) || is_text(&change.after) {
+        let of = |shown: &Option<Shown>| shown.as_ref().map(value).unwrap_or_default().to_owned();
+        text.push_str(&format!("{mark} {indent}{path} ={note}\n"));
+        let (before, after) = (of(&change.before), of(&change.after));
+        for line in line_diff(&before, &after) {
+            let (mark, line) = match line {
+                Line::Old(line) => ("-", visible(line)),
+                Line::New(line) => ("+", visible(line)),
+                Line::Same(line) => (" ", visible(line)),
+                Line::Gap(count) => (" ", format!("… {}", counted(count, "line")).into()),
+            };
+            text.push_str(&format!("{mark} {indent}    {line}\n"));
+        }
+        return;
+    }
+    let values: Vec<_> = [&change.before, &change.after]
+        .into_iter()
+        .flatten()
+        .map(|shown| visible(value(shown)).replace('\n', " "))
+        .collect();
+    text.push_str(&format!("{mark} {indent}{path} = {}{note}\n", values.join(" → ")));
+}
+
+fn timings(result: &RunResult) -> String {
+    let timings = &result.timings;
+    let mut text =
+        "\n### Timings\n\n| Phase | Start | Duration | Share |\n|---|--:|--:|--:|\n".to_owned();
+    for phase in &timings.phases {
+        let took = phase.duration.map_or_else(|| "-".to_owned(), duration);
+        let share = share(phase.duration, timings.total);
+        text.push_str(&format!(
+            "| {} | {} | {took} | {share} |\n",
+            phase.phase,
+            duration(phase.start)
+        ));
+    }
+    text.push_str(&format!("| **total** | | **{}** | |\n", duration(timings.total)));
+    text
+}
+
+/// A text as a block of code that nothing in it ends.
+fn fenced(language: &str, text: &str) -> String {
+    let text = visible(text);
+    let fence = "`".repeat(longest_run(&text).max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
+}
+
+/// The length of the longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}
+
+/// A text on one line as code, in a table too: there, even in code, a pipe has to be escaped.
+fn code(text: &str) -> String {
+    let text = visible(cut(text)).replace('\n', " ");
+    if text.contains(['`', '|', '\\']) || text.trim() != text || text.is_empty() {
+        return format!("<code>{}</code>", plain(&text));
+    }
+    format!("`{text}`")
+}
+
+/// A text in which nothing is Markdown or HTML: references stand for characters, never for signs
+/// (CommonMark, section 2.5).
+fn plain(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for character in visible(text).chars() {
+        match character {
+            ' ' | ',' | '.' | ':' | ';' | '(' | ')' | '/' | '?' | '\'' | '%' | '=' => {
+                written.push(character);
+            }
+            '\n' => written.push_str("<br>"),
+            character if character.is_ascii_punctuation() => {
+                written.push_str(&format!("&#{};", u32::from(character)));
+            }
+            character => written.push(character),
+        }
+    }
+    written
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST)]
+}

@@ -1,0 +1,132 @@
+//! A headless Chromium with a profile of its own, driven over `WebDriver` (W3C) by chromedriver.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use butler_runner::http::{Redirects, client};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::environment::find_program;
+
+/// A browser with one window; it ends with this.
+pub(crate) struct Browser {
+    driver: Child,
+    browser: Option<i32>,
+    session: String,
+    client: reqwest::Client,
+    _profile: TempDir,
+}
+
+impl Browser {
+    /// Starts one; `arguments` are Chromium's.
+    ///
+    /// # Panics
+    /// When Chromium or its driver is missing or does not start.
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let driver = find_program("chromedriver").expect("chromedriver is installed");
+        let chromium = find_program("chromium").expect("chromium is installed");
+        let mut driver = Command::new(driver)
+            .arg("--port=0")
+            .env("HOME", profile.path())
+            .env("TMPDIR", profile.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(driver.stdout.take().unwrap());
+        let port: u16 = said
+            .lines()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                line.split_once("successfully on port ")?.1.strip_suffix('.')?.parse().ok()
+            })
+            .expect("the driver says its port");
+        let mut browser = Self {
+            driver,
+            browser: None,
+            session: format!("http://127.0.0.1:{port}/session"),
+            client: client(None, Redirects::Refuse).unwrap(),
+            _profile: profile,
+        };
+        let data = format!("--user-data-dir={}", browser._profile.path().join("profile").display());
+        let quiet = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            &data,
+        ];
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": {"binary": chromium, "args": [&quiet, arguments].concat()},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }}});
+        let answer = browser.post("", capabilities).await;
+        browser.session = format!("{}/{}", browser.session, answer["sessionId"].as_str().unwrap());
+        let process = answer["capabilities"]["goog:processID"].as_i64();
+        browser.browser = process.and_then(|process| i32::try_from(process).ok());
+        browser
+    }
+
+    /// Opens a file.
+    pub(crate) async fn open(&self, page: &Path) {
+        self.post("/url", json!({"url": format!("file://{}", page.display())})).await;
+    }
+
+    /// What the body of a function returns in the page; a promise is waited for.
+    pub(crate) async fn run(&self, script: &str) -> Value {
+        self.post("/execute/sync", json!({"script": script, "args": []})).await
+    }
+
+    /// What it said on its console.
+    pub(crate) async fn console(&self) -> Vec<Value> {
+        self.log("browser").await
+    }
+
+    /// The addresses that it asked for.
+    pub(crate) async fn requests(&self) -> Vec<String> {
+        let events = self.log("performance").await;
+        let events = events.iter().filter_map(|event| {
+            let event: Value = serde_json::from_str(event["message"].as_str()?).ok()?;
+            let is_request = event["message"]["method"] == "Network.requestWillBeSent";
+            let url = event["message"]["params"]["request"]["url"].as_str()?.to_owned();
+            is_request.then_some(url)
+        });
+        events.collect()
+    }
+
+    async fn log(&self, kind: &str) -> Vec<Value> {
+        let log = self.post("/se/log", json!({"type": kind})).await;
+        log.as_array().unwrap().clone()
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Value {
+        let request = self.client.post(format!("{}{path}", self.session)).json(&body);
+        let answer: Value = request.send().await.unwrap().json().await.unwrap();
+        let value = &answer["value"];
+        assert!(value.get("error").is_none(), "{path}: {value}");
+        value.clone()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Some(browser) = self.browser {
+            let _ = kill(Pid::from_raw(browser), Signal::SIGKILL);
+        }
+        let driver = i32::try_from(self.driver.id()).unwrap();
+        let _ = killpg(Pid::from_raw(driver), Signal::SIGKILL);
+        let _ = self.driver.wait();
+    }
+}
