@@ -36,8 +36,11 @@ const RESULTS: [(&str, &str); 10] = [
 ];
 
 /// What begins the part of the output in which signs are signs.
-const PLAN_BEGINS: [&str; 3] =
-    ["Resource actions are indicated with", "Changes to Outputs:", "actions:"];
+const PLAN_BEGINS: [&str; 3] = [
+    "Resource actions are indicated with",
+    "perform the following actions:",
+    "detected the following changes",
+];
 
 /// What has happened to a resource: what is said of it, and its colour.
 const STATES: [(&str, &str); 4] =
@@ -67,9 +70,8 @@ impl Painter {
             painted.push_str(line);
             return;
         }
-        if PLAN_BEGINS.iter().any(|begin| line.contains(begin)) {
-            self.in_plan = true;
-        }
+        let begins = PLAN_BEGINS.iter().any(|begin| line.contains(begin));
+        self.in_plan |= begins;
         if let Some(counts) = line.strip_prefix("Plan: ") {
             self.in_plan = false;
             painted.push_str(&format!("{BOLD}Plan:{RESET} {counts}"));
@@ -82,10 +84,8 @@ impl Painter {
             painted.push_str(&format!("{frame}{BOLD}{colour}{bare}{RESET}"));
             return;
         }
-        // A rule across the page ends a plan.
-        if line.starts_with("───") {
-            self.in_plan = false;
-        }
+        // Whatever else stands at the margin ends the plan.
+        self.in_plan &= begins || line.is_empty() || line.starts_with(' ') || sign(line).is_some();
         if self.in_plan {
             paint_change(line, painted);
         } else {
@@ -108,14 +108,11 @@ fn paint_change(line: &str, painted: &mut String) {
         }
         return;
     }
-    let sign = SIGNS
-        .iter()
-        .find(|(sign, _)| bare.strip_prefix(sign).is_some_and(|rest| rest.starts_with(' ')));
-    let Some((sign, parts)) = sign else {
+    let Some((sign, parts)) = sign(bare) else {
         painted.push_str(bare);
         return;
     };
-    for (colour, part) in *parts {
+    for (colour, part) in parts {
         painted.push_str(&format!("{colour}{part}"));
     }
     painted.push_str(RESET);
@@ -126,6 +123,12 @@ fn paint_change(line: &str, painted: &mut String) {
         }
         None => painted.push_str(rest),
     }
+}
+
+/// The sign that `text` begins with, and its colours.
+fn sign(text: &str) -> Option<(&'static str, &'static [(&'static str, &'static str)])> {
+    let begins = |sign: &str| text.strip_prefix(sign).is_some_and(|rest| rest.starts_with(' '));
+    SIGNS.into_iter().find(|(sign, _)| begins(sign))
 }
 
 /// What is said of a resource that is worked on: `ADDRESS: Creating...`.
@@ -184,6 +187,11 @@ plan. Resource actions are indicated with the following symbols:
 
 Plan: 1 to add, 0 to change, 1 to destroy.
 - no sign any more
+
+Changes to Outputs:
+  + name = \"a\"
+aws_vpc.a: Creating...
++ no sign any more
 ";
         expect_test::expect![[r#"
             - no sign yet
@@ -203,6 +211,11 @@ Plan: 1 to add, 0 to change, 1 to destroy.
 
             <bold>Plan:<> 1 to add, 0 to change, 1 to destroy.
             - no sign any more
+
+            <bold>Changes to Outputs:<>
+              <green>+<> name = "a"
+            <bold>aws_vpc.a<>: Creating...<>
+            + no sign any more
         "#]]
         .assert_eq(&painted(plan));
     }

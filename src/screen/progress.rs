@@ -283,9 +283,12 @@ mod tests {
 
     #[test]
     fn what_is_refreshed_is_counted_and_a_new_phase_begins_with_nothing() {
-        let refresh = ["a.b: Refreshing state... [id=1]", "a.c: Refreshing state... [id=2]"];
+        let refresh = [
+            "a.b: Refreshing state... [id=1]",
+            "a.c: Refreshing state... [id=2]",
+            "data.x.y: Reading...",
+        ];
         let (mut board, now) = Board::after(Phase::Plan, &refresh);
-        board.progress.see("data.x.y: Reading...");
         assert_eq!(board.line(now, 80).plain(), "plan 1m04s  2 refreshed  data.x.y reading 1m04s");
         board.progress.see("data.x.y: Read complete after 0s");
         board.ended(Phase::Plan);

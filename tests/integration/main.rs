@@ -28,6 +28,7 @@ mod signals;
 mod source;
 mod stop;
 mod support;
+mod terminal;
 mod terraform_settings;
 mod terragrunt;
 mod tool;
