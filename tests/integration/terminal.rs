@@ -42,10 +42,6 @@ fn let_go(world: &World) {
     std::fs::write(world.path("go"), "").unwrap();
 }
 
-async fn is_held(world: &World) {
-    eventually("an apply that is held", || world.path("started").exists()).await;
-}
-
 const BUSY: &str = "1 of 3 done  terraform_data.second[\"東京と大阪\"] creating";
 
 fn is_live(line: &str) -> bool {
@@ -107,8 +103,7 @@ async fn a_live_line_fits_the_terminal_whatever_becomes_of_its_width() {
             line.starts_with("apply ") && is_cut
         };
         terminal.shows("a line that fits", fits).await;
-        let text = terminal.text();
-        assert_eq!(text.trim().lines().count(), 1, "{text}");
+        assert_eq!(terminal.rows(), 1, "{}", terminal.text());
     }
     let_go(&world);
     let output = terminal.finish(child).await;

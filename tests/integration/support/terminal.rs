@@ -89,6 +89,13 @@ impl Terminal {
         self.seen.lock().unwrap().emulator.screen().contents()
     }
 
+    /// How many rows have something on them; a line that is too long has several.
+    pub(crate) fn rows(&self) -> usize {
+        let seen = self.seen.lock().unwrap();
+        let screen = seen.emulator.screen();
+        screen.rows(0, screen.size().1).filter(|row| !row.trim().is_empty()).count()
+    }
+
     /// The last line that is to be read.
     pub(crate) fn last_line(&self) -> String {
         self.text().lines().last().unwrap_or_default().to_owned()
