@@ -26,7 +26,7 @@ import unicodedata
 from xml.sax.saxutils import escape
 
 HERE = pathlib.Path(__file__).resolve().parent
-COLUMNS, ROWS = 92, 30
+COLUMNS, ROWS = 100, 30
 ARGUMENTS = ["execute", "--local", "--module-dir", ".", "--operation", "apply"]
 PROMPT = "\x1b[32m$\x1b[0m "
 

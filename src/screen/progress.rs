@@ -37,6 +37,10 @@ const ENDS: [(&str, bool); 9] = [
 /// How it says that what is known is compared with what is there; it has no end of its own.
 const REFRESHING: &str = ": Refreshing state...";
 
+/// How much of it is remembered: the tool works on ten at once, unless it is told otherwise, but
+/// anything can print lines like its own.
+const MOST_WORK: usize = 1000;
+
 /// How much of an address says anything.
 const SHORTEST: usize = 12;
 
@@ -140,8 +144,8 @@ impl Progress {
     pub(super) fn see(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("Plan: ") {
             self.planned = planned(counts);
-        } else if let Some((address, rest)) = line.split_once(STILL) {
-            self.begin_work(address, verb_of(rest));
+        } else if let Some((address, ())) = found(line, &[(STILL, ())]) {
+            self.begin_work(address, verb_of(&line[address.len() + STILL.len()..]));
         } else if line.contains(REFRESHING) {
             self.refreshed += 1;
         } else if let Some((address, verb)) = found(line, &BEGINNINGS) {
@@ -155,7 +159,8 @@ impl Progress {
     }
 
     fn begin_work(&mut self, address: &str, verb: &'static str) {
-        if !self.going_on.iter().any(|work| work.address == address) {
+        let is_known = self.going_on.iter().any(|work| work.address == address);
+        if !is_known && self.going_on.len() < MOST_WORK {
             let address = address.to_owned();
             self.going_on.push(Work { address, verb, since: Instant::now() });
         }

@@ -287,3 +287,29 @@ resource "terraform_data" "many" {
     assert_eq!(text.lines().filter(is_of_many).count(), 4 * 300 * 2);
     assert!(!text.contains(TOKEN));
 }
+
+#[test]
+fn the_recording_shows_a_run_to_its_end_and_nothing_of_the_machine_it_was_made_on() {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/recording/apply");
+    let read = |kind: &str| std::fs::read_to_string(format!("{place}.{kind}")).unwrap();
+    let (cast, picture) = (read("cast"), read("svg"));
+    let mut lines =
+        cast.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let header = lines.next().unwrap();
+    assert_eq!(header["version"], 2);
+    let size = |name: &str| u16::try_from(header[name].as_u64().unwrap()).unwrap();
+    let mut emulator = vt100::Parser::new(size("height"), size("width"), 0);
+    let mut was_busy = false;
+    for event in lines {
+        emulator.process(event[2].as_str().unwrap().as_bytes());
+        was_busy |= emulator.screen().contents().contains(" of 5 done  terraform_data.");
+    }
+    let text = emulator.screen().contents();
+    assert!(was_busy && text.contains("\nApply complete  terraform "), "{text}");
+    assert!(!text.lines().any(is_live), "{text}");
+    roxmltree::Document::parse(&picture).unwrap();
+    for file in [&cast, &picture] {
+        assert!(file.len() < 200_000);
+        assert!(!["/tmp", "/root", "/home", "/work", "target/"].iter().any(|it| file.contains(it)));
+    }
+}
