@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo test fuzz bench check setup-build setup-test
+.PHONY: help build demo recording test fuzz bench check setup-build setup-test
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -29,6 +29,10 @@ build: setup-build ## Build the static binary: target/<triple>/release/butler-ru
 
 demo: build ## Build, then show plan, apply and destroy with a registry of its own
 	@'$(BINARY)' demo
+
+recording: build ## Build, then record a run at a terminal: docs/recording/apply.cast and .svg
+	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	PATH="$$PATH:$$(dirname "$$terraform")" docs/recording/record.py '$(BINARY)'
 
 test: setup-test build ## Build, then run all tests, with the static binary as one of the tested
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \

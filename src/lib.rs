@@ -9,8 +9,8 @@
 //!
 //! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
 //! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`,
-//! `ci`, `generate`, `telemetry`; not each other) → mechanism (`process`,
-//! `http`) → leaves (`secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
+//! `ci`, `generate`, `telemetry`; not each other) → mechanism (`process`, `http`, `screen`) → leaves
+//! (`secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
 
 mod blocking;
 pub mod cancel;
@@ -31,6 +31,7 @@ pub mod registry;
 pub mod report;
 pub mod result;
 pub mod run;
+pub mod screen;
 pub mod secret;
 pub mod settings;
 pub mod spec;

@@ -8,6 +8,7 @@ use clap::Args;
 use super::flags::{Flags, Selection};
 use super::{complain, logging, refuse, together};
 use crate::run::{Act, Exit, clean};
+use crate::screen::Screen;
 use crate::settings::setting::{CACHE_DIR, RECOVERY_DIR, TMPFS_DIR, WORK_DIR};
 use crate::settings::{Arguments, CleanSettings, Environment, Logging, Setting};
 
@@ -46,7 +47,7 @@ impl Clean {
             Ok(resolved) => resolved,
             Err(error) => return refuse(&error),
         };
-        let _log = logging::start(&logging, environment, &Arc::default());
+        let _log = logging::start(&logging, environment, &Arc::default(), &Screen::default());
         let act = if self.dry_run { Act::Show } else { Act::Wipe };
         let mut exit = Exit::Success;
         let mut out = std::io::stdout();

@@ -10,6 +10,7 @@ use super::tool::columns;
 use super::{block_on, logging, refuse, together};
 use crate::doctor::{Finding, State, examine};
 use crate::run::Exit;
+use crate::screen::Screen;
 use crate::secret::Redactor;
 use crate::settings::{
     Arguments, DoctorSettings, Environment, Logging, Section, Setting, variable,
@@ -47,7 +48,7 @@ impl Doctor {
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
-        let _log = logging::start(&logging, environment, &redactor);
+        let _log = logging::start(&logging, environment, &redactor, &Screen::default());
         let settings = DoctorSettings::resolve(&arguments, environment);
         let Some(findings) = block_on(examine(&settings, &redactor)) else {
             return Exit::Failed.code();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::flags::{Flags, Selection};
+use super::screen::{self, Output};
 use super::{block_on, logging, refuse, terminal, together};
 use crate::run::Exit;
 use crate::secret::Redactor;
@@ -35,11 +36,12 @@ impl Execute {
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
-        let _log = logging::start(&settings.logging, environment, &redactor);
+        let screen = screen::open(&settings.logging, environment, settings.ci, Output::Lines);
+        let _log = logging::start(&settings.logging, environment, &redactor, &screen);
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        block_on(crate::run::execute(settings, redactor, terminal()))
+        block_on(crate::run::execute(settings, redactor, terminal(&screen)))
             .map_or(Exit::Failed.code(), Exit::code)
     }
 }

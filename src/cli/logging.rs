@@ -14,8 +14,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
 use super::flags::Selection;
+use super::screen;
+use crate::event::Stream;
+use crate::screen::Screen;
 use crate::secret::{Redactor, redact_json};
-use crate::settings::{Environment, LogFormat, Logging, Section, Setting, variable};
+use crate::settings::{Environment, LogFormat, Logging, Section, Setting};
 
 /// The flags for the log, which every subcommand has.
 pub(super) struct LogFlags;
@@ -28,17 +31,17 @@ impl Selection for LogFlags {
     const GLOBAL: bool = true;
 }
 
-/// Starts the log of this process, in which `redactor` masks what it knows, now or later. Lines are
+/// Starts the log of this process on `screen`, in which `redactor` masks what it knows, now or later. Lines are
 /// written by a thread of their own until the guard is dropped, which waits a moment for them: an
 /// output that nobody reads must not stop the run. Panics are logged, and so masked, too.
 pub(super) fn start(
     logging: &Logging,
     environment: &Environment,
     redactor: &Arc<Redactor>,
+    screen: &Screen,
 ) -> WorkerGuard {
-    let colours =
-        std::io::stderr().is_terminal() && environment.value(variable::NO_COLOR.name).is_none();
-    let (writer, guard) = tracing_appender::non_blocking(std::io::stderr());
+    let colours = screen::colours(environment, std::io::stderr().is_terminal());
+    let (writer, guard) = tracing_appender::non_blocking(screen.writer(Stream::Stderr));
     let layer = layer(logging, colours, redactor, move || writer.clone());
     // Only a test can have started one before.
     let _ = Registry::default().with(layer).try_init();

@@ -13,6 +13,7 @@ mod internal;
 mod logging;
 mod nss;
 mod schema;
+mod screen;
 mod shield;
 mod tool;
 mod usage;
@@ -27,7 +28,9 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::{Advice, chain};
+use crate::event::Stream;
 use crate::run::{Exit, Terminal};
+use crate::screen::Screen;
 use crate::secret::zero_memory_of_openssl;
 use crate::settings::setting::TOKEN;
 use crate::settings::{Arguments, Environment, SettingsError};
@@ -130,14 +133,15 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 /// Where the output of children is shown: where the runner's own is.
-fn terminal() -> Terminal {
+fn terminal(screen: &Screen) -> Terminal {
     let commands = reaches_the_platform(std::io::stdout(), std::io::stderr())
         .then(|| Box::new(std::io::stderr()) as Box<_>);
     Terminal {
-        stdout: Box::new(std::io::stdout()),
-        stderr: Box::new(std::io::stderr()),
+        stdout: screen.lines(Stream::Stdout),
+        stderr: screen.lines(Stream::Stderr),
         commands,
-        notices: Box::new(std::io::stderr()),
+        notices: Box::new(screen.writer(Stream::Stderr)),
+        screen: Some(screen.clone()),
     }
 }
 

@@ -60,6 +60,7 @@ use crate::cancel::{Stop, Times};
 use crate::ci;
 use crate::event::Phase;
 use crate::process::{Grace, adopt_orphans};
+use crate::screen::Screen;
 use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{RunSpec, TerraformSettings};
@@ -91,6 +92,8 @@ pub struct Terminal {
     pub commands: Option<Box<dyn Write + Send>>,
     /// What the runner itself shows at the end of a run.
     pub notices: Box<dyn Write + Send>,
+    /// Where people see it, if any do.
+    pub screen: Option<Screen>,
 }
 
 impl Default for Terminal {
@@ -101,6 +104,7 @@ impl Default for Terminal {
             stderr: Box::new(std::io::sink()),
             commands: None,
             notices: Box::new(std::io::sink()),
+            screen: None,
         }
     }
 }
@@ -141,7 +145,7 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
     leftovers::clean_before(&settings, &stop).await;
     let directory = settings.report_dir.clone();
     let output = std::mem::replace(&mut terminal.notices, Box::new(std::io::sink()));
-    let notices = Arc::new(Notices::new(&settings, output));
+    let notices = Arc::new(Notices::new(&settings, output, terminal.screen.take()));
     let reports =
         Reports { registry: None, directory, redactor, notices: Arc::clone(&notices), reserve };
     let exit = Box::pin(sources::start(&settings, &stop, reports, terminal)).await;

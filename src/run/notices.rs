@@ -16,6 +16,7 @@ use crate::cancel::{Step, Stop};
 use crate::http::Observed;
 use crate::report::LogCopy;
 use crate::result::{RunResult, table};
+use crate::screen::{Ending, Live, Screen, View, ending};
 use crate::settings::{LogFormat, Settings};
 use crate::telemetry::Telemetry;
 use crate::timeline::Timeline;
@@ -35,6 +36,11 @@ pub(super) struct Notices {
     telemetry: Option<Telemetry>,
     /// None once the result was told.
     output: Mutex<Option<Box<dyn Write + Send>>>,
+    /// Where there is more for people to read.
+    places: Vec<(&'static str, PathBuf)>,
+    /// How people look on, until they were told the result.
+    screen: Option<Screen>,
+    live: Mutex<Option<Live>>,
 }
 
 impl std::fmt::Debug for Notices {
@@ -44,9 +50,28 @@ impl std::fmt::Debug for Notices {
 }
 
 impl Notices {
-    /// Notices as `settings` want them, on `output` what is for people who look on.
-    pub(super) fn new(settings: &Settings, output: Box<dyn Write + Send>) -> Self {
+    /// Notices as `settings` want them, on `output` what is for people who look on, and on `screen`
+    /// from now on what goes on. Must be called where tokio runs.
+    pub(super) fn new(
+        settings: &Settings,
+        output: Box<dyn Write + Send>,
+        screen: Option<Screen>,
+    ) -> Self {
         let timeline = Timeline::start();
+        // Who asks for less does not get more.
+        let screen = screen.filter(|screen| {
+            screen.abilities().view == View::Live && tracing::enabled!(tracing::Level::INFO)
+        });
+        let live = screen.as_ref().and_then(Live::start);
+        if let Some(live) = &live {
+            timeline.watch(live.watcher());
+        }
+        let places = [
+            ("report", &settings.report),
+            ("summary", &settings.summary),
+            ("all reports", &settings.report_dir),
+        ];
+        let place = |(what, path): (_, &Option<PathBuf>)| Some((what, path.clone()?));
         Self {
             directory: settings.report_dir.clone(),
             documents: Documents::new(settings),
@@ -55,6 +80,9 @@ impl Notices {
             telemetry: telemetry(settings, &timeline),
             timeline,
             output: Mutex::new(Some(output)),
+            places: places.into_iter().filter_map(place).collect(),
+            screen,
+            live: Mutex::new(live),
         }
     }
 
@@ -77,6 +105,7 @@ impl Notices {
         if let Some(telemetry) = &self.telemetry {
             stop.within(Step::Terminal, telemetry.finish(&result)).await;
         }
+        drop(self.live.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.show(output, result, stop).await;
     }
 
@@ -101,7 +130,8 @@ impl Notices {
         self.publish(RunResult::of(status, exit.code(), self.timeline.timings()), stop).await;
     }
 
-    /// Shows the timings. An output that nobody reads holds up nothing.
+    /// Shows how it ended to people, and the timings to everybody else. An output that nobody reads
+    /// holds up nothing.
     async fn show(&self, mut output: Box<dyn Write + Send>, result: RunResult, stop: &Stop) {
         if !tracing::enabled!(tracing::Level::INFO) {
             return;
@@ -111,9 +141,18 @@ impl Notices {
             tracing::info!(timings, "the run has ended");
             return;
         }
+        let text = match &self.screen {
+            Some(screen) => ending(&Ending {
+                result: &result,
+                width: screen.width(),
+                colours: screen.abilities().colours_on_stderr,
+                places: &self.places,
+            }),
+            None => format!("{}\n", table(&result.timings)),
+        };
         let written = tokio::task::spawn_blocking(move || {
             // Where nobody reads it, there is nobody to tell.
-            let _ = writeln!(output, "{}", table(&result.timings)).and_then(|()| output.flush());
+            let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
         });
         stop.within(Step::Terminal, tokio::time::timeout(STALL, written)).await;
     }

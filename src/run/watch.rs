@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cancel::{Stop, StopReason};
+use crate::cancel::{Stop, StopReason, is_ignored};
 use crate::process::reap_orphans;
 use crate::registry::{Client, Patience, RegistryError, RunStatus};
 use crate::report::jittered;
@@ -92,17 +92,6 @@ async fn received(signals: Option<&mut tokio::signal::unix::Signal>) -> Option<(
     match signals {
         Some(signals) => signals.recv().await,
         None => std::future::pending().await,
-    }
-}
-
-/// Whether this process ignores `signal` now.
-#[expect(unsafe_code, reason = "there is no safe way to read a disposition")]
-fn is_ignored(signal: Signal) -> bool {
-    let mut current = std::mem::MaybeUninit::<nix::libc::sigaction>::uninit();
-    // SAFETY: without a new action the call changes nothing; it fills `current` when it returns 0.
-    unsafe {
-        nix::libc::sigaction(signal as i32, std::ptr::null(), current.as_mut_ptr()) == 0
-            && current.assume_init().sa_sigaction == nix::libc::SIG_IGN
     }
 }
 

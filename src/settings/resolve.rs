@@ -91,7 +91,7 @@ impl Settings {
         let Reader { arguments, environment } = *reader;
         let tool = ToolSettings::resolve(arguments, environment)?;
         warnings.extend(tool.warnings.iter().cloned());
-        let ci = reader.parsed(&CI, parse::ci_system)?.unwrap_or_else(|| surrounding(environment));
+        let ci = ci_system(&reader)?;
         let platform = platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Make)?;
@@ -240,6 +240,22 @@ fn ca_bundle(reader: &Reader<'_>) -> Result<Option<PathBuf>, SettingsError> {
         })?;
     }
     Ok(bundle)
+}
+
+/// The CI system that is to be served.
+fn ci_system(reader: &Reader<'_>) -> Result<System, SettingsError> {
+    let given = reader.parsed(&CI, parse::ci_system)?;
+    Ok(given.unwrap_or_else(|| surrounding(reader.environment)))
+}
+
+impl Settings {
+    /// Decides whose job this is, and nothing else.
+    ///
+    /// # Errors
+    /// When there is no such CI system.
+    pub fn ci(arguments: &Arguments, environment: &Environment) -> Result<System, SettingsError> {
+        ci_system(&Reader { arguments, environment })
+    }
 }
 
 impl Logging {

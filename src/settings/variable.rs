@@ -15,7 +15,10 @@ pub const VARIABLES: &[&Variable] = &[
     &GITHUB_ACTIONS,
     &KUBERNETES_SERVICE_HOST,
     &NO_COLOR,
+    &CLICOLOR_FORCE,
+    &FORCE_COLOR,
     &TERM,
+    &COLORTERM,
     &MIRROR_USER,
     &MIRROR_PASSWORD,
     &MIRROR_TOKEN,
@@ -92,7 +95,14 @@ pub const KUBERNETES_SERVICE_HOST: Variable =
     Variable { name: "KUBERNETES_SERVICE_HOST", help: "A grace period of 20s" };
 /// `NO_COLOR`.
 pub const NO_COLOR: Variable =
-    Variable { name: "NO_COLOR", help: "No colours in the runner's own log" };
+    Variable { name: "NO_COLOR", help: "No colours, whatever else is set" };
+/// `CLICOLOR_FORCE`.
+pub const CLICOLOR_FORCE: Variable = Variable {
+    name: "CLICOLOR_FORCE",
+    help: "With a value but 0 or false, colours also where no terminal is",
+};
+/// `FORCE_COLOR`.
+pub const FORCE_COLOR: Variable = Variable { name: "FORCE_COLOR", help: "The same" };
 /// `BUTLER_MIRROR_USER`.
 pub const MIRROR_USER: Variable = Variable {
     name: "BUTLER_MIRROR_USER",
@@ -167,7 +177,13 @@ pub const TG_REMOTE_USER: Variable =
 pub const TG_REMOTE_PASSWORD: Variable =
     Variable { name: "TG_REMOTE_PASSWORD", help: "The password for it" };
 /// `TERM`.
-pub const TERM: Variable = Variable { name: "TERM", help: "With the value dumb, no progress bar" };
+pub const TERM: Variable = Variable {
+    name: "TERM",
+    help: "What the terminal can: with the value dumb neither colours nor a live line",
+};
+/// `COLORTERM`.
+pub const COLORTERM: Variable =
+    Variable { name: "COLORTERM", help: "Says of a terminal that it has colours" };
 /// `OTEL_EXPORTER_OTLP_ENDPOINT`.
 pub const OTLP_ENDPOINT: Variable = Variable {
     name: "OTEL_EXPORTER_OTLP_ENDPOINT",

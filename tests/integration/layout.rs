@@ -9,7 +9,7 @@ const LAYERS: [&[&str]; 5] = [
         "blocking", "cancel", "error", "event", "fuzz", "result", "secret", "spec", "timeline",
         "trust",
     ],
-    &["http", "process"],
+    &["http", "process", "screen"],
     &[
         "ci",
         "engine",

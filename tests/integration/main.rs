@@ -31,6 +31,7 @@ mod source;
 mod stop;
 mod support;
 mod telemetry;
+mod terminal;
 mod terraform_settings;
 mod terragrunt;
 mod tool;

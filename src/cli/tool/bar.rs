@@ -1,18 +1,11 @@
-//! A progress bar on a terminal: one line on standard error that is gone when it is done.
-//!
-//! After each drawing the cursor is back at the beginning of the line, so that a line of the log
-//! goes over the bar and not behind it. It has no colours.
+//! A progress bar in the live line, for whoever waits for a download at a terminal.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::settings::{Environment, variable};
+use crate::screen::Screen;
 use crate::tool::{Meter, Transfer};
-
-/// How often it is drawn.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// What is smaller is there before anybody has read a bar.
 const SMALL: u64 = 1_000_000;
@@ -20,58 +13,33 @@ const SMALL: u64 = 1_000_000;
 /// How many characters the bar itself has.
 const WIDTH: u64 = 24;
 
-/// Goes to the beginning of the line and clears it.
-const CLEAR: &str = "\r\x1b[K";
-
-/// A meter that draws a bar, where standard error is a terminal that can move its cursor.
-pub(super) fn meter(environment: &Environment) -> Option<Meter> {
-    let is_dumb = environment.value(variable::TERM.name).is_none_or(|term| term == "dumb");
-    if is_dumb || !std::io::stderr().is_terminal() {
-        return None;
-    }
-    let bar = Mutex::new(Bar::default());
-    Some(Arc::new(move |transfer| {
+/// A meter that shows a bar on `screen`.
+pub(super) fn meter(screen: &Screen) -> Meter {
+    let (bar, screen) = (Mutex::new(Bar::default()), screen.clone());
+    Arc::new(move |transfer| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = bar.line(Instant::now(), transfer) {
-            // Where standard error is gone there is nobody to tell.
-            let _ = write!(std::io::stderr(), "{line}");
-        }
-    }))
-}
-
-/// Clears the line of whatever bar was not drawn to its end.
-pub(super) fn clear(meter: Option<&Meter>) {
-    if meter.is_some() {
-        let _ = write!(std::io::stderr(), "{CLEAR}");
-    }
+        screen.note(bar.line(Instant::now(), transfer));
+    })
 }
 
 #[derive(Default)]
 struct Bar {
     /// When the download began, and with how much.
     begun: Option<(Instant, u64)>,
-    drawn: Option<Instant>,
 }
 
 impl Bar {
-    /// What is to be written now, if anything.
+    /// What is to be shown now, if anything.
     fn line(&mut self, now: Instant, transfer: Transfer) -> Option<String> {
         let Transfer { done, total } = transfer;
-        if total.is_some_and(|total| total < SMALL) {
-            return None;
-        }
-        if total == Some(done) {
+        if total.is_some_and(|total| total < SMALL || total == done) {
             *self = Self::default();
-            return Some(CLEAR.to_owned());
+            return None;
         }
         let (start, before) = *self.begun.get_or_insert((now, done));
-        if self.drawn.is_some_and(|drawn| now.duration_since(drawn) < PAUSE) {
-            return None;
-        }
-        self.drawn = Some(now);
         let elapsed = u64::try_from(now.duration_since(start).as_millis()).unwrap_or(u64::MAX);
         let rate = (done.saturating_sub(before)).saturating_mul(1000).checked_div(elapsed);
-        let mut line = String::from(CLEAR);
+        let mut line = String::new();
         if let Some(percent) = transfer.percent() {
             let filled = percent * WIDTH / 100;
             let cells = (0..WIDTH).map(|cell| if cell < filled { '#' } else { '-' });
@@ -87,13 +55,14 @@ impl Bar {
                 let _ = write!(line, ", {} s left", total.saturating_sub(done).div_ceil(rate));
             }
         }
-        line.push('\r');
         Some(line)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -105,12 +74,11 @@ mod tests {
         };
         let total = Some(40_000_000);
         let bare = "[------------------------] 0.0 of 40.0 MB (0 %)";
-        assert_eq!(line(0, 0, total).unwrap(), format!("{CLEAR}{bare}\r"));
-        assert_eq!(line(50, 1_000_000, total), None);
+        assert_eq!(line(0, 0, total).unwrap(), bare);
         let half = "[############------------] 20.0 of 40.0 MB (50 %), 10.0 MB/s, 2 s left";
-        assert_eq!(line(2000, 20_000_000, total).unwrap(), format!("{CLEAR}{half}\r"));
-        assert_eq!(line(2001, 40_000_000, total).unwrap(), CLEAR);
-        assert_eq!(line(3000, 0, None).unwrap(), format!("{CLEAR}0.0 MB\r"));
+        assert_eq!(line(2000, 20_000_000, total).unwrap(), half);
+        assert_eq!(line(2001, 40_000_000, total), None);
+        assert_eq!(line(3000, 0, None).unwrap(), "0.0 MB");
         assert_eq!(line(4000, 999, Some(1000)), None);
     }
 }

@@ -27,13 +27,15 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::flags::{Flags, Selection};
+use super::screen::{self, Output};
 use super::{block_on, complain, logging, refuse, together};
 use crate::error::{Advice, chain};
 use crate::http::LazyClient;
 use crate::run::{Exit, tool_options, version_wish};
+use crate::screen::Live;
 use crate::secret::Redactor;
 use crate::settings::setting::{DEFAULT_TOOL_VERSION, PROVIDER_CACHE};
-use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
+use crate::settings::{Arguments, Environment, Logging, Section, Setting, Settings, ToolSettings};
 use crate::spec::{Product, ToolRequest};
 use crate::tool::{
     Reach, ToolError, ToolOptions, VersionWish, Wanted, choose_for_module, choose_wanted,
@@ -196,14 +198,16 @@ impl Tool {
     ) -> u8 {
         let arguments = together(log, self.flags.into_arguments());
         let resolved = Logging::resolve(&arguments, environment)
-            .and_then(|logging| Ok((logging, ToolSettings::resolve(&arguments, environment)?)));
-        let (logging, settings) = match resolved {
+            .and_then(|logging| Ok((logging, Settings::ci(&arguments, environment)?)))
+            .and_then(|log| Ok((log, ToolSettings::resolve(&arguments, environment)?)));
+        let ((logging, ci), settings) = match resolved {
             Ok(resolved) => resolved,
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
         redactor.register(&settings.sites.secrets().collect::<Vec<_>>());
-        let _log = logging::start(&logging, environment, &redactor);
+        let screen = screen::open(&logging, environment, ci, Output::Answer);
+        let _log = logging::start(&logging, environment, &redactor, &screen);
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
@@ -217,9 +221,9 @@ impl Tool {
             return Exit::Usage.code();
         }
         let mut tools = toolbox(self.product.or(implied), settings);
-        let meter = bar::meter(environment);
-        tools.options.meter.clone_from(&meter);
         let answer = block_on(async {
+            let live = Live::start(&screen);
+            tools.options.meter = live.as_ref().map(|_| bar::meter(&screen));
             match self.command {
                 ToolCommand::Install(install) => install.run(&mut tools).await,
                 ToolCommand::Bundle(bundle) => bundle.run(&tools).await,
@@ -232,7 +236,6 @@ impl Tool {
                 ToolCommand::Which(which) => which.run(&tools, environment).await,
             }
         });
-        bar::clear(meter.as_ref());
         match answer {
             Some(Ok(answer)) => {
                 let printed = print(&answer, self.json);

@@ -21,6 +21,7 @@ pub(crate) mod proxy;
 pub(crate) mod release_site;
 pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
+pub(crate) mod terminal;
 pub(crate) mod terraform;
 pub(crate) mod terraform_registry;
 #[cfg(target_os = "linux")]

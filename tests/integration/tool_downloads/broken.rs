@@ -1,6 +1,7 @@
 //! What breaks on the way, takes long, or is not what it should be, and what is seen of a download.
 
 use super::*;
+use crate::support::terminal::{INTERRUPT, Terminal};
 
 #[test]
 fn truncated_and_tampered_archives_are_refused() {
@@ -197,41 +198,46 @@ fn broken_download_begins_anew_where_the_site_hands_out_whole_files_only() {
     assert_eq!(ranges.collect::<Vec<_>>(), [false, true, true]);
 }
 
-#[test]
-fn terminal_gets_a_bar_and_a_pipe_gets_lines() {
+#[tokio::test]
+async fn terminal_gets_a_bar_that_goes_away_and_a_pipe_gets_lines() {
     let noise: Vec<u8> = (0..3_000_000).map(|_| fastrand::u8(..)).collect();
     let large = archive(&[("noise", &noise), ("terraform", b"binary")]);
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large)]);
-    let on_terminal = |variables: &[(&str, &str)]| {
+    let typed = |variables: &[(&str, &str)]| {
         let mut machine = Machine::with_site(&site);
         machine.set("PATH", search_path());
         for (name, value) in variables {
             machine.set(name, *value);
         }
-        // Python lends the command a terminal, and hands on what it shows there.
-        let lend = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
-        let mut command = std::process::Command::new(find_program("python3").unwrap());
-        let typed = machine.command(&INSTALL);
-        command.args(["-c", lend]).arg(typed.get_program()).args(typed.get_args()).env_clear();
-        command.envs(typed.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let output = command.stdin(std::process::Stdio::null()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        let command = tokio::process::Command::from(machine.command(&INSTALL));
+        (machine, command)
     };
-    let bar = "MB (";
-    let shown = on_terminal(&[("TERM", "xterm")]);
-    assert!(shown.contains(bar) && shown.contains("\r\u{1b}[K["), "{shown:?}");
-    // What is left is the line of the log and the path.
-    let (_, after) = shown.rsplit_once("\r\u{1b}[K").unwrap();
-    assert!(!after.contains(bar) && after.contains("/terraform/1.9.8/terraform"), "{shown:?}");
-    assert!(on_terminal(&[("TERM", "xterm"), ("NO_COLOR", "1")]).contains(bar));
-    assert!(!on_terminal(&[("TERM", "dumb")]).contains(bar));
-    assert!(!on_terminal(&[]).contains(bar));
+    let bar = "[############------------] 1.5 of 3.0 MB (50 %)";
+    site.misbehave(".zip", Fault::Hanging);
+    for variables in [&[][..], &[("NO_COLOR", "1")]] {
+        let (_machine, command) = typed(variables);
+        let terminal = Terminal::new(24, 120);
+        let child = terminal.start(&command);
+        terminal.shows("half a bar", |text| text.contains(bar)).await;
+        terminal.press(INTERRUPT);
+        assert!(!terminal.finish(child).await.status.success());
+        assert!(!terminal.text().contains("MB ("), "{}", terminal.text());
+    }
+    site.behave();
+    for variables in [("TERM", "dumb"), ("CI", "true")] {
+        let (machine, command) = typed(&[variables, ("NO_COLOR", "1")]);
+        let terminal = Terminal::new(24, 300);
+        let output = terminal.finish(terminal.start(&command)).await;
+        assert!(output.status.success(), "{}", terminal.text());
+        assert!(!terminal.raw().contains("\u{1b}["), "{:?}", terminal.raw());
+        let path = machine.kept("terraform", "1.9.8").join("terraform");
+        assert!(terminal.text().contains(path.to_str().unwrap()), "{}", terminal.text());
+    }
 
     let mut machine = Machine::with_site(&site);
     machine.set("TERM", "xterm");
     let said = machine.run(&INSTALL).well();
-    assert!(!said.stderr.contains(bar) && !said.stderr.contains('\r'), "{said:?}");
+    assert!(!said.stderr.contains("MB (") && !said.stderr.contains('\r'), "{said:?}");
     assert!(said.stderr.contains("downloading http://127.0.0.1"), "{said:?}");
 }
 

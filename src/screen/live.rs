@@ -1,0 +1,162 @@
+//! Keeps the live line up to date, and takes it away in the end, whatever the end is.
+//!
+//! A thread draws, because drawing may wait: a terminal that is stopped (Ctrl-S) stops this thread
+//! and nothing else. While the process itself is stopped (Ctrl-Z) the line is not there.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigAction, SigHandler, SigSet, Signal, raise, sigaction};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::surface::{Screen, View, refresh};
+use crate::cancel::is_ignored;
+use crate::event::Phase;
+use crate::timeline::Watcher;
+
+/// How often it is looked whether there is something new to show; seconds are what changes most.
+const PACE: Duration = Duration::from_millis(200);
+
+/// How long a terminal that takes nothing may hold up what waits for the line to be gone.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A live line; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Live {
+    screen: Screen,
+    orders: Sender<Order>,
+    gone: Receiver<()>,
+    signals: JoinHandle<()>,
+}
+
+enum Order {
+    /// The terminal may be another one now.
+    Draw,
+    /// Take the line away until the next order.
+    Hide(oneshot::Sender<()>),
+    /// Take it away for good.
+    End,
+}
+
+impl Live {
+    /// A live line on `screen`, where it may have one. Must be called where tokio runs.
+    #[must_use]
+    pub fn start(screen: &Screen) -> Option<Self> {
+        if screen.abilities().view != View::Live {
+            return None;
+        }
+        let (orders, ordered) = channel();
+        let (going, gone) = channel();
+        let shown = screen.clone();
+        let thread = std::thread::Builder::new().name("live line".to_owned()).spawn(move || {
+            draw(&shown, &ordered);
+            // Nobody waits for it any more where it took too long.
+            let _ = going.send(());
+        });
+        if let Err(error) = thread {
+            tracing::debug!(%error, "no thread for the live line");
+            return None;
+        }
+        let signals = tokio::spawn(watch_signals(orders.clone()));
+        Some(Self { screen: screen.clone(), orders, gone, signals })
+    }
+
+    /// What tells the line of phases.
+    #[must_use]
+    pub fn watcher(&self) -> Box<dyn Watcher> {
+        Box::new(Phases(self.screen.clone()))
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.signals.abort();
+        let _ = self.orders.send(Order::End);
+        // The line is gone, or the terminal takes nothing and will not show that it is.
+        let _ = self.gone.recv_timeout(PATIENCE);
+    }
+}
+
+/// Draws until nobody orders anything any more, and leaves nothing.
+fn draw(screen: &Screen, orders: &Receiver<Order>) {
+    let mut is_hidden = false;
+    loop {
+        match orders.recv_timeout(PACE) {
+            Err(RecvTimeoutError::Timeout) if is_hidden => {}
+            Err(RecvTimeoutError::Timeout) | Ok(Order::Draw) => {
+                is_hidden = false;
+                refresh(screen);
+            }
+            Ok(Order::Hide(done)) => {
+                is_hidden = true;
+                screen.surface().hide();
+                let _ = done.send(());
+            }
+            Ok(Order::End) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    screen.surface().hide();
+}
+
+/// Follows what happens to the terminal: its size changes, and Ctrl-Z stops this process.
+async fn watch_signals(orders: Sender<Order>) {
+    let is_deaf = is_ignored(Signal::SIGTSTP);
+    let resized = signal(SignalKind::window_change());
+    // Watching for it is as good as not ignoring it.
+    let of_suspension = if is_deaf {
+        SignalKind::window_change()
+    } else {
+        SignalKind::from_raw(Signal::SIGTSTP as i32)
+    };
+    let (Ok(mut resized), Ok(mut suspended)) = (resized, signal(of_suspension)) else { return };
+    loop {
+        tokio::select! {
+            Some(()) = resized.recv() => {}
+            Some(()) = suspended.recv(), if !is_deaf => {
+                let (done, hidden) = oneshot::channel();
+                if orders.send(Order::Hide(done)).is_err() {
+                    return;
+                }
+                // A terminal that takes nothing cannot keep the process from being stopped.
+                let _ = tokio::time::timeout(PATIENCE, hidden).await;
+                suspend();
+            }
+            else => return,
+        }
+        if orders.send(Order::Draw).is_err() {
+            return;
+        }
+    }
+}
+
+/// Stops this process as if nobody had watched for the signal: the kernel knows whether there is a
+/// shell that will continue it, and does not stop it where there is none.
+#[expect(unsafe_code, reason = "there is no safe way to set a disposition")]
+fn suspend() {
+    let default =
+        SigAction::new(SigHandler::SigDfl, nix::sys::signal::SaFlags::empty(), SigSet::empty());
+    // SAFETY: neither disposition runs code that was not there before; both are set in this thread,
+    // one after the other.
+    unsafe {
+        if let Ok(watched) = sigaction(Signal::SIGTSTP, &default) {
+            let _ = raise(Signal::SIGTSTP);
+            // From here on somebody has continued it.
+            let _ = sigaction(Signal::SIGTSTP, &watched);
+        }
+    }
+}
+
+/// Tells the board of phases.
+struct Phases(Screen);
+
+impl Watcher for Phases {
+    fn begun(&mut self, phase: Phase) {
+        self.0.board().begun(phase, Instant::now());
+    }
+
+    fn ended(&mut self, phase: Phase) {
+        self.0.board().ended(phase);
+    }
+}

@@ -1,0 +1,316 @@
+//! What goes on: the phases, and the resources that the tool is working on, as its lines say.
+
+use std::time::Instant;
+
+use super::paint::{BOLD, DIM, RESET};
+use super::text::{beginning, end, printable, time, width};
+use crate::event::Phase;
+
+/// How a line says that something begins: `ADDRESS: Creating...`.
+const BEGINNINGS: [(&str, &str); 8] = [
+    (": Creating...", "creating"),
+    (": Modifying...", "modifying"),
+    (": Destroying...", "destroying"),
+    (": Reading...", "reading"),
+    (": Importing...", "importing"),
+    (": Opening...", "opening"),
+    (": Renewing...", "renewing"),
+    (": Closing...", "closing"),
+];
+
+/// How it says that it goes on.
+const STILL: &str = ": Still ";
+
+/// How it says that it has ended, and whether that was one of the changes that the plan counts.
+const ENDS: [(&str, bool); 9] = [
+    (": Creation complete", true),
+    (": Modifications complete", true),
+    (": Destruction complete", true),
+    (": Read complete", false),
+    (": Import complete", false),
+    (": Opening complete", false),
+    (": Renewal complete", false),
+    (": Closing complete", false),
+    (": Provisioning complete", false),
+];
+
+/// How it says that what is known is compared with what is there; it has no end of its own.
+const REFRESHING: &str = ": Refreshing state...";
+
+/// How much of it is remembered: the tool works on ten at once, unless it is told otherwise, but
+/// anything can print lines like its own.
+const MOST_WORK: usize = 1000;
+
+/// How much of an address says anything.
+const SHORTEST: usize = 12;
+
+/// What separates the parts of the live line.
+const GAP: &str = "  ";
+
+/// What the live line is about.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    /// The phases that go on, and since when.
+    phases: Vec<(Phase, Instant)>,
+    pub(super) progress: Progress,
+    /// What else is to be said.
+    pub(super) note: Option<String>,
+}
+
+/// What the tool's lines say of resources.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// How many changes the plan has.
+    planned: Option<u32>,
+    /// How many of them are done.
+    done: u32,
+    /// How many resources were compared with what is there.
+    refreshed: u32,
+    /// What is being worked on, the oldest first.
+    going_on: Vec<Work>,
+}
+
+#[derive(Debug)]
+struct Work {
+    address: String,
+    verb: &'static str,
+    since: Instant,
+}
+
+/// The live line, in its parts.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub(super) struct Line {
+    head: String,
+    rest: String,
+}
+
+impl Line {
+    pub(super) fn plain(&self) -> String {
+        format!("{}{}", self.head, self.rest)
+    }
+
+    pub(super) fn coloured(&self) -> String {
+        if self.head.is_empty() && self.rest.is_empty() {
+            return String::new();
+        }
+        format!("{BOLD}{}{RESET}{DIM}{}{RESET}", self.head, self.rest)
+    }
+}
+
+impl Board {
+    pub(super) fn begun(&mut self, phase: Phase, now: Instant) {
+        self.phases.push((phase, now));
+        self.progress.begin();
+    }
+
+    pub(super) fn ended(&mut self, phase: Phase) {
+        if let Some(index) = self.phases.iter().position(|(other, _)| *other == phase) {
+            self.phases.remove(index);
+        }
+        self.progress.begin();
+    }
+
+    /// The live line as it is now, in at most `columns` columns.
+    pub(super) fn line(&self, now: Instant, columns: usize) -> Line {
+        let names: Vec<_> = self.phases.iter().map(|(phase, _)| phase.to_string()).collect();
+        let since = self.phases.iter().map(|(_, since)| *since).min();
+        let mut line = Line::default();
+        if let Some(since) = since {
+            line.head = format!("{} {}", names.join(", "), time(now.duration_since(since)));
+        }
+        line.head = beginning(&line.head, columns).into_owned();
+        let used = width(&line.head);
+        let gap = if used == 0 { "" } else { GAP };
+        let room = columns.saturating_sub(used + gap.len());
+        let said = match &self.note {
+            Some(note) => beginning(&printable(note), room).into_owned(),
+            None => self.progress.said(self.phases.last().map(|(phase, _)| *phase), now, room),
+        };
+        if !said.is_empty() && room > 0 {
+            line.rest = format!("{gap}{said}");
+        }
+        line
+    }
+}
+
+impl Progress {
+    /// Another phase begins with nothing going on.
+    fn begin(&mut self) {
+        self.going_on.clear();
+        (self.done, self.refreshed) = (0, 0);
+    }
+
+    /// Sees a line of the tool.
+    pub(super) fn see(&mut self, line: &str) {
+        if let Some(counts) = line.strip_prefix("Plan: ") {
+            self.planned = planned(counts);
+        } else if let Some((address, ())) = found(line, &[(STILL, ())]) {
+            self.begin_work(address, verb_of(&line[address.len() + STILL.len()..]));
+        } else if line.contains(REFRESHING) {
+            self.refreshed += 1;
+        } else if let Some((address, verb)) = found(line, &BEGINNINGS) {
+            self.begin_work(address, verb);
+        } else if let Some((address, counts)) = found(line, &ENDS)
+            && let Some(index) = self.going_on.iter().position(|work| work.address == address)
+        {
+            self.going_on.remove(index);
+            self.done += u32::from(counts);
+        }
+    }
+
+    fn begin_work(&mut self, address: &str, verb: &'static str) {
+        let is_known = self.going_on.iter().any(|work| work.address == address);
+        if !is_known && self.going_on.len() < MOST_WORK {
+            let address = address.to_owned();
+            self.going_on.push(Work { address, verb, since: Instant::now() });
+        }
+    }
+
+    /// What is said of it in at most `columns` columns.
+    fn said(&self, phase: Option<Phase>, now: Instant, columns: usize) -> String {
+        let mut said = match (phase, self.planned) {
+            (Some(Phase::Apply), Some(planned)) if planned > 0 => {
+                format!("{} of {} done", self.done.min(planned), planned)
+            }
+            _ if self.refreshed > 0 => format!("{} refreshed", self.refreshed),
+            _ => String::new(),
+        };
+        if width(&said) > columns {
+            said.clear();
+        }
+        for (index, work) in self.going_on.iter().enumerate() {
+            let more = self.going_on.len() - index - 1;
+            let took = format!(" {} {}", work.verb, time(now.duration_since(work.since)));
+            let separator = match (index, said.is_empty()) {
+                (0, true) => "",
+                (0, false) => GAP,
+                _ => ", ",
+            };
+            let others = if more > 0 { format!(", {more} more") } else { String::new() };
+            let used = width(&said) + separator.len() + took.len() + others.len();
+            let room = columns.saturating_sub(used);
+            let address = printable(&work.address);
+            // The oldest is shown in any case, as far as it fits.
+            if index > 0 && width(&address) > room {
+                said.push_str(&format!(", {} more", more + 1));
+                break;
+            }
+            if room < width(&address).min(SHORTEST) {
+                let count = format!("{separator}{} going on", self.going_on.len());
+                if width(&said) + count.len() <= columns {
+                    said.push_str(&count);
+                }
+                break;
+            }
+            said = format!("{said}{separator}{}{took}", end(&address, room));
+        }
+        said
+    }
+}
+
+/// What stands before the first of `signs` that the line has, and what that means.
+fn found<'line, T: Copy>(line: &'line str, signs: &[(&str, T)]) -> Option<(&'line str, T)> {
+    let mut signs = signs.iter();
+    let found = signs.find_map(|(sign, meaning)| Some((line.find(sign)?, *meaning)));
+    let (end, meaning) = found?;
+    (end > 0 && !line.starts_with(' ')).then(|| (&line[..end], meaning))
+}
+
+/// `creating... [10s elapsed]` says which.
+fn verb_of(rest: &str) -> &'static str {
+    let mut verbs = BEGINNINGS.iter().map(|(_, verb)| *verb);
+    verbs.find(|verb| rest.starts_with(verb)).unwrap_or("busy")
+}
+
+/// How many changes `1 to add, 0 to change, 2 to destroy.` are.
+fn planned(counts: &str) -> Option<u32> {
+    let changes = ["to add", "to change", "to destroy"];
+    let mut planned = None;
+    for part in counts.trim_end_matches('.').split(", ") {
+        if let Some((count, what)) = part.split_once(' ')
+            && changes.contains(&what)
+        {
+            planned = Some(planned.unwrap_or(0) + count.parse::<u32>().ok()?);
+        }
+    }
+    planned
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    impl Board {
+        /// A board on which `lines` were seen in `phase`, a minute ago.
+        fn after(phase: Phase, lines: &[&str]) -> (Self, Instant) {
+            let mut board = Self::default();
+            let begun = Instant::now();
+            board.begun(phase, begun);
+            lines.iter().for_each(|line| board.progress.see(line));
+            for work in &mut board.progress.going_on {
+                work.since = begun;
+            }
+            (board, begun + Duration::from_secs(64))
+        }
+    }
+
+    const APPLY: [&str; 7] = [
+        "Plan: 1 to import, 3 to add, 1 to change, 1 to destroy.",
+        "module.network.aws_vpc.main[\"a: b\"]: Destroying... [id=vpc-1]",
+        "aws_instance.a: Creating...",
+        "aws_instance.b: Modifying... [id=i-1]",
+        "aws_instance.a: Creation complete after 2s [id=i-2]",
+        "aws_instance.c: Still creating... [10s elapsed]",
+        "aws_instance.b: Provisioning with 'local-exec'...",
+    ];
+
+    #[test]
+    fn live_line_says_phase_time_and_what_is_going_on_as_far_as_there_is_room() {
+        let (board, now) = Board::after(Phase::Apply, &APPLY);
+        let said: Vec<_> =
+            [200, 100, 80, 60, 40, 20, 10, 1].map(|width| board.line(now, width).plain()).into();
+        for (line, columns) in said.iter().zip([200, 100, 80, 60, 40, 20, 10, 1]) {
+            assert!(width(line) <= columns, "{line}");
+        }
+        expect_test::expect![[r#"
+            apply 1m04s  1 of 5 done  module.network.aws_vpc.main["a: b"] destroying 1m04s, aws_instance.b modifying 1m04s, aws_instance.c creating 1m04s
+            apply 1m04s  1 of 5 done  module.network.aws_vpc.main["a: b"] destroying 1m04s, 2 more
+            apply 1m04s  1 of 5 done  ...twork.aws_vpc.main["a: b"] destroying 1m04s, 2 more
+            apply 1m04s  1 of 5 done  3 going on
+            apply 1m04s  1 of 5 done  3 going on
+            apply 1m04s
+            apply 1...
+            ."#]]
+        .assert_eq(&said.join("\n"));
+    }
+
+    #[test]
+    fn what_is_refreshed_is_counted_and_a_new_phase_begins_with_nothing() {
+        let refresh = [
+            "a.b: Refreshing state... [id=1]",
+            "a.c: Refreshing state... [id=2]",
+            "data.x.y: Reading...",
+        ];
+        let (mut board, now) = Board::after(Phase::Plan, &refresh);
+        assert_eq!(board.line(now, 80).plain(), "plan 1m04s  2 refreshed  data.x.y reading 1m04s");
+        board.progress.see("data.x.y: Read complete after 0s");
+        board.ended(Phase::Plan);
+        assert_eq!(board.line(now, 80), Line::default());
+        board.begun(Phase::Source, now);
+        board.begun(Phase::Tool, now);
+        assert_eq!(board.line(now, 80).plain(), "source, tool 0s");
+        board.note = Some("half\x1b[2J of it".to_owned());
+        assert_eq!(board.line(now, 80).plain(), "source, tool 0s  half[2J of it");
+    }
+
+    #[test]
+    fn lines_of_others_are_no_progress() {
+        let mut progress = Progress::default();
+        for line in ["  x: Creating...", ": Creating...", "Creating...", "Plan: none", "a: b"] {
+            progress.see(line);
+        }
+        assert!(progress.going_on.is_empty() && progress.planned.is_none());
+    }
+}

@@ -1,0 +1,337 @@
+//! What somebody at a terminal reads when a run has ended: how, what changed, how long it took, and
+//! where there is more. What was said before, such as why it failed, is not said again.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use super::paint::{BOLD, CYAN, DIM, GREEN, RED, RESET, YELLOW};
+use super::text::{beginning, end, printable, time, width};
+use crate::result::{Action, ChangeCounts, PlannedChange, RunResult, Severity, TestResults, table};
+
+/// How many changes are listed; the plan is above, and in the reports.
+const MOST_CHANGES: usize = 20;
+
+/// What stands before everything but the headline.
+const INDENT: &str = "  ";
+
+/// The widest that lines get: nobody reads across a whole wide screen.
+const WIDEST: usize = 120;
+
+/// How a run ended, and how that may be shown.
+#[derive(Debug)]
+pub struct Ending<'run> {
+    /// How it ended.
+    pub result: &'run RunResult,
+    /// How many columns there are.
+    pub width: usize,
+    /// Whether there may be colours.
+    pub colours: bool,
+    /// Where there is more: what that is, and where.
+    pub places: &'run [(&'static str, PathBuf)],
+}
+
+/// The text of it: an empty line, and then paragraphs of lines.
+#[must_use]
+pub fn ending(ending: &Ending<'_>) -> String {
+    let Ending { result, colours, places, .. } = ending;
+    let room = ending.width.min(WIDEST).saturating_sub(INDENT.len() + 1);
+    let mut page = Page { text: String::new(), colours: *colours };
+    page.headline(result, ending.width.saturating_sub(1));
+    if result.error.is_none() {
+        page.paragraph(&amounts(result));
+        page.changes(&result.changes, room);
+    }
+    page.warnings(result);
+    page.timings(result);
+    for (what, place) in *places {
+        let place = printable(&place.display().to_string());
+        let room = room.saturating_sub(what.len() + 2);
+        let _ = writeln!(page.text, "{INDENT}{what}: {}", end(&place, room));
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    colours: bool,
+}
+
+impl Page {
+    fn in_colour(&self, codes: &str, text: &str) -> String {
+        if self.colours { format!("{codes}{text}{RESET}") } else { text.to_owned() }
+    }
+
+    fn headline(&mut self, result: &RunResult, columns: usize) {
+        let operation = result.operation.as_deref().unwrap_or("run");
+        let mut letters = operation.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+        let operation: String = first.into_iter().chain(letters).collect();
+        let (said, colour) = match result.status.as_str() {
+            "succeeded" => ("complete", GREEN),
+            "planned" => ("complete, to be confirmed", YELLOW),
+            "cancelled" => ("cancelled", YELLOW),
+            _ => ("failed", RED),
+        };
+        let headline = format!("{operation} {said}");
+        let tool = result.tool.as_ref().map(|tool| format!("{}, ", printable(tool)));
+        let rest = format!("  {}{}", tool.unwrap_or_default(), time(result.timings.total));
+        let rest = beginning(&rest, columns.saturating_sub(width(&headline))).into_owned();
+        let headline = self.in_colour(&format!("{BOLD}{colour}"), &headline);
+        let rest = self.in_colour(DIM, rest.trim_end());
+        let _ = writeln!(self.text, "\n{headline}{rest}\n");
+    }
+
+    fn paragraph(&mut self, text: &str) {
+        if !text.is_empty() {
+            let _ = writeln!(self.text, "{INDENT}{text}\n");
+        }
+    }
+
+    fn changes(&mut self, changes: &[PlannedChange], room: usize) {
+        let listed = if changes.len() > MOST_CHANGES { MOST_CHANGES - 1 } else { changes.len() };
+        for change in &changes[..listed] {
+            let (sign, colour) = sign(change.action);
+            let address = printable(&change.address);
+            let address = end(&address, room.saturating_sub(5)).into_owned();
+            let left = room.saturating_sub(5 + width(&address) + 2);
+            let remark = remark(change).map(|remark| format!("  {}", beginning(&remark, left)));
+            let remark = remark.filter(|_| left > 8).unwrap_or_default();
+            let (sign, remark) =
+                (self.in_colour(colour, &format!("{sign:<3}")), self.in_colour(DIM, &remark));
+            let _ = writeln!(self.text, "{INDENT}{sign}  {address}{remark}");
+        }
+        if listed < changes.len() {
+            let _ = writeln!(self.text, "{INDENT}     ... and {} more", changes.len() - listed);
+        }
+        if !changes.is_empty() {
+            self.text.push('\n');
+        }
+    }
+
+    fn warnings(&mut self, result: &RunResult) {
+        let of_tool = result.diagnostics.iter().filter(|it| it.severity == Severity::Warning);
+        let text = match of_tool.count() + result.warnings.len() {
+            0 => return,
+            1 => "1 warning".to_owned(),
+            more => format!("{more} warnings"),
+        };
+        let text = self.in_colour(YELLOW, &text);
+        self.paragraph(&text);
+    }
+
+    fn timings(&mut self, result: &RunResult) {
+        let table = table(&result.timings);
+        for (index, line) in table.lines().enumerate() {
+            let line = if index == 0 { self.in_colour(DIM, line) } else { line.to_owned() };
+            let _ = writeln!(self.text, "{INDENT}{line}");
+        }
+        self.text.push('\n');
+    }
+}
+
+/// How much was, or is to be, done.
+fn amounts(result: &RunResult) -> String {
+    let mut amounts: Vec<String> = Vec::new();
+    let is_plan = result.operation.as_deref() == Some("plan");
+    amounts.extend(result.counts.map(|counts| changed(counts, is_plan)));
+    let resources =
+        |count| if count == 1 { "1 resource now".into() } else { format!("{count} resources now") };
+    amounts.extend(result.resources_after.map(resources));
+    amounts.extend(result.tests.map(|TestResults { passed, failed, skipped }| {
+        format!("{passed} passed, {failed} failed, {skipped} skipped")
+    }));
+    amounts.join("; ")
+}
+
+fn changed(counts: ChangeCounts, is_plan: bool) -> String {
+    let ChangeCounts { add, change, destroy, replace, import, moved, forget } = counts;
+    // What is replaced is among those that are added and destroyed.
+    let words = [
+        (import, "to import", "imported"),
+        (add, "to add", "added"),
+        (change, "to change", "changed"),
+        (destroy, "to destroy", "destroyed"),
+        (moved, "to move", "moved"),
+        (forget, "to forget", "forgotten"),
+    ];
+    let said = words.into_iter().filter(|(count, ..)| *count > 0);
+    let said: Vec<_> = said
+        .map(|(count, to_do, done)| format!("{count} {}", if is_plan { to_do } else { done }))
+        .collect();
+    if said.is_empty() {
+        return "no changes".to_owned();
+    }
+    let replaced = if replace > 0 { format!(" ({replace} replaced)") } else { String::new() };
+    format!("{}{replaced}", said.join(", "))
+}
+
+const fn sign(action: Action) -> (&'static str, &'static str) {
+    match action {
+        Action::Create => ("+", GREEN),
+        Action::Update => ("~", YELLOW),
+        Action::Replace => ("-/+", RED),
+        Action::Delete => ("-", RED),
+        Action::Read => ("<=", CYAN),
+        Action::Forget => (".", RED),
+        Action::Nothing => ("", DIM),
+    }
+}
+
+/// What is said of a change beside its sign.
+fn remark(change: &PlannedChange) -> Option<String> {
+    let moved = change.previous_address.as_ref().map(|from| format!("was {}", printable(from)));
+    let imported = change.imported.then(|| "imported".to_owned());
+    let reason = change.reason.as_ref().map(|reason| printable(reason).replace('_', " "));
+    let remarks: Vec<_> = [moved, imported, reason].into_iter().flatten().collect();
+    (!remarks.is_empty()).then(|| remarks.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::event::Phase;
+    use crate::result::{PhaseTiming, Problem, Timings};
+
+    fn result(status: &str, operation: &str) -> RunResult {
+        let phase = |phase, start, duration: u64| PhaseTiming {
+            phase,
+            start: Duration::from_secs(start),
+            duration: Some(Duration::from_secs(duration)),
+        };
+        let timings = Timings {
+            started: SystemTime::UNIX_EPOCH,
+            total: Duration::from_secs(64),
+            phases: vec![phase(Phase::Plan, 0, 4), phase(Phase::Apply, 4, 60)],
+        };
+        let mut result = RunResult::of(status, 0, timings);
+        result.operation = Some(operation.to_owned());
+        result.tool = Some("terraform 1.11.4".to_owned());
+        result
+    }
+
+    fn change(action: Action, address: &str) -> PlannedChange {
+        PlannedChange {
+            address: address.to_owned(),
+            previous_address: None,
+            action,
+            imported: false,
+            reason: None,
+            attributes: Vec::new(),
+            more_attributes: 0,
+        }
+    }
+
+    fn shown(result: &RunResult, width: usize) -> String {
+        let places = [("report", PathBuf::from("/srv/reports/of this run/page.html"))];
+        let text = ending(&Ending { result, width, colours: false, places: &places });
+        assert!(text.lines().all(|line| super::width(line) < width.max(40)), "{text}");
+        text
+    }
+
+    fn applied() -> RunResult {
+        let mut result = result("succeeded", "apply");
+        result.counts = Some(ChangeCounts {
+            add: 2,
+            change: 1,
+            destroy: 1,
+            replace: 1,
+            import: 0,
+            moved: 0,
+            forget: 0,
+        });
+        result.resources_after = Some(3);
+        result.changes = vec![
+            change(Action::Create, "module.network.aws_subnet.private[\"東京-1a\"]"),
+            change(Action::Update, "aws_instance.web"),
+            PlannedChange {
+                reason: Some("replace_because_tainted".to_owned()),
+                ..change(Action::Replace, "aws_instance.database")
+            },
+        ];
+        result.warnings = vec!["something".to_owned()];
+        result
+    }
+
+    #[test]
+    fn ending_says_what_changed_how_long_it_took_and_where_there_is_more() {
+        expect_test::expect![[r#"
+
+            Apply complete  terraform 1.11.4, 1m04s
+
+              2 added, 1 changed, 1 destroyed (1 replaced); 3 resources now
+
+              +    module.network.aws_subnet.private["東京-1a"]
+              ~    aws_instance.web
+              -/+  aws_instance.database  replace because tainted
+
+              1 warning
+
+              phase          start  duration  share
+              plan           0.00s     4.00s     6%
+              apply          4.00s    60.00s    94%
+              total                   64.00s
+
+              report: /srv/reports/of this run/page.html
+        "#]]
+        .assert_eq(&shown(&applied(), 80));
+    }
+
+    #[test]
+    fn ending_fits_a_narrow_terminal() {
+        let mut result = applied();
+        result.counts = None;
+        expect_test::expect![[r#"
+
+            Apply complete  terraform 1.11.4, 1m04s
+
+              3 resources now
+
+              +    ...aws_subnet.private["東京-1a"]
+              ~    aws_instance.web
+              -/+  aws_instance.database  replac...
+
+              1 warning
+
+              phase          start  duration  share
+              plan           0.00s     4.00s     6%
+              apply          4.00s    60.00s    94%
+              total                   64.00s
+
+              report: ...orts/of this run/page.html
+        "#]]
+        .assert_eq(&shown(&result, 40));
+    }
+
+    #[test]
+    fn ending_of_a_failure_does_not_say_what_was_meant_to_change() {
+        let mut result = applied();
+        result.status = "failed".to_owned();
+        result.error =
+            Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice: None });
+        let text = shown(&result, 80);
+        assert!(text.starts_with("\nApply failed  terraform"), "{text}");
+        assert!(!text.contains("added") && !text.contains("aws_instance"), "{text}");
+    }
+
+    #[test]
+    fn long_lists_are_bounded_and_plans_are_to_do() {
+        let mut result = result("planned", "plan");
+        result.changes = vec![change(Action::Delete, "aws_instance.many"); 50];
+        result.counts = Some(ChangeCounts {
+            add: 0,
+            change: 0,
+            destroy: 50,
+            replace: 0,
+            import: 0,
+            moved: 0,
+            forget: 0,
+        });
+        let text = shown(&result, 80);
+        assert!(text.contains("Plan complete, to be confirmed"), "{text}");
+        assert!(text.contains("50 to destroy"), "{text}");
+        assert_eq!(text.matches("aws_instance.many").count(), 19);
+        assert!(text.contains("... and 31 more"), "{text}");
+    }
+}

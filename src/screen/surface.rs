@@ -1,0 +1,287 @@
+//! The one owner of the terminal: writes lines above the live line, and the live line below them.
+//!
+//! The cursor rests at the beginning of the live line, so that whatever else is written there goes
+//! over it and not behind it. Each change is one write, with the lock held.
+
+use std::io::{IsTerminal, LineWriter, Write};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::paint::Painter;
+use super::progress::Board;
+use super::text::width;
+use crate::event::Stream;
+
+/// Goes to the beginning of the line and clears it, and the lines that it was broken into where
+/// the terminal has become narrower.
+const ERASE: &str = "\r\x1b[J";
+
+/// How wide a terminal is that does not say so.
+const USUAL_WIDTH: usize = 80;
+
+/// What is shown beside the lines themselves.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum View {
+    /// Nothing.
+    #[default]
+    Lines,
+    /// A live line, and an ending for people.
+    Live,
+}
+
+/// What may be done with the two outputs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Abilities {
+    /// Whether the tool's lines on standard output get colours.
+    pub colours_on_stdout: bool,
+    /// Whether its lines on standard error, and what the runner shows there, do.
+    pub colours_on_stderr: bool,
+    /// What is shown on standard error beside.
+    pub view: View,
+}
+
+/// The terminal of this process; clones share it.
+#[derive(Clone)]
+pub struct Screen(Arc<Shared>);
+
+struct Shared {
+    abilities: Abilities,
+    /// Held while something is written, which may take for ever.
+    surface: Mutex<Surface>,
+    /// What the live line is to say. Nobody writes while holding it.
+    board: Mutex<Board>,
+}
+
+/// What is on the terminal.
+pub(super) struct Surface {
+    /// Whether standard output goes to the terminal that the live line is on.
+    stdout_is_here: bool,
+    /// The live line, and how many columns it takes; empty where there is none.
+    live: String,
+    columns: usize,
+    /// Whether it is there now.
+    is_drawn: bool,
+    /// Whether a line was begun above it and has not ended: nothing is drawn into that.
+    is_open: bool,
+}
+
+impl std::fmt::Debug for Screen {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Screen").field(&self.0.abilities).finish()
+    }
+}
+
+impl Default for Screen {
+    /// The outputs of this process, as if they were no terminal.
+    fn default() -> Self {
+        Self::of_process(Abilities::default())
+    }
+}
+
+impl Screen {
+    /// The outputs of this process, with which `abilities` may be used.
+    #[must_use]
+    pub fn of_process(abilities: Abilities) -> Self {
+        let surface = Surface {
+            stdout_is_here: std::io::stdout().is_terminal(),
+            live: String::new(),
+            columns: 0,
+            is_drawn: false,
+            is_open: false,
+        };
+        Self(Arc::new(Shared {
+            abilities,
+            surface: Mutex::new(surface),
+            board: Mutex::new(Board::default()),
+        }))
+    }
+
+    /// What may be done with it.
+    #[must_use]
+    pub fn abilities(&self) -> Abilities {
+        self.0.abilities
+    }
+
+    /// Where lines of children go: whole ones, coloured where that may be, and followed by the
+    /// live line.
+    #[must_use]
+    pub fn lines(&self, stream: Stream) -> Box<dyn Write + Send> {
+        let coloured = match stream {
+            Stream::Stdout => self.0.abilities.colours_on_stdout,
+            Stream::Stderr => self.0.abilities.colours_on_stderr,
+        };
+        let painter = coloured.then(Painter::default);
+        let watched = self.0.abilities.view == View::Live;
+        Box::new(LineWriter::new(Lines { writer: self.writer(stream), painter, watched }))
+    }
+
+    /// Where anything else is written that goes above the live line.
+    #[must_use]
+    pub fn writer(&self, stream: Stream) -> Writer {
+        Writer { screen: self.clone(), stream }
+    }
+
+    /// How many columns the terminal has.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        let size = terminal_size::terminal_size_of(std::io::stderr());
+        size.map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0)).max(1)
+    }
+
+    /// Shows `note` in the live line, or takes it away.
+    pub fn note(&self, note: Option<String>) {
+        self.board().note = note;
+    }
+
+    pub(super) fn board(&self) -> MutexGuard<'_, Board> {
+        self.0.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn surface(&self) -> MutexGuard<'_, Surface> {
+        self.0.surface.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Surface {
+    /// Has `line` at the bottom from now on, which takes less than the `width` of the terminal.
+    pub(super) fn show(&mut self, line: &str, columns: usize) {
+        if self.is_drawn && self.live == line {
+            return;
+        }
+        line.clone_into(&mut self.live);
+        self.columns = columns;
+        let text = format!("{}{}", self.erased(), self.drawn());
+        self.put(&text);
+    }
+
+    /// Takes the live line away until the next is shown.
+    pub(super) fn hide(&mut self) {
+        self.live.clear();
+        let text = self.erased();
+        self.put(text);
+    }
+
+    /// Writes `text` above the live line.
+    fn write(&mut self, stream: Stream, text: &[u8]) -> std::io::Result<()> {
+        let is_here = stream == Stream::Stderr || self.stdout_is_here;
+        let mut all = Vec::with_capacity(text.len() + 256);
+        if is_here {
+            all.extend_from_slice(self.erased().as_bytes());
+            self.is_open = !text.ends_with(b"\n");
+        }
+        all.extend_from_slice(text);
+        if is_here {
+            all.extend_from_slice(self.drawn().as_bytes());
+        }
+        let written = put(stream, &all);
+        if written.is_err() {
+            self.is_drawn = false;
+        }
+        written
+    }
+
+    /// What takes the live line away, as is needed.
+    fn erased(&mut self) -> &'static str {
+        if std::mem::take(&mut self.is_drawn) { ERASE } else { "" }
+    }
+
+    /// What draws it, where there is room for it and it is ours to draw.
+    fn drawn(&mut self) -> String {
+        if self.live.is_empty() || self.is_open || !self.fits() || !is_in_foreground() {
+            return String::new();
+        }
+        self.is_drawn = true;
+        format!("\x1b[0m{}\r", self.live)
+    }
+
+    /// Whether the terminal is still as wide as when the line was made.
+    fn fits(&self) -> bool {
+        let size = terminal_size::terminal_size_of(std::io::stderr());
+        size.is_none_or(|(width, _)| self.columns < usize::from(width.0))
+    }
+
+    fn put(&mut self, text: &str) {
+        // A terminal that is gone shows nothing.
+        if !text.is_empty() && put(Stream::Stderr, text.as_bytes()).is_err() {
+            self.is_drawn = false;
+        }
+    }
+}
+
+fn put(stream: Stream, text: &[u8]) -> std::io::Result<()> {
+    match stream {
+        Stream::Stdout => {
+            let mut stdout = std::io::stdout().lock();
+            stdout.write_all(text).and_then(|()| stdout.flush())
+        }
+        Stream::Stderr => std::io::stderr().lock().write_all(text),
+    }
+}
+
+/// Whether the terminal is this process's own now: after `bg` it is the shell's. Where nobody knows,
+/// it is.
+fn is_in_foreground() -> bool {
+    let foreground = nix::unistd::tcgetpgrp(std::io::stderr().as_fd());
+    foreground.map_or(true, |group| group.as_raw() <= 0 || group == nix::unistd::getpgrp())
+}
+
+/// Writes above the live line.
+#[derive(Debug)]
+pub struct Writer {
+    screen: Screen,
+    stream: Stream,
+}
+
+impl Write for Writer {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.screen.surface().write(self.stream, text)?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The same for lines of children, from which it is seen what goes on.
+struct Lines {
+    writer: Writer,
+    painter: Option<Painter>,
+    watched: bool,
+}
+
+impl Write for Lines {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        // A part of a long line that is no text is shown as it is.
+        let Ok(lines) = std::str::from_utf8(text) else { return self.writer.write(text) };
+        if self.watched {
+            let mut board = self.writer.screen.board();
+            lines.lines().for_each(|line| board.progress.see(line));
+        }
+        match &mut self.painter {
+            Some(painter) => self.writer.write_all(painter.paint(lines).as_bytes())?,
+            None => self.writer.write_all(text)?,
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+/// How many columns of `width` a live line may take: the last one makes some terminals go on in the
+/// next line.
+pub(super) fn room(width: usize) -> usize {
+    width.saturating_sub(1)
+}
+
+/// Draws what the board says now.
+pub(super) fn refresh(screen: &Screen) {
+    let columns = room(screen.width());
+    let line = screen.board().line(std::time::Instant::now(), columns);
+    let taken = width(&line.plain());
+    let shown = if screen.abilities().colours_on_stderr { line.coloured() } else { line.plain() };
+    let mut surface = screen.surface();
+    if shown.is_empty() { surface.hide() } else { surface.show(&shown, taken) }
+}

@@ -1,0 +1,142 @@
+//! A terminal with somebody in front of it: a pseudo terminal, the screen that its reader would see,
+//! and a keyboard.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use nix::pty::{Winsize, openpty};
+use tokio::process::{Child, Command};
+
+use super::world::{eventually, wrapped};
+
+/// Ctrl-C, and the others that a terminal acts upon itself.
+pub(crate) const INTERRUPT: u8 = 0x03;
+pub(crate) const SUSPEND: u8 = 0x1a;
+pub(crate) const STOP_OUTPUT: u8 = 0x13;
+
+/// A terminal that shows what is written to it.
+pub(crate) struct Terminal {
+    keyboard: File,
+    slave: OwnedFd,
+    seen: Arc<Mutex<Seen>>,
+}
+
+struct Seen {
+    emulator: vt100::Parser,
+    raw: Vec<u8>,
+}
+
+impl Terminal {
+    /// A terminal of this size.
+    pub(crate) fn new(rows: u16, columns: u16) -> Self {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let pty = openpty(&size, None).unwrap();
+        let emulator = vt100::Parser::new(rows, columns, 0);
+        let seen = Arc::new(Mutex::new(Seen { emulator, raw: Vec::new() }));
+        let (shown, mut master) = (seen.clone(), File::from(pty.master.try_clone().unwrap()));
+        // It ends with the terminal: reading fails when nobody has the other side any more.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = master.read(&mut bytes) {
+                let mut seen = shown.lock().unwrap();
+                seen.emulator.process(&bytes[..count]);
+                seen.raw.extend_from_slice(&bytes[..count]);
+            }
+        });
+        Self { keyboard: pty.master.into(), slave: pty.slave, seen }
+    }
+
+    /// One end of it for a child.
+    pub(crate) fn end(&self) -> Stdio {
+        self.slave.try_clone().unwrap().into()
+    }
+
+    /// Starts `job` in a session of its own with this as its terminal.
+    pub(crate) fn start(&self, job: &Command) -> Child {
+        self.command(job).spawn().unwrap()
+    }
+
+    /// The same, not started yet.
+    pub(crate) fn command(&self, job: &Command) -> Command {
+        let mut command = wrapped(job, &["setsid", "--ctty"]);
+        command.env("TERM", "xterm-256color");
+        command.envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.stdin(self.end()).stdout(self.end()).stderr(self.end());
+        command
+    }
+
+    /// Presses a key.
+    pub(crate) fn press(&self, key: u8) {
+        (&self.keyboard).write_all(&[key]).unwrap();
+    }
+
+    /// Makes the window as wide as this, with nothing on it.
+    pub(crate) fn widen(&self, columns: u16) {
+        let mut stty = std::process::Command::new("stty");
+        let status = stty.args(["cols", &columns.to_string()]).stdin(self.end()).status();
+        assert!(status.unwrap().success());
+        // What becomes of the lines that are there is the terminal's affair: this one forgets them.
+        let mut seen = self.seen.lock().unwrap();
+        let rows = seen.emulator.screen().size().0;
+        seen.emulator = vt100::Parser::new(rows, columns, 0);
+    }
+
+    /// Everything that is to be read, line by line.
+    pub(crate) fn text(&self) -> String {
+        self.seen.lock().unwrap().emulator.screen().contents()
+    }
+
+    /// How many rows have something on them; a line that is too long has several.
+    pub(crate) fn rows(&self) -> usize {
+        let seen = self.seen.lock().unwrap();
+        let screen = seen.emulator.screen();
+        screen.rows(0, screen.size().1).filter(|row| !row.trim().is_empty()).count()
+    }
+
+    /// The last line that is to be read.
+    pub(crate) fn last_line(&self) -> String {
+        self.text().lines().last().unwrap_or_default().to_owned()
+    }
+
+    /// What was written to it, as it was.
+    pub(crate) fn raw(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap().raw).into_owned()
+    }
+
+    /// The colour of the first letter of `text` where it stands first.
+    pub(crate) fn colour_of(&self, text: &str) -> vt100::Color {
+        let seen = self.seen.lock().unwrap();
+        let screen = seen.emulator.screen();
+        let rows: Vec<String> = screen.rows(0, screen.size().1).collect();
+        let row = rows.iter().position(|row| row.contains(text)).expect(text);
+        let column = rows[row].find(text).unwrap();
+        let place = |number| u16::try_from(number).unwrap();
+        screen.cell(place(row), place(column)).unwrap().fgcolor()
+    }
+
+    /// Waits until what is to be read is so.
+    pub(crate) async fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+        let so = std::panic::AssertUnwindSafe(eventually(what, || is_so(&self.text())));
+        if futures_util::FutureExt::catch_unwind(so).await.is_err() {
+            panic!("the terminal never showed {what}:\n{}", self.text());
+        }
+    }
+
+    /// Waits until the child has ended and everything that it wrote is there.
+    pub(crate) async fn finish(&self, mut child: Child) -> Output {
+        let status: ExitStatus = child.wait().await.unwrap();
+        self.settle().await;
+        Output { status, stdout: Vec::new(), stderr: self.raw().into_bytes() }
+    }
+
+    /// Waits until everything that was written so far is there.
+    async fn settle(&self) {
+        let mark = "\u{1b}]7;end\u{7}";
+        let before = self.raw().matches(mark).count();
+        File::from(self.slave.try_clone().unwrap()).write_all(mark.as_bytes()).unwrap();
+        eventually("the end of the output", || self.raw().matches(mark).count() > before).await;
+    }
+}
