@@ -18,6 +18,7 @@ pub mod setting;
 mod source;
 mod table;
 mod token;
+mod trigger;
 pub mod variable;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub use mirrors::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
 pub use parse::{bytes, interval};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
+pub use trigger::{HandedOn, TriggerSettings};
 pub use variable::VARIABLES;
 
 use crate::ci::System;
