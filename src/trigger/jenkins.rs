@@ -58,7 +58,7 @@ pub struct Jenkins {
 /// What a POST needs where the server guards against forged requests.
 struct Crumb {
     field: String,
-    crumb: SecretString,
+    value: SecretString,
     cookies: SecretString,
 }
 
@@ -145,20 +145,18 @@ impl Jenkins {
             match &crumb {
                 None => request,
                 Some(crumb) => request
-                    .header(crumb.field.as_str(), sensitive(crumb.crumb.expose_secret()))
+                    .header(crumb.field.as_str(), sensitive(crumb.value.expose_secret()))
                     .header(COOKIE, sensitive(crumb.cookies.expose_secret())),
             }
         };
         let item = match self.server.order(what, request).await? {
             Sent::Answered(answer) if answer.status.is_success() => {
-                match answer.header("location").and_then(item_number) {
-                    Some(item) => item,
-                    None => {
-                        let seen = "an answer without the place in the queue";
-                        let (server, what) = ("Jenkins", what.to_owned());
-                        return Err(TriggerError::NotTheApi { server, what, seen });
-                    }
-                }
+                let number = answer.header("location").and_then(item_number);
+                number.ok_or_else(|| TriggerError::NotTheApi {
+                    server: "Jenkins",
+                    what: what.to_owned(),
+                    seen: "an answer without the place in the queue",
+                })?
             }
             Sent::Answered(answer) => return Err(self.explained(what, &answer)),
             Sent::Lost(why) => {
@@ -341,7 +339,7 @@ impl Jenkins {
         }
         Ok(Some(Crumb {
             field: issued.crumb_request_field,
-            crumb: issued.crumb,
+            value: issued.crumb,
             cookies: cookies.into(),
         }))
     }
@@ -424,8 +422,9 @@ enum Found {
 /// `folder/name`, as people write it and as the address of its page has it.
 fn segments(job: &str) -> Option<Vec<String>> {
     let words: Vec<&str> = job.trim_matches('/').split('/').collect();
-    let is_address =
-        words.len() >= 2 && words.len() % 2 == 0 && words.iter().step_by(2).all(|it| *it == "job");
+    let is_address = words.len() >= 2
+        && words.len().is_multiple_of(2)
+        && words.iter().step_by(2).all(|it| *it == "job");
     let names: Vec<String> = words
         .iter()
         .enumerate()

@@ -105,7 +105,7 @@ impl Provider {
                     wanted: "a token, or the private key of an App,",
                 })?;
                 let redactor = redactor.clone();
-                GitHub::new(config, credential, bundle, limits, redactor).map(Self::GitHub)
+                GitHub::new(config, &credential, bundle, limits, redactor).map(Self::GitHub)
             }
             ProviderName::GitLab => {
                 let access = find(&config.api_credentials, &settings.ci_api_token)?;

@@ -10,13 +10,16 @@ use crate::http::{now, retry_after};
 /// Where a secondary limit does not say how long (GitHub, "Best practices for using the REST API").
 const UNSAID: Duration = Duration::from_mins(1);
 
+/// The furthest moment that is shown.
+const FAR: Duration = Duration::from_hours(24 * 366);
+
 /// A limit that a request ran into. Such a request was not carried out.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Limit {
     /// For how long.
     pub(super) rest: Duration,
     /// Until when, by the server's clock.
-    pub(super) until: SystemTime,
+    pub(super) until: String,
     /// Which one it is.
     pub(super) which: &'static str,
 }
@@ -41,23 +44,29 @@ pub(super) fn limit(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Opt
         return None;
     }
     let now = now(headers);
-    let reset = || {
+    let by_clock = || {
         let reset = ["x-ratelimit-reset", "ratelimit-reset"].iter().find_map(|it| headers.get(*it));
         let reset: u64 = reset?.to_str().ok()?.trim().parse().ok()?;
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(reset))?;
         // The second in which it ends is still part of it.
         Some(at.duration_since(now).unwrap_or_default() + Duration::from_secs(1))
     };
-    let rest = asked.or_else(|| is_empty.then(reset).flatten()).unwrap_or(UNSAID);
+    let rest = asked.or_else(|| is_empty.then(by_clock).flatten()).unwrap_or(UNSAID);
     Some(Limit {
         rest,
-        until: now.checked_add(rest).unwrap_or(now),
+        until: moment(now, rest),
         which: if is_empty {
             "its limit of requests"
         } else {
             "its limit of requests in short order"
         },
     })
+}
+
+/// `after` that time, as people read it: what is further away than anybody waits is only far away.
+fn moment(time: SystemTime, after: Duration) -> String {
+    let moment = time.checked_add(after.min(FAR)).unwrap_or(time);
+    humantime::format_rfc3339_seconds(moment.max(SystemTime::UNIX_EPOCH)).to_string()
 }
 
 #[cfg(test)]
@@ -90,6 +99,7 @@ mod tests {
         let words = r#"{"message": "You have exceeded a secondary rate limit."}"#;
         assert_eq!(rest(403, &[], words), Some(60));
         assert_eq!(rest(403, &[empty], ""), Some(60));
+        assert_eq!(rest(429, &[("retry-after", "99999999999999999999")], ""), Some(u64::MAX));
     }
 
     #[test]

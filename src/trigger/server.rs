@@ -178,8 +178,7 @@ impl Server {
 
     /// Waits for the end of a rate limit where there is time for that.
     async fn rest(&self, Limit { rest, until, which }: Limit) -> Result<(), TriggerError> {
-        let until = humantime::format_rfc3339_seconds(until).to_string();
-        if rest + SHORTEST > self.left() {
+        if rest.saturating_add(SHORTEST) > self.left() {
             return Err(TriggerError::RateLimited { server: self.name, until, which });
         }
         tracing::warn!("waiting until {until}: {} is at {which}", self.name);

@@ -210,16 +210,16 @@ impl App {
             "exp": seconds(time + LIFETIME),
             "iss": self.id,
         });
-        let signed = format!("{}.{}", part(json!({"alg": "RS256", "typ": "JWT"})), part(claims));
+        let content = format!("{}.{}", part(json!({"alg": "RS256", "typ": "JWT"})), part(claims));
         let sign = || {
             let mut signer = Signer::new(MessageDigest::sha256(), &self.key)?;
-            signer.sign_oneshot_to_vec(signed.as_bytes())
+            signer.sign_oneshot_to_vec(content.as_bytes())
         };
         let signature = sign().map_err(|_: openssl::error::ErrorStack| {
             let problem = "are a private key that cannot sign";
             CredentialsError::Impossible { server: "GitHub", problem }
         })?;
-        let token = SecretString::from(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)));
+        let token = SecretString::from(format!("{content}.{}", URL_SAFE_NO_PAD.encode(signature)));
         self.redactor.register([&token]);
         Ok(token)
     }

@@ -53,7 +53,8 @@ impl GitHub {
         lost: Option<String>,
     ) -> Result<Started, TriggerError> {
         let begun = Instant::now();
-        let since = before.time.checked_sub(SKEW).unwrap_or(before.time);
+        let since =
+            before.time.checked_sub(SKEW).unwrap_or(before.time).max(SystemTime::UNIX_EPOCH);
         let mut pause = FIRST_PAUSE;
         loop {
             let found = match self.find_once(order, before, since).await {
@@ -151,25 +152,18 @@ impl GitHub {
     fn not_found(&self, waited: Duration, lost: Option<String>) -> TriggerError {
         let place = format!("the Actions page of `{}/{}`", self.owner, self.name);
         let server = self.server.name();
-        match lost {
-            Some(why) => {
-                let advice = format!("look at {place} before you start it again");
-                TriggerError::Unsure { server, why, advice }
-            }
-            None => {
-                let reason = match self.event {
-                    Event::WorkflowDispatch => {
-                        "the workflow's `run-name` has to carry the input run_id"
-                    }
-                    Event::RepositoryDispatch => {
-                        "a workflow on the default branch has to wait for `repository_dispatch` with the type butler-run, and its `run-name` has to carry the run_id of the payload"
-                    }
-                };
-                let advice =
-                    format!("look at {place}; {reason}; or wait for longer with --timeout");
-                TriggerError::NotSeen { server, waited: rounded(waited), advice }
-            }
+        if let Some(why) = lost {
+            let advice = format!("look at {place} before you start it again");
+            return TriggerError::Unsure { server, why, advice };
         }
+        let reason = match self.event {
+            Event::WorkflowDispatch => "the workflow's `run-name` has to carry the input run_id",
+            Event::RepositoryDispatch => {
+                "a workflow on the default branch has to wait for `repository_dispatch` with the type butler-run, and its `run-name` has to carry the run_id of the payload"
+            }
+        };
+        let advice = format!("look at {place}; {reason}; or wait for longer with --timeout");
+        TriggerError::NotSeen { server, waited: rounded(waited), advice }
     }
 }
 

@@ -93,7 +93,7 @@ impl GitHub {
     /// When something is missing or cannot be.
     pub fn new(
         config: &CiConfig,
-        credential: SecretString,
+        credential: &SecretString,
         ca_bundle: Option<&Path>,
         limits: Limits,
         redactor: Arc<Redactor>,
@@ -111,10 +111,6 @@ impl GitHub {
                 problem: "is not OWNER/NAME".to_owned(),
             })?;
         let event = config.event.unwrap_or_default();
-        if event == Event::WorkflowDispatch && config.workflow_file.is_none() {
-            let how = "add --workflow-file NAME.yml, or --event repository_dispatch";
-            return Err(missing("a workflow file for workflow_dispatch", how).into());
-        }
         let (owner, name) = (owner.to_owned(), name.to_owned());
         let login = if credential.expose_secret().contains("-----BEGIN") {
             let id = config
@@ -122,9 +118,9 @@ impl GitHub {
                 .clone()
                 .ok_or_else(|| missing("the App's id beside its private key", "add --app-id ID"))?;
             let installation = config.installation_id.clone();
-            Login::App(Box::new(App::new(id, installation, &credential, redactor)?))
+            Login::App(Box::new(App::new(id, installation, credential, redactor)?))
         } else {
-            Login::Token(super::credentials::word("GitHub", &credential)?)
+            Login::Token(super::credentials::word("GitHub", credential)?)
         };
         let base = match &config.url {
             Some(url) => api(url),
@@ -145,6 +141,11 @@ impl GitHub {
     }
 
     pub(super) async fn start(&self, order: &Order) -> Result<Started, TriggerError> {
+        if self.event == Event::WorkflowDispatch && self.workflow.is_none() {
+            let (server, what) = ("GitHub", "a workflow file for workflow_dispatch");
+            let how = "add --workflow-file NAME.yml, or --event repository_dispatch";
+            return Err(ConfigError::Missing { server, what, how }.into());
+        }
         // Says before anything is started whether runs can be seen at all, what time it is there,
         // and which runs of this name there are already.
         let before = self.look_before(order).await?;
