@@ -7,7 +7,7 @@
 //!                                 lines flow sideways to the reports
 //! ```
 //!
-//! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
+//! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`, `trigger`) → phases
 //! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`,
 //! `ci`, `generate`, `telemetry`; not each other) → mechanism (`process`, `http`, `screen`) → leaves
 //! (`secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
@@ -38,5 +38,6 @@ pub mod spec;
 pub mod telemetry;
 pub mod timeline;
 pub mod tool;
+pub mod trigger;
 mod trust;
 pub mod workspace;

@@ -19,6 +19,7 @@ mod source;
 mod table;
 mod telemetry;
 mod token;
+mod trigger;
 pub mod variable;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub use mirrors::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
 pub use parse::{bytes, interval};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
+pub use trigger::{HandedOn, TriggerSettings};
 pub use variable::VARIABLES;
 
 use crate::ci::System;

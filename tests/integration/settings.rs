@@ -90,6 +90,20 @@ fn command_line_has_no_flag_that_is_no_setting() {
         "--proxy",
         "--no-proxy",
         "--force",
+        "--ci-config",
+        "--credentials",
+        "--api-credentials",
+        "--repository",
+        "--project",
+        "--workflow-file",
+        "--ref",
+        "--event",
+        "--app-id",
+        "--installation-id",
+        "--job",
+        "--user",
+        "--input",
+        "--external-run-id",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

@@ -3,6 +3,7 @@
 pub(crate) mod authority;
 pub(crate) mod browser;
 pub(crate) mod canned;
+pub(crate) mod ci_server;
 pub(crate) mod cloud_storage;
 pub(crate) mod documented;
 pub(crate) mod empty_root;
