@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`, `trigger`) → phases
-//! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`,
+//! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `cluster`,
 //! `ci`, `generate`, `telemetry`; not each other) → mechanism (`process`, `http`, `screen`) → leaves
 //! (`secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
 
@@ -16,6 +16,7 @@ mod blocking;
 pub mod cancel;
 pub mod ci;
 pub mod cli;
+pub mod cluster;
 pub mod devregistry;
 pub mod doctor;
 pub mod engine;

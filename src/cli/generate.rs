@@ -10,12 +10,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use url::Url;
 
 use super::complain;
+use super::kubernetes::Kubernetes;
 use crate::error::Advice;
 use crate::generate::{
     Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version,
     github_actions,
 };
 use crate::run::Exit;
+use crate::settings::{Arguments, Environment};
 
 /// Write the file that a CI system needs to start the runner
 #[derive(Args)]
@@ -26,6 +28,7 @@ pub(super) struct Generate {
 
 #[derive(Subcommand)]
 enum Target {
+    Kubernetes(Box<Kubernetes>),
     /// A workflow for GitHub Actions
     #[command(name = "github-actions")]
     GitHubActions(Wrapper),
@@ -125,8 +128,9 @@ enum Provider {
 }
 
 impl Generate {
-    pub(super) fn run(self) -> u8 {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         match self.target {
+            Target::Kubernetes(kubernetes) => kubernetes.run(log, environment),
             Target::GitHubActions(wrapper) => wrapper.write(github_actions),
         }
     }
@@ -241,7 +245,7 @@ fn https(text: &str) -> Result<Url, String> {
     without_login(url)
 }
 
-fn endpoint(text: &str) -> Result<Url, String> {
+pub(super) fn endpoint(text: &str) -> Result<Url, String> {
     let url: Url = text.parse().map_err(|_| "it is no URL".to_owned())?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("it has to begin with https:// or http://".to_owned());
@@ -263,14 +267,14 @@ fn sha256(text: &str) -> Result<String, String> {
     digest.ok_or_else(|| "it has to be 64 hexadecimal digits".to_owned())
 }
 
-fn digest(text: &str) -> Result<String, String> {
+pub(super) fn digest(text: &str) -> Result<String, String> {
     let digest = text.strip_prefix("sha256:").map(sha256);
     let digest = digest.unwrap_or_else(|| Err("it has to begin with sha256:".to_owned()))?;
     Ok(format!("sha256:{digest}"))
 }
 
 /// The name of an image, without a tag or a digest, which have options of their own.
-fn image(text: &str) -> Result<String, String> {
+pub(super) fn image(text: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
     let last = text.rsplit('/').next().unwrap_or_default();
     if text.is_empty() || !text.bytes().all(is_name) || last.contains(':') {
@@ -279,11 +283,11 @@ fn image(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-fn text(text: &str) -> Result<String, String> {
+pub(super) fn text(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     let timeout = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if timeout.is_zero() { Err("it is zero".to_owned()) } else { Ok(timeout) }
 }

@@ -12,6 +12,7 @@ mod execute;
 mod flags;
 mod generate;
 mod internal;
+mod kubernetes;
 mod logging;
 mod nss;
 mod schema;
@@ -113,7 +114,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Terraform(tool) => tool.run(Some(Product::Terraform), log, environment),
         Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),
         Command::Terragrunt(tool) => tool.run(Some(Product::Terragrunt), log, environment),
-        Command::Generate(generate) => generate.run(),
+        Command::Generate(generate) => generate.run(log, environment),
         Command::Schema(schema) => schema.run(),
         Command::Internal(internal) => internal.run(),
     }

@@ -5,6 +5,7 @@
 //! Nothing is sent from here, and nothing secret is ever part of a message.
 
 mod arguments;
+mod cluster;
 mod directories;
 mod doctor;
 mod environment;
@@ -31,6 +32,7 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use arguments::Arguments;
+pub use cluster::{cluster_access, cluster_run, cluster_template};
 pub use doctor::{Access, DoctorSettings};
 pub use environment::Environment;
 pub use error::SettingsError;

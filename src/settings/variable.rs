@@ -16,6 +16,7 @@ pub const VARIABLES: &[&Variable] = &[
     &PATH,
     &GITHUB_ACTIONS,
     &KUBERNETES_SERVICE_HOST,
+    &KUBECONFIG,
     &NO_COLOR,
     &CLICOLOR_FORCE,
     &FORCE_COLOR,
@@ -105,6 +106,11 @@ pub const GITHUB_ACTIONS: Variable = Variable {
 /// `KUBERNETES_SERVICE_HOST`.
 pub const KUBERNETES_SERVICE_HOST: Variable =
     Variable { name: "KUBERNETES_SERVICE_HOST", help: "A grace period of 20s" };
+/// `KUBECONFIG`.
+pub const KUBECONFIG: Variable = Variable {
+    name: "KUBECONFIG",
+    help: "Where clusters for --apply and trigger kubernetes are described; by default ~/.kube/config",
+};
 /// `NO_COLOR`.
 pub const NO_COLOR: Variable =
     Variable { name: "NO_COLOR", help: "No colours, whatever else is set" };

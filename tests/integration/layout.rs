@@ -12,6 +12,7 @@ const LAYERS: [&[&str]; 5] = [
     &["http", "process", "screen"],
     &[
         "ci",
+        "cluster",
         "engine",
         "generate",
         "providers",

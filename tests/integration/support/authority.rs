@@ -7,7 +7,7 @@ use openssl::bn::{BigNum, MsbOption};
 use openssl::hash::MessageDigest;
 use openssl::pkey::{PKey, Private};
 use openssl::rsa::Rsa;
-use openssl::ssl::{SslAcceptor, SslMethod};
+use openssl::ssl::{SslAcceptor, SslMethod, SslVerifyMode};
 use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectAlternativeName};
 use openssl::x509::{X509, X509Builder, X509NameBuilder};
 
@@ -15,6 +15,9 @@ use openssl::x509::{X509, X509Builder, X509NameBuilder};
 pub(crate) struct Authority {
     directory: tempfile::TempDir,
     acceptor: SslAcceptor,
+    mutual: SslAcceptor,
+    key: PKey<Private>,
+    certificate: X509,
 }
 
 impl Authority {
@@ -28,10 +31,32 @@ impl Authority {
         let (server_key, server_certificate) = server(&key, &certificate, hosts);
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("ca.pem"), certificate.to_pem().unwrap()).unwrap();
-        let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
-        acceptor.set_private_key(&server_key).unwrap();
-        acceptor.set_certificate(&server_certificate).unwrap();
-        Self { directory, acceptor: acceptor.build() }
+        let acceptor = || {
+            let mut acceptor =
+                SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
+            acceptor.set_private_key(&server_key).unwrap();
+            acceptor.set_certificate(&server_certificate).unwrap();
+            acceptor
+        };
+        let mut mutual = acceptor();
+        mutual.set_ca_file(directory.path().join("ca.pem")).unwrap();
+        mutual.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
+        let (acceptor, mutual) = (acceptor().build(), mutual.build());
+        Self { directory, acceptor, mutual, key, certificate }
+    }
+
+    /// What a server needs that takes no client without a certificate of this authority's.
+    pub(crate) fn mutual_acceptor(&self) -> SslAcceptor {
+        self.mutual.clone()
+    }
+
+    /// A client's certificate and its key, in PEM.
+    pub(crate) fn client(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
+        let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+        let mut builder = builder(name, Some(&self.certificate), &key);
+        builder.sign(&self.key, MessageDigest::sha256()).unwrap();
+        let key = key.private_key_to_pem_pkcs8().unwrap();
+        (builder.build().to_pem().unwrap(), key)
     }
 
     /// The authority's certificate, as `--ca-bundle` takes it.

@@ -81,8 +81,13 @@ pub(crate) fn check_jsonschema(schema: Schema, text: &str) -> Result<(), Finding
 
 /// Holds manifests to the schemas of Kubernetes, without a field that it does not know.
 pub(crate) fn kubernetes_validate(text: &str) -> Result<(), Findings> {
+    kubernetes_validate_with(KUBERNETES, text)
+}
+
+/// The same with the schemas of one version, `1.33` for example.
+pub(crate) fn kubernetes_validate_with(version: &str, text: &str) -> Result<(), Findings> {
     let mut command = python_tool("kubernetes-validate");
-    command.args(["--strict", "--kubernetes-version", KUBERNETES]);
+    command.args(["--strict", "--kubernetes-version", version]);
     check("kubernetes-validate", command, "manifest.yaml", text)
 }
 

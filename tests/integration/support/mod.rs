@@ -1,5 +1,6 @@
 //! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
 
+pub(crate) mod api_server;
 pub(crate) mod authority;
 pub(crate) mod browser;
 pub(crate) mod canned;

@@ -1,0 +1,77 @@
+//! The service account that clouds trust. It outlives runs: what a cloud trusts is its name.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{EnvVar, ServiceAccount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::names::MANAGED_BY;
+use super::options::{Identity, JobOptions};
+
+/// What it is called where nobody says.
+const DEFAULT: &str = "butler-runner";
+
+/// Pods with this label get a token for Entra (Azure Workload Identity).
+const AZURE_USE: &str = "azure.workload.identity/use";
+
+/// The service account of the pod.
+pub(super) fn name(options: &JobOptions) -> Option<String> {
+    let default = || options.identity.is_some().then(|| DEFAULT.to_owned());
+    options.service_account.clone().or_else(default)
+}
+
+/// The account with what the clouds' webhooks look for; none where no cloud is asked for.
+pub(super) fn account(options: &JobOptions) -> Option<ServiceAccount> {
+    let Identity { aws, gcp, azure } = &options.identity;
+    let mut annotations = BTreeMap::new();
+    let mut annotate = |name: &str, value: &str| annotations.insert(name.into(), value.into());
+    if let Some((role, _)) = aws {
+        annotate("eks.amazonaws.com/role-arn", role);
+    }
+    if let Some(account) = gcp {
+        annotate("iam.gke.io/gcp-service-account", account);
+    }
+    if let Some(azure) = azure {
+        annotate("azure.workload.identity/client-id", &azure.client_id);
+        annotate("azure.workload.identity/tenant-id", &azure.tenant_id);
+    }
+    options.identity.is_some().then(|| ServiceAccount {
+        metadata: ObjectMeta {
+            name: name(options),
+            namespace: options.namespace.clone(),
+            annotations: Some(annotations),
+            labels: Some(BTreeMap::from([
+                ("app.kubernetes.io/name".to_owned(), "butler-runner".to_owned()),
+                ("app.kubernetes.io/managed-by".to_owned(), MANAGED_BY.to_owned()),
+            ])),
+            ..ObjectMeta::default()
+        },
+        automount_service_account_token: Some(false),
+        ..ServiceAccount::default()
+    })
+}
+
+/// The pod's label that a cloud's webhook asks for.
+pub(super) fn label(identity: &Identity) -> Option<(String, String)> {
+    identity.azure.is_some().then(|| (AZURE_USE.to_owned(), "true".to_owned()))
+}
+
+/// What Terraform's providers are told beside what the webhooks tell them.
+pub(super) fn variables(identity: &Identity) -> Vec<EnvVar> {
+    let mut variables = Vec::new();
+    if let Some((_, Some(region))) = &identity.aws {
+        variables.push(super::manifest::variable("AWS_REGION", region));
+    }
+    if let Some(azure) = &identity.azure {
+        let mut add = |name: &str, value: &str| {
+            variables.push(super::manifest::variable(name, value));
+        };
+        add("ARM_USE_AKS_WORKLOAD_IDENTITY", "true");
+        add("ARM_CLIENT_ID", &azure.client_id);
+        add("ARM_TENANT_ID", &azure.tenant_id);
+        if let Some(subscription) = &azure.subscription_id {
+            add("ARM_SUBSCRIPTION_ID", subscription);
+        }
+    }
+    variables
+}

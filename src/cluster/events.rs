@@ -1,0 +1,41 @@
+//! What the cluster says about objects that do not get on: quotas, volumes, pull errors.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{Api, ListParams};
+
+use super::client::Cluster;
+use super::pod::sentence;
+
+/// Warnings about the objects of a run, each told once.
+#[derive(Default)]
+pub(super) struct Warnings {
+    told: BTreeSet<String>,
+    forbidden: bool,
+}
+
+impl Warnings {
+    /// What is new about the object with this name. Who may not read events hears nothing: they
+    /// only say sooner what the end says as well.
+    pub(super) async fn about(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
+        if self.forbidden {
+            return Vec::new();
+        }
+        let api: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+        let fields = format!("involvedObject.name={name},type=Warning");
+        let list = match api.list(&ListParams::default().fields(&fields)).await {
+            Ok(list) => list,
+            Err(error) => {
+                self.forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
+                tracing::debug!(%error, "events cannot be read");
+                return Vec::new();
+            }
+        };
+        let sentences = list.items.into_iter().map(|event| {
+            let reason = event.reason.unwrap_or_default();
+            sentence(&reason, event.message.as_deref())
+        });
+        sentences.filter(|sentence| self.told.insert(sentence.clone())).collect()
+    }
+}

@@ -1,0 +1,212 @@
+//! Follows a run to its end: its log, what it waits for, and how it ended.
+
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::Api;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+use super::apply::{Applied, delete};
+use super::client::Cluster;
+use super::error::ClusterError;
+use super::events::Warnings;
+use super::log::{self, Part};
+use super::outcome::{Outcome, Verdict, verdict};
+use super::pod::{Stage, name, node, stage, waiting};
+use super::watch::{Selection, Sight, observe};
+use crate::cancel::{Stop, StopReason};
+use crate::error::chain;
+
+/// How long a Job may take to say why its pod failed: its controller sees the pod a little later.
+const SETTLE_LIMIT: Duration = Duration::from_secs(10);
+/// How often the cluster's events are read while nothing has begun.
+const EVENTS_EVERY: Duration = Duration::from_secs(3);
+/// What a pod's end may take beyond its grace: the kubelet, the watch, the rest of the log.
+const BEYOND_GRACE: Duration = Duration::from_secs(60);
+
+/// Who is told how a run goes.
+pub trait Follower {
+    /// A line of the run's own log, as the runner wrote it.
+    ///
+    /// # Errors
+    /// When it cannot be shown; nobody follows then.
+    fn line(&mut self, line: &str) -> std::io::Result<()>;
+    /// What the cluster does.
+    fn notice(&mut self, notice: &str);
+}
+
+/// Follows the run until it is over. Once asked to stop, deletes the Job, so that the runner in it
+/// gets its SIGTERM, and follows it to its end; asked again, leaves.
+///
+/// # Errors
+/// When the cluster cannot be asked any more, or the log cannot be shown. The run goes on.
+pub async fn follow(
+    cluster: &Cluster,
+    applied: &Applied,
+    stop: &Stop,
+    follower: &mut dyn Follower,
+) -> Result<Outcome, ClusterError> {
+    let (jobs, job) = watch::channel(Sight::default());
+    let (pods, pod) = watch::channel(Sight::default());
+    let (parts, received) = mpsc::channel(256);
+    let of_job = Selection {
+        labels: None,
+        fields: Some(format!("metadata.name={}", applied.name)),
+        resource: "jobs.batch",
+    };
+    let of_pod = Selection {
+        labels: Some(format!("batch.kubernetes.io/controller-uid={}", applied.uid)),
+        fields: None,
+        resource: "pods",
+    };
+    let job_api: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let pod_api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let reading = async {
+        log::read(cluster, pod.clone(), parts).await;
+        std::future::pending::<()>().await;
+    };
+    let attending =
+        Attending { cluster, applied, stop, job, pod: pod.clone(), received, stopped: None };
+    tokio::select! {
+        outcome = attending.run(follower) => outcome,
+        error = observe(cluster, &job_api, &of_job, &applied.name, &jobs) => Err(error),
+        error = observe(cluster, &pod_api, &of_pod, &applied.name, &pods) => Err(error),
+        () = reading => unreachable!("it waits for ever"),
+    }
+}
+
+struct Attending<'run> {
+    cluster: &'run Cluster,
+    applied: &'run Applied,
+    stop: &'run Stop,
+    job: watch::Receiver<Sight<Job>>,
+    pod: watch::Receiver<Sight<Pod>>,
+    received: mpsc::Receiver<Part>,
+    /// When and by what the Job was deleted.
+    stopped: Option<(Instant, StopReason)>,
+}
+
+impl Attending<'_> {
+    async fn run(mut self, follower: &mut dyn Follower) -> Result<Outcome, ClusterError> {
+        let mut told = String::new();
+        let mut warnings = Warnings::default();
+        let mut look = interval(EVENTS_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        look.reset();
+        let mut is_complete = false;
+        let mut settled: Option<Instant> = None;
+        loop {
+            let verdict = verdict(&self.job.borrow(), &self.pod.borrow());
+            let has_begun = self.has_begun();
+            match verdict {
+                Verdict::Final(outcome) if is_complete || !has_begun => return Ok(outcome),
+                Verdict::Provisional(outcome) => {
+                    let at = *settled.get_or_insert_with(|| Instant::now() + SETTLE_LIMIT);
+                    if at <= Instant::now() && (is_complete || !has_begun) {
+                        return Ok(outcome);
+                    }
+                }
+                _ => {}
+            }
+            let deadline =
+                self.stopped.as_ref().map(|(at, _)| *at + self.applied.grace + BEYOND_GRACE);
+            tokio::select! {
+                part = self.received.recv(), if !is_complete => match part {
+                    Some(Part::Line(line)) => follower.line(&line).map_err(ClusterError::Write)?,
+                    Some(Part::Missing(why)) => {
+                        follower.notice(&format!("the end of the log cannot be had: {why}"));
+                    }
+                    None => is_complete = true,
+                },
+                _ = self.pod.changed() => self.tell(&mut told, follower),
+                _ = self.job.changed() => {}
+                _ = look.tick(), if !has_begun => self.warn(&mut warnings, follower).await,
+                () = until(settled), if settled.is_some_and(|at| at > Instant::now()) => {}
+                reason = self.stop.requested(), if self.stopped.is_none() => {
+                    self.end(reason, follower).await;
+                }
+                () = self.stop.urgent(), if self.stopped.is_some() => return Ok(self.left()),
+                () = until(deadline), if deadline.is_some() => return Ok(self.left()),
+            }
+        }
+    }
+
+    /// Whether there is or was something whose log can be read.
+    fn has_begun(&self) -> bool {
+        self.pod
+            .borrow()
+            .last()
+            .is_some_and(|pod| stage(pod) == Stage::Running || super::pod::ended(pod).is_some())
+    }
+
+    /// Tells what the pod does, once each.
+    fn tell(&self, told: &mut String, follower: &mut dyn Follower) {
+        let sight = self.pod.borrow();
+        let Sight::There(pod) = &*sight else { return };
+        let notice = match (stage(pod), waiting(pod)) {
+            (Stage::Waiting, Some(why)) => format!("waiting: {why}"),
+            (Stage::Running, _) => {
+                format!("the pod {} runs on {}", name(pod), node(pod).unwrap_or("a node"))
+            }
+            _ => return,
+        };
+        if *told != notice {
+            follower.notice(&notice);
+            *told = notice;
+        }
+    }
+
+    /// Tells what the cluster says about a run that does not begin.
+    async fn warn(&self, warnings: &mut Warnings, follower: &mut dyn Follower) {
+        let pod = self.pod.borrow().last().map(|pod| name(pod).to_owned());
+        let name = pod.as_deref().unwrap_or(self.applied.name.as_str());
+        for warning in warnings.about(self.cluster, name).await {
+            follower.notice(&format!("waiting: {warning}"));
+        }
+    }
+
+    /// Deletes the Job.
+    async fn end(&mut self, reason: StopReason, follower: &mut dyn Follower) {
+        let Applied { name, grace, .. } = self.applied;
+        follower.notice(&format!(
+            "{reason}: deleting the Job {name}; its runner has {} s to end (once more to leave at once)",
+            grace.as_secs()
+        ));
+        self.stopped = Some((Instant::now(), reason));
+        let deleted = tokio::select! {
+            deleted = delete(self.cluster, self.applied) => deleted,
+            () = self.stop.urgent() => Ok(()),
+        };
+        if let Err(error) = deleted {
+            follower.notice(&format!("the Job cannot be deleted: {}", chain(&error)));
+        }
+    }
+
+    /// What is said where nobody waits for the end.
+    fn left(&self) -> Outcome {
+        let (name, namespace) = (&self.applied.name, &self.cluster.namespace);
+        let code = match self.stopped.as_ref().map(|(_, reason)| reason) {
+            Some(StopReason::Signal(signal)) => 128 + u8::try_from(*signal as i32).unwrap_or(0),
+            _ => 1,
+        };
+        Outcome {
+            code,
+            summary: format!(
+                "left before the run's end: the pod of `{name}` in namespace `{namespace}` may still run for {} s",
+                self.applied.grace.as_secs()
+            ),
+            hint: Some(format!(
+                "look with `kubectl -n {namespace} get job,pod -l app.kubernetes.io/instance={name}`"
+            )),
+        }
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

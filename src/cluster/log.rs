@@ -1,0 +1,297 @@
+//! Reads the log of a pod to its end, over broken streams, without losing or repeating a line.
+//!
+//! Each line comes with its time. After a break the log is asked for again from the second of the last
+//! line on, and what was handed on already is passed over: lines before that time, and as many of that
+//! very time as there were. A line without an end is held back, because its rest may come again.
+
+use std::time::Duration;
+
+use backon::BackoffBuilder;
+use futures_util::AsyncBufReadExt;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, LogParams};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use super::client::{Cluster, patience};
+use super::manifest::CONTAINER;
+use super::pod::{Stage, name, stage};
+use super::watch::Sight;
+
+/// How long a stream may go on after the container's end, before the rest is asked for.
+const REST_LIMIT: Duration = Duration::from_secs(10);
+/// Between a stream's end and the next one.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is read of a log.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Part {
+    /// A line, without its time.
+    Line(String),
+    /// The end of the log cannot be had; why.
+    Missing(String),
+}
+
+/// Sends the lines of the pod's log until it is complete, or never will be.
+pub(super) async fn read(
+    cluster: &Cluster,
+    mut sight: watch::Receiver<Sight<Pod>>,
+    parts: mpsc::Sender<Part>,
+) {
+    let Some(pod) = begun(&mut sight).await else { return };
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let mut position = Position::default();
+    let mut pauses = patience().build();
+    loop {
+        let over = is_over(&sight.borrow());
+        let read = position.advance(&api, &pod, !over, &parts);
+        let outcome = if over {
+            read.await
+        } else {
+            let mut watched = sight.clone();
+            tokio::select! {
+                outcome = read => outcome,
+                () = stalled(&mut watched) => Ok(()),
+            }
+        };
+        match outcome {
+            Ok(()) if over => {
+                position.flush(&parts).await;
+                return;
+            }
+            Ok(()) => {
+                pauses = patience().build();
+                sleep(PAUSE).await;
+            }
+            Err(error) if parts.is_closed() => {
+                tracing::debug!(%error, "nobody reads the log any more");
+                return;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the log's stream broke");
+                // While the run goes on the log is waited for; after its end not for ever. What is
+                // removed comes back no more.
+                let is_gone = matches!(&error, kube::Error::Api(status) if status.code == 404);
+                let pause = pauses.next().filter(|_| !(over && is_gone));
+                match pause {
+                    Some(pause) => sleep(pause).await,
+                    None if over => {
+                        position.flush(&parts).await;
+                        let _ = parts.send(Part::Missing(said(&error))).await;
+                        return;
+                    }
+                    None => sleep(Duration::from_secs(8)).await,
+                }
+            }
+        }
+    }
+}
+
+/// The name of the pod once its container has begun; none where it ended before.
+async fn begun(sight: &mut watch::Receiver<Sight<Pod>>) -> Option<String> {
+    let seen = sight
+        .wait_for(|sight| match sight {
+            Sight::Nothing => false,
+            Sight::There(pod) => stage(pod) != Stage::Waiting,
+            Sight::Gone(_) => true,
+        })
+        .await
+        .ok()?;
+    let pod = seen.last()?;
+    let has_run = stage(pod) == Stage::Running || super::pod::ended(pod).is_some();
+    has_run.then(|| name(pod).to_owned())
+}
+
+fn is_over(sight: &Sight<Pod>) -> bool {
+    match sight {
+        Sight::Nothing => false,
+        Sight::There(pod) => stage(pod) == Stage::Over,
+        Sight::Gone(_) => true,
+    }
+}
+
+/// Waits until the container has ended and its stream should have, too.
+async fn stalled(sight: &mut watch::Receiver<Sight<Pod>>) {
+    if sight.wait_for(is_over).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+    sleep(REST_LIMIT).await;
+}
+
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => crate::error::chain(other),
+    }
+}
+
+/// How far the log was handed on.
+#[derive(Debug, Default)]
+struct Position {
+    /// The time of the last line, and how many lines had it.
+    last: Option<(Timestamp, usize)>,
+    /// A line whose end has not come.
+    begun: Vec<u8>,
+}
+
+impl Position {
+    /// Hands on what the log has from here on.
+    async fn advance(
+        &mut self,
+        api: &Api<Pod>,
+        pod: &str,
+        follow: bool,
+        parts: &mpsc::Sender<Part>,
+    ) -> kube::Result<()> {
+        let parameters = LogParams {
+            container: Some(CONTAINER.to_owned()),
+            follow,
+            timestamps: true,
+            since_time: self.last.and_then(|(time, _)| Timestamp::new(time.as_second(), 0).ok()),
+            ..LogParams::default()
+        };
+        let stream = api.log_stream(pod, &parameters);
+        let mut stream = std::pin::pin!(stream.await?);
+        let mut known = self.known();
+        self.begun.clear();
+        loop {
+            let read = stream.read_until(b'\n', &mut self.begun).await;
+            let length = read.map_err(kube::Error::ReadEvents)?;
+            if length == 0 {
+                return Ok(());
+            }
+            if self.begun.ends_with(b"\n") {
+                self.begun.pop();
+                let line = std::mem::take(&mut self.begun);
+                self.take(&line, &mut known, parts).await?;
+            }
+        }
+    }
+
+    fn known(&self) -> Known {
+        self.last.map_or(Known { before: None, left: 0 }, |(time, count)| Known {
+            before: Some(time),
+            left: count,
+        })
+    }
+
+    async fn take(
+        &mut self,
+        line: &[u8],
+        known: &mut Known,
+        parts: &mpsc::Sender<Part>,
+    ) -> kube::Result<()> {
+        let (time, text) = split(line);
+        if let Some(time) = time {
+            if known.has(time) {
+                return Ok(());
+            }
+            self.last = Some(match self.last {
+                Some((last, count)) if last == time => (time, count + 1),
+                _ => (time, 1),
+            });
+        }
+        let closed = |_| kube::Error::Service("nobody reads".into());
+        parts.send(Part::Line(text)).await.map_err(closed)
+    }
+
+    /// Hands on the last line where it has no end.
+    async fn flush(&mut self, parts: &mpsc::Sender<Part>) {
+        let line = std::mem::take(&mut self.begun);
+        if !line.is_empty() && !self.known().has_line(&line) {
+            let (_, text) = split(&line);
+            let _ = parts.send(Part::Line(text)).await;
+        }
+    }
+}
+
+/// What a new stream repeats.
+struct Known {
+    before: Option<Timestamp>,
+    left: usize,
+}
+
+impl Known {
+    /// Whether the next line, of this time, was handed on before. The first that was not ends it.
+    fn has(&mut self, time: Timestamp) -> bool {
+        let Some(before) = self.before else { return false };
+        if time < before {
+            return true;
+        }
+        if time == before && self.left > 0 {
+            self.left -= 1;
+            return true;
+        }
+        self.before = None;
+        false
+    }
+
+    fn has_line(&self, line: &[u8]) -> bool {
+        let time = split(line).0;
+        self.before.zip(time).is_some_and(|(before, time)| time < before)
+    }
+}
+
+/// A line's time and text.
+fn split(line: &[u8]) -> (Option<Timestamp>, String) {
+    let line = String::from_utf8_lossy(line);
+    let parsed = line.split_once(' ').and_then(|(time, text)| Some((time.parse().ok()?, text)));
+    match parsed {
+        Some((time, text)) => (Some(time), text.to_owned()),
+        // An empty line is its time alone.
+        None => match line.parse() {
+            Ok(time) => (Some(time), String::new()),
+            Err(_) => (None, line.into_owned()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is handed on of streams that break where they end.
+    async fn shown(streams: &[&[&str]]) -> Vec<String> {
+        let (parts, mut received) = mpsc::channel(100);
+        let mut position = Position::default();
+        for lines in streams {
+            let mut known = position.known();
+            for line in *lines {
+                position.take(line.as_bytes(), &mut known, &parts).await.unwrap();
+            }
+        }
+        drop(parts);
+        let mut shown = Vec::new();
+        while let Some(Part::Line(line)) = received.recv().await {
+            shown.push(line);
+        }
+        shown
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_repeats_shows_nothing_twice_and_loses_nothing() {
+        let (one, two) = ("2026-11-21T10:00:00.5Z", "2026-11-21T10:00:00.7Z");
+        let first = [format!("{one} a"), format!("{two} b"), format!("{two} b")];
+        let again =
+            [format!("{one} a"), format!("{two} b"), format!("{two} b"), format!("{two} c")];
+        let first: Vec<_> = first.iter().map(String::as_str).collect();
+        let again: Vec<_> = again.iter().map(String::as_str).collect();
+        assert_eq!(shown(&[&first, &again]).await, ["a", "b", "b", "c"]);
+        assert_eq!(shown(&[&first, &again, &again]).await, ["a", "b", "b", "c"]);
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_goes_back_loses_no_line_of_a_whole_stream() {
+        let lines = ["2026-11-21T10:00:02Z a", "2026-11-21T10:00:01Z b", "no time c"];
+        assert_eq!(shown(&[&lines]).await, ["a", "b", "no time c"]);
+    }
+
+    #[test]
+    fn a_line_is_its_time_and_the_rest() {
+        let (time, text) = split(b"2026-11-21T10:00:00.123456789+01:00  two spaces ");
+        assert_eq!((time.is_some(), &*text), (true, " two spaces "));
+        assert_eq!(split(b"2026-11-21T10:00:00Z").1, "");
+        assert_eq!(split(b"plain"), (None, "plain".to_owned()));
+    }
+}

@@ -1,0 +1,318 @@
+//! The objects of a run: a Job, the Secret with its token, and a policy for its network.
+//!
+//! Made once as the cluster's own types, for what is printed and for what is created. The pod fits
+//! the pod security standard "restricted".
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::batch::v1::{
+    Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
+};
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvFromSource, EnvVar,
+    LocalObjectReference, PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec,
+    PodTemplateSpec, ResourceRequirements, SeccompProfile, Secret, SecretEnvSource,
+    SecretVolumeSource, SecurityContext, ServiceAccount, Toleration, Volume, VolumeMount,
+};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use secrecy::ExposeSecret;
+
+use super::names::{JobName, RUN_ID, labels};
+use super::options::{Cache, JobOptions, Run};
+use super::{account, network};
+
+/// The user of the image, and the group that volumes are given to.
+const USER: i64 = 65532;
+/// The container, and the key of the token in the Secret.
+pub(super) const CONTAINER: &str = "runner";
+const TOKEN_KEY: &str = "token";
+/// Read by owner and group: the kubelet makes root the owner, and the pod's group its group.
+const MODE_0440: i32 = 0o440;
+/// What the runner's reports take after the tool's end, with a second for the end itself.
+const AFTER_GRACE: u64 = 10;
+/// What may stand in memory: secret files are small.
+const SECRET_ROOM: &str = "64Mi";
+
+const TOKEN_DIRECTORY: &str = "/run/butler/token";
+const SECRET_DIRECTORY: &str = "/run/butler/secret";
+const MOUNTED_DIRECTORY: &str = "/run/butler/mounted";
+const CA_DIRECTORY: &str = "/run/butler/ca";
+const WORK_DIRECTORY: &str = "/workspace";
+const CACHE_DIRECTORY: &str = "/cache";
+const TEMPORARY_DIRECTORY: &str = "/tmp";
+
+/// The objects of one run.
+#[derive(Clone)]
+pub struct Manifests {
+    /// The account that clouds trust; it outlives the run, and is never created with it.
+    pub account: Option<ServiceAccount>,
+    /// What holds the token.
+    pub secret: Secret,
+    /// What the pod may talk to.
+    pub policy: Option<NetworkPolicy>,
+    /// The run.
+    pub job: Job,
+}
+
+impl Manifests {
+    /// The objects for `run`.
+    #[must_use]
+    pub fn new(options: &JobOptions, run: &Run) -> Self {
+        let name = JobName::of(&run.id);
+        let metadata = ObjectMeta {
+            name: Some(name.as_str().to_owned()),
+            namespace: options.namespace.clone(),
+            labels: Some(labels(&name, &run.id)),
+            annotations: Some(BTreeMap::from([(RUN_ID.to_owned(), run.id.clone())])),
+            ..ObjectMeta::default()
+        };
+        let token = run.token.expose_secret().to_owned();
+        Self {
+            account: account::account(options),
+            secret: Secret {
+                metadata: metadata.clone(),
+                string_data: Some(BTreeMap::from([(TOKEN_KEY.to_owned(), token)])),
+                immutable: Some(true),
+                type_: Some("Opaque".to_owned()),
+                data: None,
+            },
+            policy: network::policy(metadata.clone(), options, &run.endpoint),
+            job: job(metadata, options, run, &name),
+        }
+    }
+
+    /// The Job's name.
+    #[must_use]
+    pub fn name(&self) -> JobName {
+        JobName::given(self.job.metadata.name.clone().unwrap_or_default())
+    }
+}
+
+fn job(metadata: ObjectMeta, options: &JobOptions, run: &Run, name: &JobName) -> Job {
+    let mut pod_labels = metadata.labels.clone().unwrap_or_default();
+    pod_labels.extend(account::label(&options.identity));
+    Job {
+        spec: Some(JobSpec {
+            active_deadline_seconds: Some(seconds(options.deadline.as_secs())),
+            backoff_limit: Some(0),
+            completions: Some(1),
+            parallelism: Some(1),
+            pod_failure_policy: Some(PodFailurePolicy { rules: vec![disrupted()] }),
+            ttl_seconds_after_finished: i32::try_from(options.keep.as_secs()).ok(),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(pod_labels),
+                    annotations: Some(not_evicted(metadata.annotations.as_ref())),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(pod(options, run, name)),
+            },
+            ..JobSpec::default()
+        }),
+        metadata,
+        status: None,
+    }
+}
+
+/// What nodes are tidied up with leaves a run alone.
+fn not_evicted(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+    let mut annotations = annotations.cloned().unwrap_or_default();
+    annotations.insert("cluster-autoscaler.kubernetes.io/safe-to-evict".into(), "false".into());
+    annotations
+}
+
+/// A run that the cluster took away is not started a second time by the cluster.
+fn disrupted() -> PodFailurePolicyRule {
+    PodFailurePolicyRule {
+        action: "FailJob".to_owned(),
+        on_exit_codes: None,
+        on_pod_conditions: Some(vec![PodFailurePolicyOnPodConditionsPattern {
+            type_: "DisruptionTarget".to_owned(),
+            status: "True".to_owned(),
+        }]),
+    }
+}
+
+fn pod(options: &JobOptions, run: &Run, name: &JobName) -> PodSpec {
+    let references = |names: &[String]| -> Option<Vec<LocalObjectReference>> {
+        let names = names.iter().map(|name| LocalObjectReference { name: name.clone() });
+        Some(names.collect::<Vec<_>>()).filter(|names| !names.is_empty())
+    };
+    let tolerations = options.tolerations.iter().map(toleration).collect::<Vec<_>>();
+    let (volumes, mounts) = volumes(options, name).into_iter().unzip();
+    PodSpec {
+        restart_policy: Some("Never".to_owned()),
+        service_account_name: account::name(options),
+        automount_service_account_token: Some(options.mount_account_token),
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: Some(seconds(options.grace.as_secs() + AFTER_GRACE)),
+        image_pull_secrets: references(&options.pull_secrets),
+        node_selector: Some(options.node_selector.clone()).filter(|it| !it.is_empty()),
+        tolerations: Some(tolerations).filter(|it| !it.is_empty()),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: Some(true),
+            run_as_user: Some(USER),
+            run_as_group: Some(USER),
+            fs_group: Some(USER),
+            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".to_owned(),
+                localhost_profile: None,
+            }),
+            ..PodSecurityContext::default()
+        }),
+        containers: vec![container(options, run, mounts)],
+        volumes: Some(volumes),
+        ..PodSpec::default()
+    }
+}
+
+fn container(options: &JobOptions, run: &Run, mounts: Vec<VolumeMount>) -> Container {
+    let quantity = |text: &String| Quantity(text.clone());
+    let (cpu, memory) = (quantity(&options.resources.cpu), quantity(&options.resources.memory));
+    let memory_of = |memory: Quantity| ("memory".to_owned(), memory);
+    let from = options.environment_from.iter().map(|name| EnvFromSource {
+        secret_ref: Some(SecretEnvSource { name: name.clone(), optional: None }),
+        ..EnvFromSource::default()
+    });
+    Container {
+        name: CONTAINER.to_owned(),
+        image: Some(options.image.clone()),
+        command: Some(vec!["butler-runner".to_owned(), "execute".to_owned()]),
+        env: Some(environment(options, run)),
+        env_from: Some(from.collect::<Vec<_>>()).filter(|from| !from.is_empty()),
+        working_dir: Some(WORK_DIRECTORY.to_owned()),
+        resources: Some(ResourceRequirements {
+            requests: Some([("cpu".to_owned(), cpu), memory_of(memory.clone())].into()),
+            limits: Some([memory_of(memory)].into()),
+            claims: None,
+        }),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            privileged: Some(false),
+            read_only_root_filesystem: Some(true),
+            run_as_non_root: Some(true),
+            capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
+            ..SecurityContext::default()
+        }),
+        volume_mounts: Some(mounts),
+        ..Container::default()
+    }
+}
+
+fn environment(options: &JobOptions, run: &Run) -> Vec<EnvVar> {
+    let grace = format!("{}s", options.grace.as_secs());
+    let mut variables = vec![
+        variable("BUTLER_ENDPOINT", &run.endpoint),
+        variable("BUTLER_RUN_ID", &run.id),
+        variable("BUTLER_TOKEN_FILE", &format!("{TOKEN_DIRECTORY}/{TOKEN_KEY}")),
+        variable("BUTLER_GRACE_PERIOD", &grace),
+        variable("BUTLER_TMPFS_DIR", SECRET_DIRECTORY),
+        variable("BUTLER_WORK_DIR", WORK_DIRECTORY),
+        variable("BUTLER_CACHE_DIR", CACHE_DIRECTORY),
+        variable("HOME", TEMPORARY_DIRECTORY),
+    ];
+    if !options.mounted_secrets.is_empty() {
+        variables.push(variable("BUTLER_SECRETS_DIR", MOUNTED_DIRECTORY));
+    }
+    if let Some(ca) = &options.network.ca {
+        let file = format!("{CA_DIRECTORY}/{}", ca.key);
+        variables.push(variable("BUTLER_CA_BUNDLE", &file));
+    }
+    if let Some(proxy) = &options.network.proxy {
+        variables.push(variable("HTTPS_PROXY", proxy));
+        variables.push(variable("HTTP_PROXY", proxy));
+    }
+    if let Some(hosts) = &options.network.no_proxy {
+        variables.push(variable("NO_PROXY", hosts));
+    }
+    variables.extend(account::variables(&options.identity));
+    variables
+}
+
+/// The pod's volumes, each with where it is.
+fn volumes(options: &JobOptions, name: &JobName) -> Vec<(Volume, VolumeMount)> {
+    let empty = |medium: Option<&str>, room: Option<&str>| EmptyDirVolumeSource {
+        medium: medium.map(ToOwned::to_owned),
+        size_limit: room.map(|room| Quantity(room.to_owned())),
+    };
+    let secret = |name: &str| SecretVolumeSource {
+        secret_name: Some(name.to_owned()),
+        default_mode: Some(MODE_0440),
+        ..SecretVolumeSource::default()
+    };
+    let volume = |name: &str| Volume { name: name.to_owned(), ..Volume::default() };
+    let in_memory = empty(Some("Memory"), Some(SECRET_ROOM));
+    let cache = match &options.cache {
+        Cache::Pod => Volume { empty_dir: Some(empty(None, None)), ..volume("cache") },
+        Cache::Claim(claim) => Volume {
+            persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                claim_name: claim.clone(),
+                read_only: None,
+            }),
+            ..volume("cache")
+        },
+    };
+    let token = secret(name.as_str());
+    let mut volumes = vec![
+        (Volume { secret: Some(token), ..volume("token") }, mount("token", TOKEN_DIRECTORY, true)),
+        (
+            Volume { empty_dir: Some(in_memory), ..volume("secret") },
+            mount("secret", SECRET_DIRECTORY, false),
+        ),
+        (
+            Volume { empty_dir: Some(empty(None, None)), ..volume("workspace") },
+            mount("workspace", WORK_DIRECTORY, false),
+        ),
+        (
+            Volume { empty_dir: Some(empty(None, None)), ..volume("tmp") },
+            mount("tmp", TEMPORARY_DIRECTORY, false),
+        ),
+        (cache, mount("cache", CACHE_DIRECTORY, false)),
+    ];
+    if let Some(ca) = &options.network.ca {
+        let source = ConfigMapVolumeSource {
+            name: ca.config_map.clone(),
+            ..ConfigMapVolumeSource::default()
+        };
+        let certificates = Volume { config_map: Some(source), ..volume("ca") };
+        volumes.push((certificates, mount("ca", CA_DIRECTORY, true)));
+    }
+    volumes.extend(options.mounted_secrets.iter().enumerate().map(|(number, name)| {
+        let label = format!("mounted-{number}");
+        let place = format!("{MOUNTED_DIRECTORY}/{name}");
+        (Volume { secret: Some(secret(name)), ..volume(&label) }, mount(&label, &place, true))
+    }));
+    volumes
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+fn toleration(toleration: &super::options::Toleration) -> Toleration {
+    let operator = if toleration.value.is_some() { "Equal" } else { "Exists" };
+    Toleration {
+        key: Some(toleration.key.clone()),
+        operator: Some(operator.to_owned()),
+        value: toleration.value.clone(),
+        effect: toleration.effect.clone(),
+        toleration_seconds: None,
+    }
+}
+
+/// A variable with this value.
+pub(super) fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
+}
+
+fn seconds(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}

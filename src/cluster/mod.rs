@@ -1,0 +1,36 @@
+//! Runs as Jobs in a Kubernetes cluster: what such a Job is, creating it, following it to its end.
+//!
+//! [`Manifests`] are made once as the cluster's own types; what `generate kubernetes` prints and what
+//! `--apply` creates is the same. A token is only ever in the run's Secret and in the request that
+//! creates it. The runner in the pod talks to the registry itself: what is followed here is for whoever
+//! waits, and losing sight of it changes nothing about the run.
+
+mod account;
+mod apply;
+mod client;
+mod comments;
+mod error;
+mod events;
+mod follow;
+mod log;
+mod manifest;
+mod names;
+mod network;
+mod options;
+mod outcome;
+mod pod;
+mod status;
+mod watch;
+mod yaml;
+
+pub use apply::{Applied, apply, check};
+pub use client::{Access, Cluster, Proxies};
+pub use error::ClusterError;
+pub use follow::{Follower, follow};
+pub use manifest::Manifests;
+pub use names::JobName;
+pub use options::{
+    Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Run, Toleration,
+};
+pub use outcome::Outcome;
+pub use status::{Progress, create, status, status_of};

@@ -1,0 +1,84 @@
+//! What the pod of a run may talk to.
+
+use k8s_openapi::api::networking::v1::{
+    IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort,
+    NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use url::Url;
+
+use super::names::INSTANCE;
+use super::options::{Egress, JobOptions};
+
+/// Where GKE's metadata server answers, by data plane: the second is the old one's.
+const GKE_METADATA: [(&str, [u16; 2]); 2] =
+    [("169.254.169.254/32", [80, 8080]), ("169.254.169.252/32", [987, 988])];
+
+/// The policy for the pod with the labels in `metadata`: nobody in; out to names, to HTTPS, to the
+/// registry and to the proxy. Policies know addresses and no names, so that the registry's host
+/// cannot stand in it.
+pub(super) fn policy(
+    metadata: ObjectMeta,
+    options: &JobOptions,
+    endpoint: &str,
+) -> Option<NetworkPolicy> {
+    let egress = options.egress.as_ref()?;
+    let instance = metadata.labels.as_ref()?.get_key_value(INSTANCE)?;
+    let selected = [instance].map(|(name, value)| (name.clone(), value.clone()));
+    let dns = ["UDP", "TCP"].map(|protocol| port(protocol, 53));
+    let mut rules = vec![
+        NetworkPolicyEgressRule { ports: Some(dns.into()), to: None },
+        NetworkPolicyEgressRule {
+            ports: Some(ports(egress, options, endpoint)),
+            to: (!egress.networks.is_empty())
+                .then(|| egress.networks.iter().map(|network| peer(network)).collect()),
+        },
+    ];
+    if options.identity.gcp.is_some() {
+        rules.extend(GKE_METADATA.map(|(address, ports)| NetworkPolicyEgressRule {
+            ports: Some(ports.map(|number| port("TCP", number)).into()),
+            to: Some(vec![peer(address)]),
+        }));
+    }
+    Some(NetworkPolicy {
+        metadata,
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(LabelSelector {
+                match_labels: Some(selected.into()),
+                ..LabelSelector::default()
+            }),
+            policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
+            ingress: None,
+            egress: Some(rules),
+        }),
+    })
+}
+
+/// The ports that are open, each once: HTTPS, the registry's, the proxy's, and those asked for.
+fn ports(egress: &Egress, options: &JobOptions, endpoint: &str) -> Vec<NetworkPolicyPort> {
+    let of_url = |url: &str| Url::parse(url).ok()?.port_or_known_default();
+    let proxy = options.network.proxy.as_deref().and_then(of_url);
+    let mut numbers = vec![443];
+    for number in of_url(endpoint).into_iter().chain(proxy).chain(egress.ports.iter().copied()) {
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
+    numbers.into_iter().map(|number| port("TCP", number)).collect()
+}
+
+fn port(protocol: &str, number: u16) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        protocol: Some(protocol.to_owned()),
+        port: Some(IntOrString::Int(number.into())),
+        end_port: None,
+    }
+}
+
+fn peer(network: &str) -> NetworkPolicyPeer {
+    NetworkPolicyPeer {
+        ip_block: Some(IPBlock { cidr: network.to_owned(), except: None }),
+        ..NetworkPolicyPeer::default()
+    }
+}

@@ -1,0 +1,104 @@
+//! What a pod's state says about the run in it.
+
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, Pod, PodCondition, PodStatus,
+};
+
+use super::manifest::CONTAINER;
+
+/// Reasons that are on the way to a start.
+const ON_THE_WAY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
+/// How far a pod is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// The run has not begun.
+    Waiting,
+    /// The runner runs.
+    Running,
+    /// It does not run any more, or never will.
+    Over,
+}
+
+pub(super) fn stage(pod: &Pod) -> Stage {
+    let state = container(pod);
+    let ended = state.is_some_and(|state| state.terminated.is_some());
+    if ended || matches!(phase(pod), "Failed" | "Succeeded") {
+        return Stage::Over;
+    }
+    match state.and_then(|state| state.running.as_ref()) {
+        Some(_) => Stage::Running,
+        None => Stage::Waiting,
+    }
+}
+
+/// How the runner ended.
+pub(super) fn ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    container(pod)?.terminated.as_ref()
+}
+
+/// Why the run has not begun: what the scheduler or the kubelet says.
+pub(super) fn waiting(pod: &Pod) -> Option<String> {
+    if stage(pod) != Stage::Waiting {
+        return None;
+    }
+    let waiting = container(pod).and_then(|state| state.waiting.as_ref());
+    let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
+    if let Some(reason) = reason.filter(|reason| !ON_THE_WAY.contains(reason)) {
+        let message = waiting.and_then(|waiting| waiting.message.as_deref());
+        return Some(sentence(reason, message));
+    }
+    let scheduled = condition(pod, "PodScheduled").filter(|condition| condition.status == "False");
+    scheduled.map(|condition| {
+        let reason = condition.reason.as_deref().unwrap_or("Unschedulable");
+        sentence(reason, condition.message.as_deref())
+    })
+}
+
+/// Why the cluster took the pod away, or is about to.
+pub(super) fn disruption(pod: &Pod) -> Option<String> {
+    let target = condition(pod, "DisruptionTarget").filter(|condition| condition.status == "True");
+    let of_target = target.map(|condition| {
+        let reason = condition.reason.as_deref().unwrap_or("disrupted");
+        sentence(reason, condition.message.as_deref())
+    });
+    // `Evicted` and `NodeLost` stand here; the message of an eviction says which resource ran out.
+    let status = pod.status.as_ref();
+    let own = status.and_then(|status| {
+        let reason = status.reason.as_deref()?;
+        Some(sentence(reason, status.message.as_deref()))
+    });
+    own.or(of_target)
+}
+
+/// The node that it runs on.
+pub(super) fn node(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+pub(super) fn name(pod: &Pod) -> &str {
+    pod.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+fn container(pod: &Pod) -> Option<&ContainerState> {
+    let PodStatus { container_statuses, .. } = pod.status.as_ref()?;
+    let mut statuses = container_statuses.iter().flatten();
+    statuses.find(|status| status.name == CONTAINER)?.state.as_ref()
+}
+
+fn condition<'pod>(pod: &'pod Pod, type_: &str) -> Option<&'pod PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// A reason with its message, which may say it again.
+pub(super) fn sentence(reason: &str, message: Option<&str>) -> String {
+    match message.map(str::trim).filter(|message| !message.is_empty()) {
+        Some(message) => format!("{reason}: {message}"),
+        None => reason.to_owned(),
+    }
+}

@@ -1,0 +1,197 @@
+//! How a run's Job stands, in the registry's words.
+
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::JobName;
+use super::apply::{Applied, apply};
+use super::client::Cluster;
+use super::error::{ClusterError, Request};
+use super::manifest::Manifests;
+use super::outcome::end;
+use super::pod::{Stage, ended, stage, waiting};
+
+/// The first pause between two looks, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
+
+/// What the runner ends with when its registry has ended the run.
+const CANCELLED: i32 = 3;
+/// 128 and the signals that somebody ends a process with: SIGHUP, SIGINT, SIGTERM.
+const SIGNALLED: [i32; 3] = [129, 130, 143];
+
+/// A run's Job, as whoever keeps runs notes it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// `NAMESPACE/JOB`.
+    pub external_run_id: String,
+    /// A page on it, where somebody has said how its address is made.
+    pub external_url: Option<String>,
+    /// What the registry calls how it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<&'static str>,
+    /// The same in the cluster's own words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reported: Option<String>,
+}
+
+impl Progress {
+    /// One that only says which Job it is; `{namespace}` and `{job}` of `page` are put in.
+    #[must_use]
+    pub fn of(cluster: &Cluster, name: &JobName, page: Option<&str>) -> Self {
+        let namespace = cluster.namespace();
+        let fill =
+            |page: &str| page.replace("{namespace}", namespace).replace("{job}", name.as_str());
+        Self {
+            external_run_id: format!("{namespace}/{name}"),
+            external_url: page.map(fill),
+            status: None,
+            reported: None,
+        }
+    }
+
+    /// Whether nothing more comes.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        !matches!(self.status, None | Some("queued" | "running"))
+    }
+}
+
+/// Creates the run's objects and says which Job it is.
+///
+/// # Errors
+/// As [`apply`] has them.
+pub async fn create(
+    cluster: &Cluster,
+    manifests: Manifests,
+    page: Option<&str>,
+) -> Result<Progress, ClusterError> {
+    let Applied { name, .. } = apply(cluster, manifests).await?;
+    Ok(Progress::of(cluster, &name, page))
+}
+
+/// How the Job stands; until `deadline`, where there is one, waits for its end.
+///
+/// # Errors
+/// When there is no such Job, or the cluster does not say.
+pub async fn status(
+    cluster: &Cluster,
+    name: &JobName,
+    page: Option<&str>,
+    deadline: Option<Instant>,
+) -> Result<Progress, ClusterError> {
+    let mut pause = PAUSES.0;
+    let mut last = None;
+    loop {
+        let (status, reported) = look(cluster, name).await?;
+        if last.as_ref() != Some(&reported) {
+            tracing::info!(%reported, "the run is {status}");
+        }
+        let mut progress = Progress::of(cluster, name, page);
+        (progress.status, progress.reported) = (Some(status), Some(reported.clone()));
+        if progress.is_over() || deadline.is_none_or(|deadline| Instant::now() + pause >= deadline)
+        {
+            return Ok(progress);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(PAUSES.1);
+        last = Some(reported);
+    }
+}
+
+async fn look(cluster: &Cluster, name: &JobName) -> Result<(&'static str, String), ClusterError> {
+    let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let request = Request { verb: "get", resource: "jobs.batch" };
+    let job = cluster.ask(request, name, || jobs.get(name.as_str())).await?;
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let labels = format!("batch.kubernetes.io/controller-uid={uid}");
+    let parameters = ListParams::default().labels(&labels);
+    let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let request = Request { verb: "list", resource: "pods" };
+    let list = cluster.ask(request, name, || pods.list(&parameters)).await?;
+    Ok(status_of(&job, list.items.last()))
+}
+
+/// What the registry calls it, and what the cluster says.
+#[must_use]
+pub fn status_of(job: &Job, pod: Option<&Pod>) -> (&'static str, String) {
+    let code = pod.and_then(ended).map(|state| state.exit_code);
+    if let Some(condition) = end(job) {
+        let reason = condition.reason.clone().unwrap_or_else(|| condition.type_.clone());
+        let status = match (&*condition.type_, &*reason, code) {
+            ("Complete", ..) => "succeeded",
+            (_, "DeadlineExceeded", _) => "timed_out",
+            (.., Some(CANCELLED)) => "cancelled",
+            (.., Some(code)) if SIGNALLED.contains(&code) => "cancelled",
+            _ => "failed",
+        };
+        let code = code.filter(|code| *code != 0);
+        let code = code.map(|code| format!(", exit code {code}")).unwrap_or_default();
+        return (status, format!("{reason}{code}"));
+    }
+    if job.metadata.deletion_timestamp.is_some() {
+        return ("cancelled", "Terminating".to_owned());
+    }
+    match pod.map(|pod| (stage(pod), waiting(pod))) {
+        Some((Stage::Running | Stage::Over, _)) => ("running", "Running".to_owned()),
+        Some((Stage::Waiting, why)) => ("queued", why.unwrap_or_else(|| "Pending".to_owned())),
+        None => ("queued", "no pod yet".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn said(condition: Option<(&str, &str)>, state: Option<serde_json::Value>) -> String {
+        let condition = condition
+            .map(|(type_, reason)| json!([{"type": type_, "status": "True", "reason": reason}]));
+        let job = json!({"metadata": {}, "status": {"conditions": condition}});
+        let pod = state.map(|state| {
+            let container = json!({
+                "name": "runner", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": state,
+            });
+            let pod = json!({"metadata": {}, "status": {"containerStatuses": [container]}});
+            serde_json::from_value::<Pod>(pod).unwrap()
+        });
+        let (status, reported) = status_of(&serde_json::from_value(job).unwrap(), pod.as_ref());
+        format!("{status} ({reported})")
+    }
+
+    #[test]
+    fn each_state_of_a_job_is_a_status_of_the_registrys() {
+        let ended = |code: i32| Some(json!({"terminated": {"exitCode": code}}));
+        let limit = Some(("Failed", "BackoffLimitExceeded"));
+        for (condition, state, expected) in [
+            (None, None, "queued (no pod yet)"),
+            (None, Some(json!({"waiting": {"reason": "ContainerCreating"}})), "queued (Pending)"),
+            (
+                None,
+                Some(json!({"waiting": {"reason": "ErrImagePull", "message": "denied"}})),
+                "queued (ErrImagePull: denied)",
+            ),
+            (None, Some(json!({"running": {}})), "running (Running)"),
+            (None, ended(0), "running (Running)"),
+            (Some(("Complete", "CompletionsReached")), ended(0), "succeeded (CompletionsReached)"),
+            (limit, ended(1), "failed (BackoffLimitExceeded, exit code 1)"),
+            (limit, ended(3), "cancelled (BackoffLimitExceeded, exit code 3)"),
+            (limit, ended(143), "cancelled (BackoffLimitExceeded, exit code 143)"),
+            (
+                Some(("Failed", "DeadlineExceeded")),
+                ended(143),
+                "timed_out (DeadlineExceeded, exit code 143)",
+            ),
+            (Some(("Failed", "PodFailurePolicy")), None, "failed (PodFailurePolicy)"),
+        ] {
+            assert_eq!(said(condition, state), expected);
+        }
+    }
+}

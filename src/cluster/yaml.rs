@@ -1,0 +1,148 @@
+//! Writes objects as YAML for people: a fixed order, and a comment at what was decided.
+//!
+//! Only what JSON has is written, in block style; strings that YAML could take for something else are
+//! quoted as in JSON, which YAML 1.2 reads. The same object is always the same text.
+
+use serde_json::{Map, Value};
+
+use super::comments::{self, Comment};
+use super::manifest::Manifests;
+
+/// What stands first in an object, in this order; the rest follows by its name.
+const FIRST: [&str; 6] = ["apiVersion", "kind", "metadata", "name", "namespace", "type"];
+
+impl Manifests {
+    /// All objects as one file that `kubectl create -f` takes.
+    ///
+    /// # Errors
+    /// Never for these types; the serializer's own otherwise.
+    pub fn to_yaml(&self) -> serde_json::Result<String> {
+        let account = self.account.as_ref().map(serde_json::to_value).transpose()?;
+        let policy = self.policy.as_ref().map(serde_json::to_value).transpose()?;
+        let (secret, job) = (serde_json::to_value(&self.secret)?, serde_json::to_value(&self.job)?);
+        let mut text = comments::HEAD.to_owned();
+        for object in [account, Some(secret), policy, Some(job)].into_iter().flatten() {
+            text.push_str("---\n");
+            Writer { text: &mut text, comments: comments::of(&object) }.document(&object);
+        }
+        Ok(text)
+    }
+}
+
+struct Writer<'text> {
+    text: &'text mut String,
+    comments: Vec<&'static Comment>,
+}
+
+impl Writer<'_> {
+    fn document(&mut self, object: &Value) {
+        self.comment("", 0);
+        if let Value::Object(members) = object {
+            self.members(members, "", 0, false);
+        }
+    }
+
+    /// `continued` where the first member stands behind the dash of a list.
+    fn members(&mut self, members: &Map<String, Value>, path: &str, depth: usize, continued: bool) {
+        for (number, name) in order(members).into_iter().enumerate() {
+            let value = &members[name];
+            let place = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            if number > 0 || !continued {
+                self.comment(&place, depth);
+                self.indent(depth);
+            }
+            self.text.push_str(&scalar_text(name));
+            self.text.push(':');
+            self.value(value, &place, depth);
+        }
+    }
+
+    fn value(&mut self, value: &Value, path: &str, depth: usize) {
+        match value {
+            Value::Object(members) if !members.is_empty() => {
+                self.text.push('\n');
+                self.members(members, path, depth + 1, false);
+            }
+            Value::Array(elements) if !elements.is_empty() => {
+                self.text.push('\n');
+                for element in elements {
+                    let place = match element["name"].as_str() {
+                        Some(name) => format!("{path}[{name}]"),
+                        None => format!("{path}[]"),
+                    };
+                    self.comment(&place, depth + 1);
+                    self.indent(depth + 1);
+                    self.text.push('-');
+                    match element {
+                        Value::Object(members) if !members.is_empty() => {
+                            self.text.push(' ');
+                            self.members(members, &place, depth + 2, true);
+                        }
+                        other => self.value(other, &place, depth + 1),
+                    }
+                }
+            }
+            scalar => {
+                self.text.push(' ');
+                self.text.push_str(&match scalar {
+                    Value::String(text) => scalar_text(text),
+                    other => other.to_string(),
+                });
+                self.text.push('\n');
+            }
+        }
+    }
+
+    fn comment(&mut self, path: &str, depth: usize) {
+        let found = self.comments.iter().find(|comment| comment.path == path);
+        for line in found.map(|comment| comment.text).unwrap_or_default().lines() {
+            self.indent(depth);
+            self.text.push_str("# ");
+            self.text.push_str(line);
+            self.text.push('\n');
+        }
+    }
+
+    fn indent(&mut self, depth: usize) {
+        self.text.extend(std::iter::repeat_n("  ", depth));
+    }
+}
+
+fn order(members: &Map<String, Value>) -> Vec<&String> {
+    let rank = |name: &&String| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len());
+    let mut names: Vec<_> = members.keys().collect();
+    names.sort_by_key(|name| (rank(name), (*name).clone()));
+    names
+}
+
+/// A string as it is where every reader of YAML takes it for one, else quoted.
+fn scalar_text(text: &str) -> String {
+    let begins_well = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/');
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+    let is_word = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"]
+        .iter()
+        .any(|word| text.eq_ignore_ascii_case(word));
+    if begins_well && text.bytes().all(is_plain) && !is_word {
+        return text.to_owned();
+    }
+    Value::String(text.to_owned()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_yaml_could_take_for_something_else_is_quoted() {
+        for text in ["butler-run-7", "/run/butler", "butler.dev/run-id", "v1", "ALL", "nothing"] {
+            assert_eq!(scalar_text(text), text);
+        }
+        for text in
+            ["no", "True", "7", "1.5", "", "-", "a b", "a: b", "#x", "${A}", "0x1", "~", "é"]
+        {
+            assert_eq!(scalar_text(text), format!("\"{text}\""), "{text}");
+        }
+        assert_eq!(scalar_text("a\"\n\u{7f}"), "\"a\\\"\\n\u{7f}\"");
+    }
+}

@@ -1,0 +1,127 @@
+//! What is needed to run in a Kubernetes cluster: which cluster, and which run.
+
+use std::path::PathBuf;
+
+use super::reader::{Reader, required};
+use super::setting::{ENDPOINT, RUN_ID, TOKEN, TOKEN_FILE};
+use super::{Arguments, Environment, OWN_PREFIX, SettingsError, parse, token, variable};
+use crate::cluster::{Access, Proxies, Run};
+
+/// Where kubeconfig is below HOME, as `kubectl` has it.
+const KUBECONFIG_BELOW_HOME: &str = ".kube/config";
+
+/// The run that a Job is to carry out, from flags and variables as `execute` reads them; adds to
+/// `warnings` what looks like a mistake.
+///
+/// # Errors
+/// When one of them is missing or cannot be.
+pub fn cluster_run(
+    arguments: &Arguments,
+    environment: &Environment,
+    warnings: &mut Vec<String>,
+) -> Result<Run, SettingsError> {
+    let reader = Reader { arguments, environment };
+    Ok(Run {
+        endpoint: required(&ENDPOINT, reader.parsed(&ENDPOINT, parse::endpoint)?)?.to_string(),
+        id: required(&RUN_ID, reader.parsed(&RUN_ID, parse::run_id)?)?.to_string(),
+        token: token::token(arguments, environment, warnings)?,
+    })
+}
+
+/// A run that is not known yet: what flags say of it, else a place where it is put in. Depends on
+/// nothing else, and holds no secret.
+///
+/// # Errors
+/// When a flag cannot be, or gives a token.
+pub fn cluster_template(arguments: &Arguments) -> Result<Run, SettingsError> {
+    for setting in [&TOKEN, &TOKEN_FILE] {
+        if arguments.value(setting).is_some() {
+            let flag = setting.flags[0];
+            return Err(SettingsError::OutOfPlace {
+                flag,
+                mode: "a file that is printed: add --apply",
+            });
+        }
+    }
+    let environment = &Environment::new(std::collections::BTreeMap::new(), PathBuf::new());
+    let reader = Reader { arguments, environment };
+    let endpoint = reader.parsed(&ENDPOINT, parse::endpoint)?;
+    let mut run = Run::placeholder(endpoint.as_ref().map(url::Url::as_str));
+    if let Some(id) = reader.parsed(&RUN_ID, parse::run_id)? {
+        run.id = id.to_string();
+    }
+    Ok(run)
+}
+
+/// Which cluster: the files that are named here, else those of `KUBECONFIG`, else the one in HOME,
+/// else that of the pod in which this process is.
+#[must_use]
+pub fn cluster_access(
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
+    environment: &Environment,
+) -> Access {
+    let named = |name: &str| environment.value(name);
+    let below_home = || {
+        let home = named(variable::HOME.name)?;
+        Some(vec![PathBuf::from(home).join(KUBECONFIG_BELOW_HOME)])
+    };
+    let of_variable = named(variable::KUBECONFIG.name).map(|value| {
+        std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()).collect()
+    });
+    let files = kubeconfig.map(|path| vec![path]).or(of_variable).or_else(below_home);
+    let text = |name: &str| named(name).and_then(|value| value.to_str()).map(ToOwned::to_owned);
+    let own = environment.variables().keys().filter_map(|name| name.to_str());
+    let own = own.filter(|name| name.as_bytes().starts_with(OWN_PREFIX));
+    Access {
+        kubeconfig: files.unwrap_or_default(),
+        context,
+        in_pod: named(variable::KUBERNETES_SERVICE_HOST.name).is_some(),
+        proxies: Proxies {
+            https: text("HTTPS_PROXY").or_else(|| text("https_proxy")),
+            not_for: text("NO_PROXY").or_else(|| text("no_proxy")),
+        },
+        kept_back: own.map(ToOwned::to_owned).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Environment {
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        Environment::new(variables.collect(), PathBuf::new())
+    }
+
+    #[test]
+    fn cluster_is_the_one_that_kubectl_would_take() {
+        let files = |given: Option<&str>, variables: &[(&str, &str)]| {
+            cluster_access(given.map(PathBuf::from), None, &environment(variables)).kubeconfig
+        };
+        let variables = [("HOME", "/h"), ("KUBECONFIG", "/a::/b")];
+        assert_eq!(files(Some("/c"), &variables), [PathBuf::from("/c")]);
+        assert_eq!(files(None, &variables), [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(files(None, &variables[..1]), [PathBuf::from("/h/.kube/config")]);
+        assert!(files(None, &[]).is_empty());
+    }
+
+    #[test]
+    fn helper_of_a_login_gets_none_of_the_runners_own_variables() {
+        let variables =
+            [("BUTLER_TOKEN", "brce_x"), ("BUTLER_GIT_TOKEN", "y"), ("AWS_PROFILE", "z")];
+        let access = cluster_access(None, None, &environment(&variables));
+        assert_eq!(access.kept_back, ["BUTLER_GIT_TOKEN", "BUTLER_TOKEN"]);
+    }
+
+    #[test]
+    fn template_takes_flags_and_no_variables_and_no_token() {
+        let run = cluster_template(&Arguments::default().with(&RUN_ID, "7")).unwrap();
+        assert_eq!((&*run.endpoint, &*run.id), ("${BUTLER_ENDPOINT}", "7"));
+        let error = cluster_template(&Arguments::default().with(&TOKEN, "brce_x")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "--token does not go with a file that is printed: add --apply"
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! Runs as Jobs: what is printed, what is created, and how a run is followed to its end.
+//!
+//! The cluster is a stand-in ([`ApiServer`]); the runner in its pods, Terraform and the registry are
+//! real.
+
+mod faults;
+mod logins;
+mod manifests;
+
+use std::process::Output;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::api_server::{ApiServer, Course, NAMESPACE};
+use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually};
+
+/// The Job of the world's run.
+const JOB: &str = "butler-run-550e8400-e29b-41d4-a716-446655440000";
+
+/// A module whose apply takes as long as it is let.
+const SLOW: &str = r#"
+resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = "echo it has begun; exec sleep 600"
+  }
+}
+"#;
+
+/// A registry with a run, and a cluster.
+struct Scene {
+    world: World,
+    cluster: ApiServer,
+}
+
+impl Scene {
+    /// A run of `operation` on a module, which can be started.
+    async fn new(operation: &str, module: &str) -> Self {
+        let world = World::new(&[("main.tf", module)]).await;
+        world.add_run(world.config(operation));
+        let cluster = ApiServer::start(&world.path("node"), &[]).await;
+        let scene = Self { world, cluster };
+        scene.log_in(&scene.cluster.kubeconfig());
+        scene
+    }
+
+    /// One whose run need not be carried out.
+    async fn still() -> Self {
+        Self::new("plan", MODULE).await
+    }
+
+    /// Writes a kubeconfig to where `kubectl` looks for it.
+    fn log_in(&self, kubeconfig: &str) {
+        let directory = self.world.path("home").join(".kube");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("config"), kubeconfig).unwrap();
+    }
+
+    /// `generate kubernetes --apply WORDS` for the run.
+    fn apply(&self, words: &[&str]) -> tokio::process::Command {
+        let words = [&["generate", "kubernetes", "--apply"], words].concat();
+        let mut command = self.world.command(&words);
+        command
+            .env("BUTLER_ENDPOINT", self.world.endpoint())
+            .env("BUTLER_RUN_ID", RUN_ID)
+            .env("BUTLER_TOKEN", TOKEN);
+        command
+    }
+
+    async fn applied(&self, words: &[&str]) -> Said {
+        Said::of(&self.apply(words).output().await.unwrap())
+    }
+
+    /// Waits until the run's slow step has begun.
+    async fn under_way(&self) {
+        let mark = "it has begun";
+        let has = || self.world.received().logs.iter().any(|line| line.content.contains(mark));
+        eventually("a slow apply", has).await;
+    }
+}
+
+/// What the command said.
+#[derive(Debug)]
+struct Said {
+    code: Option<i32>,
+    stdout: String,
+    /// Without the times and levels of its log.
+    stderr: String,
+}
+
+impl Said {
+    fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let said = Self {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        };
+        assert!(!format!("{said:?}").contains(TOKEN), "the token shows: {said:?}");
+        said
+    }
+
+    /// Whether it said this on standard error.
+    #[track_caller]
+    fn says(&self, text: &str) {
+        assert!(self.stderr.contains(text), "it does not say `{text}`: {self:#?}");
+    }
+}
+
+#[tokio::test]
+async fn run_in_a_cluster_is_carried_out_followed_and_ends_with_its_exit_code() {
+    let scene = Scene::new("apply", MODULE).await;
+    let said = scene.applied(&[]).await;
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    assert_eq!(scene.world.statuses().last().unwrap(), "succeeded");
+    assert_eq!(said.stdout.matches("Apply complete! Resources: 1 added").count(), 1, "{said:#?}");
+    said.says(&format!("created the Job {JOB} in namespace {NAMESPACE}"));
+    said.says(&format!("the pod {JOB}-abcde runs on node-1"));
+    said.says("the run succeeded");
+    // What the Job owns goes with it.
+    let job = scene.cluster.only("jobs").unwrap();
+    for kind in ["secrets", "pods"] {
+        let owner = &scene.cluster.only(kind).unwrap()["metadata"]["ownerReferences"][0];
+        assert_eq!(owner["uid"], job["metadata"]["uid"], "{kind}");
+        assert_eq!(owner["kind"], "Job");
+    }
+    // Nothing secret was in a request's address.
+    assert!(scene.cluster.requests().iter().all(|request| !request.contains(TOKEN)));
+}
+
+#[tokio::test]
+async fn run_that_fails_in_a_cluster_ends_with_the_runners_exit_code() {
+    let scene = Scene::new("plan", "resource \"unfinished\" {").await;
+    let said = scene.applied(&[]).await;
+    assert_eq!(said.code, Some(1), "{said:#?}");
+    assert_eq!(scene.world.statuses().last().unwrap(), "failed");
+    said.says("error: the runner ended with exit code 1\n");
+}
+
+#[tokio::test]
+async fn signal_deletes_the_job_and_the_run_in_it_ends_as_cancelled() {
+    let scene = Scene::new("apply", SLOW).await;
+    let child = scene.apply(&[]).spawn().unwrap();
+    scene.under_way().await;
+    let process = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    kill(process, Signal::SIGINT).unwrap();
+    let said = Said::of(&child.wait_with_output().await.unwrap());
+    assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
+    said.says("the runner received SIGINT: deleting the Job");
+    said.says("error: the runner ended with exit code 143: the Job was deleted");
+    assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
+    assert_eq!(scene.cluster.objects(), 0);
+    assert!(said.stdout.contains("cancelled"), "the end of the log is shown: {said:#?}");
+}
+
+#[tokio::test]
+async fn second_signal_leaves_at_once_and_says_what_stays() {
+    let scene = Scene::still().await;
+    scene.cluster.course(Course::Unschedulable);
+    let mut child = scene.apply(&["--grace-period", "5m"]).spawn().unwrap();
+    let process = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    eventually("a Job", || scene.cluster.only("secrets").is_some()).await;
+    // A deletion that does not come through holds the first signal's work up.
+    scene.cluster.faults("DELETE", JOB, crate::support::api_server::Broken::Later, 1000);
+    kill(process, Signal::SIGTERM).unwrap();
+    let asked = || scene.cluster.requests().iter().any(|request| request.starts_with("DELETE"));
+    eventually("a deletion", asked).await;
+    kill(process, Signal::SIGINT).unwrap();
+    let code = child.wait().await.unwrap().code();
+    let said = Said::of(&child.wait_with_output().await.unwrap());
+    assert_eq!(code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
+    said.says(&format!(
+        "left before the run's end: the pod of `{JOB}` in namespace `{NAMESPACE}` may still run for 310 s"
+    ));
+    said.says(&format!("hint: look with `kubectl -n {NAMESPACE} get job,pod -l"));
+}
+
+#[tokio::test]
+async fn detached_run_goes_on_by_itself() {
+    let scene = Scene::new("apply", MODULE).await;
+    let said = scene.applied(&["--detach"]).await;
+    assert_eq!((said.code, &*said.stdout), (Some(0), ""), "{said:#?}");
+    let is_over = || scene.world.statuses().last().is_some_and(|status| status == "succeeded");
+    eventually("the end of the run", is_over).await;
+}
+
+#[tokio::test]
+async fn dry_run_has_the_cluster_check_everything_and_creates_nothing() {
+    let scene = Scene::still().await;
+    let said = scene.applied(&["--dry-run", "server", "--network-policy"]).await;
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    said.says(&format!("the cluster would take the Job {JOB} in namespace {NAMESPACE}"));
+    let posts = scene.cluster.requests();
+    let posts: Vec<_> = posts.iter().filter(|request| request.starts_with("POST")).collect();
+    assert_eq!(posts.len(), 3);
+    assert!(posts.iter().all(|request| request.contains("dryRun=All")), "{posts:?}");
+    assert_eq!(scene.cluster.objects(), 0);
+}
+
+#[tokio::test]
+async fn run_that_is_missing_is_said_before_anything_is_asked() {
+    let scene = Scene::still().await;
+    let mut command = scene.world.command(&["generate", "kubernetes", "--apply"]);
+    let said = Said::of(&command.output().await.unwrap());
+    assert_eq!(said.code, Some(2));
+    said.says("no endpoint is given (--endpoint, --butler-url, BUTLER_ENDPOINT, BUTLER_URL)");
+    assert!(scene.cluster.requests().is_empty());
+}

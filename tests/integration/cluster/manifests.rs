@@ -1,0 +1,245 @@
+//! What is printed: valid, the same each time, and what is created.
+
+use std::collections::BTreeSet;
+
+use expect_test::expect_file;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use serde_json::{Value, json};
+
+use super::{Scene, TOKEN};
+use crate::support::api_server::Course;
+use crate::support::linters::{kubernetes_validate_with, yaml, yamllint};
+use crate::support::machine::Machine;
+use crate::support::world::RUN_ID;
+
+/// Versions whose schemas are held against what is printed: the oldest that is still looked after
+/// by a large vendor, and newer ones.
+const VERSIONS: [&str; 3] = ["1.29", "1.31", "1.33"];
+
+/// Everything that can be asked for.
+const EVERYTHING: &[&str] = &[
+    "--endpoint",
+    "https://portal.example.com:8443/api/registry",
+    "--run-id",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "--namespace",
+    "terraform",
+    "--image",
+    "registry.example.com/tools/butler-runner",
+    "--runner-version",
+    "1.2.3",
+    "--digest",
+    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    "--pull-secret",
+    "registry-login",
+    "--timeout",
+    "2h",
+    "--grace-period",
+    "5m",
+    "--keep",
+    "1d",
+    "--cpu",
+    "2",
+    "--memory",
+    "4Gi",
+    "--node-selector",
+    "kubernetes.io/arch=amd64",
+    "--toleration",
+    "dedicated=terraform:NoSchedule",
+    "--toleration",
+    "spot",
+    "--service-account",
+    "terraform-runs",
+    "--mount-account-token",
+    "--aws-role",
+    "arn:aws:iam::123456789012:role/terraform",
+    "--aws-region",
+    "eu-central-1",
+    "--gcp-service-account",
+    "terraform@project.iam.gserviceaccount.com",
+    "--azure-client-id",
+    "00000000-0000-0000-0000-000000000001",
+    "--azure-tenant-id",
+    "00000000-0000-0000-0000-000000000002",
+    "--azure-subscription-id",
+    "00000000-0000-0000-0000-000000000003",
+    "--cache-claim",
+    "terraform-cache",
+    "--proxy",
+    "http://proxy.example.com:3128",
+    "--no-proxy",
+    ".svc,.cluster.local,10.0.0.0/8",
+    "--ca-config-map",
+    "company-ca/root.pem",
+    "--network-policy",
+    "--egress-port",
+    "22",
+    "--egress-network",
+    "10.0.0.0/8",
+    "--env-from",
+    "git-token",
+    "--mount-secret",
+    "database",
+];
+
+fn printed(words: &[&str]) -> String {
+    let words = [&["generate", "kubernetes"], words].concat();
+    Machine::new().run(&words).well().stdout
+}
+
+/// The object of this kind.
+fn object(text: &str, kind: &str) -> Value {
+    let objects = yaml(text);
+    objects.into_iter().find(|object| object["kind"] == kind).unwrap()
+}
+
+#[test]
+fn printed_files_are_valid_and_the_same_each_time() {
+    for (words, file) in [
+        (&[][..], expect_file!["../../data/kubernetes/template.yaml"]),
+        (EVERYTHING, expect_file!["../../data/kubernetes/everything.yaml"]),
+    ] {
+        let text = printed(words);
+        // A new release is another image and nothing else.
+        file.assert_eq(&text.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+        assert_eq!(text, printed(words));
+        yamllint(&text).unwrap();
+        for version in VERSIONS {
+            for object in text.split_inclusive("---\n").skip(1) {
+                kubernetes_validate_with(version, object.trim_end_matches("---\n")).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn printed_objects_are_the_types_own() {
+    let text = printed(EVERYTHING);
+    let again = |object: &Value| -> Value {
+        let object = object.clone();
+        match object["kind"].as_str().unwrap() {
+            "Job" => json!(serde_json::from_value::<Job>(object).unwrap()),
+            "Secret" => json!(serde_json::from_value::<Secret>(object).unwrap()),
+            "NetworkPolicy" => json!(serde_json::from_value::<NetworkPolicy>(object).unwrap()),
+            "ServiceAccount" => json!(serde_json::from_value::<ServiceAccount>(object).unwrap()),
+            other => panic!("{other}"),
+        }
+    };
+    let objects = yaml(&text);
+    assert_eq!(objects.len(), 4);
+    for object in objects {
+        assert_eq!(again(&object), object, "nothing is lost and nothing is unknown");
+    }
+}
+
+/// The rules of the pod security standard "restricted", as Kubernetes' documentation lists them.
+#[test]
+fn pod_is_restricted_whatever_is_asked_for() {
+    for words in [&[][..], EVERYTHING] {
+        let job = object(&printed(words), "Job");
+        let pod = &job["spec"]["template"]["spec"];
+        for forbidden in ["hostNetwork", "hostPID", "hostIPC", "hostUsers", "initContainers"] {
+            assert_eq!(pod[forbidden], Value::Null, "{forbidden}");
+        }
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["runAsUser"], 65532);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        let containers = pod["containers"].as_array().unwrap();
+        assert_eq!(containers.len(), 1);
+        let context = &containers[0]["securityContext"];
+        assert_eq!(context["allowPrivilegeEscalation"], false);
+        assert_eq!(context["readOnlyRootFilesystem"], true);
+        assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));
+        let allowed: BTreeSet<_> =
+            ["name", "secret", "emptyDir", "configMap", "persistentVolumeClaim"].into();
+        for volume in pod["volumes"].as_array().unwrap() {
+            let keys: BTreeSet<_> =
+                volume.as_object().unwrap().keys().map(String::as_str).collect();
+            assert!(keys.is_subset(&allowed), "{volume}");
+        }
+        let asked = words.contains(&"--mount-account-token");
+        assert_eq!(pod["automountServiceAccountToken"], asked);
+        assert_eq!(job["spec"]["backoffLimit"], 0);
+        assert_eq!(pod["restartPolicy"], "Never");
+    }
+}
+
+#[test]
+fn pod_has_ten_seconds_more_than_the_tool() {
+    for (period, grace, pod) in [("60s", "60s", 70), ("5m", "300s", 310)] {
+        let job = object(&printed(&["--grace-period", period]), "Job");
+        let spec = &job["spec"]["template"]["spec"];
+        assert_eq!(spec["terminationGracePeriodSeconds"], pod);
+        let variables = spec["containers"][0]["env"].as_array().unwrap();
+        let told = variables.iter().find(|it| it["name"] == "BUTLER_GRACE_PERIOD").unwrap();
+        assert_eq!(told["value"], grace);
+    }
+}
+
+#[tokio::test]
+async fn what_is_created_is_what_is_printed() {
+    let scene = Scene::still().await;
+    scene.cluster.course(Course::Unschedulable);
+    // The options of a cloud print an account as well, which outlives runs and is not created.
+    let options: Vec<_> = EVERYTHING.iter().skip(4).copied().collect();
+    let options: Vec<_> =
+        options.into_iter().filter(|word| !matches!(*word, "--namespace" | "terraform")).collect();
+    let said = scene.applied(&[&["--detach"], &*options].concat()).await;
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    let endpoint = scene.world.endpoint();
+    let words = [&["--endpoint", &*endpoint, "--run-id", RUN_ID], &*options].concat();
+    let text = printed(&words);
+    for (plural, kind) in
+        [("jobs", "Job"), ("secrets", "Secret"), ("networkpolicies", "NetworkPolicy")]
+    {
+        let mut created = scene.cluster.only(plural).unwrap();
+        let mut printed = object(&text, kind);
+        for object in [&mut created, &mut printed] {
+            let object = object.as_object_mut().unwrap();
+            object.remove("status");
+            let metadata = object["metadata"].as_object_mut().unwrap();
+            metadata.retain(|name, _| matches!(&**name, "name" | "labels"));
+        }
+        if kind == "Secret" {
+            printed["stringData"]["token"] = json!(TOKEN);
+        }
+        assert_eq!(created, printed, "{kind}");
+    }
+}
+
+#[test]
+fn template_becomes_a_run_with_envsubst_and_prints_no_token() {
+    let text = printed(&[]);
+    let filled = text
+        .replace("${BUTLER_ENDPOINT}", "https://portal.example.com/api/registry")
+        .replace("${BUTLER_RUN_ID}", RUN_ID)
+        .replace("${BUTLER_TOKEN}", TOKEN);
+    let given = ["--endpoint", "https://portal.example.com/api/registry", "--run-id", RUN_ID];
+    assert_eq!(object(&filled, "Job"), object(&printed(&given), "Job"));
+    let machine = Machine::new();
+    let said = machine.run(&["generate", "kubernetes", "--token", TOKEN]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.stderr.contains("--token does not go with a file that is printed"), "{said:?}");
+    assert!(!said.stderr.contains(TOKEN));
+}
+
+#[test]
+fn option_that_cannot_be_is_refused() {
+    for (words, said_so) in [
+        (["--namespace", "Terraform"], "lower-case letters"),
+        (["--memory", "2 GB"], "an amount such as 500m or 2Gi"),
+        (["--cpu", "-1"], "an amount such as 500m or 2Gi"),
+        (["--node-selector", "gpu"], "KEY=VALUE"),
+        (["--toleration", "a:Sometimes"], "`Sometimes` is no effect"),
+        (["--egress-network", "10.0.0.0/33"], "a network such as 10.0.0.0/8"),
+        (["--ca-config-map", "a/b/c"], "NAME or NAME/KEY"),
+        (["--proxy", "http://user:hunter2@proxy"], "user name or password"),
+        (["--detach", "--keep=1h"], "--apply"),
+    ] {
+        let said = Machine::new().run(&[&["generate", "kubernetes"], &words[..]].concat());
+        assert_eq!(said.code, Some(2), "{words:?}");
+        assert!(said.stderr.contains(said_so), "{words:?}: {}", said.stderr);
+    }
+}

@@ -1,0 +1,304 @@
+//! The requests: create, get, list, watch, delete, and the log of a pod.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::store::is_in;
+use super::{Broken, Shared, TOKEN, kubelet};
+
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
+        let shared = Arc::clone(&shared);
+        async move { answer(&shared, &method, &uri, &headers, &body) }
+    };
+    Router::new().fallback(answer)
+}
+
+fn answer(
+    shared: &Arc<Shared>,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Response {
+    let query: BTreeMap<String, String> =
+        url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes())
+            .into_owned()
+            .collect();
+    shared.requests.lock().unwrap().push(format!("{method} {uri}"));
+    let login = format!("Bearer {TOKEN}");
+    let is_known = headers.get(header::AUTHORIZATION).is_some_and(|given| *given == *login);
+    if !shared.by_certificate && !is_known {
+        return failure(401, "Unauthorized", "Unauthorized");
+    }
+    let is_watch = query.contains_key("watch");
+    let broken = shared.broken(method, uri.path(), is_watch);
+    match &broken {
+        Some(Broken::Status(code, reason, message)) => return failure(*code, reason, message),
+        Some(Broken::Later) => {
+            let answer =
+                failure(429, "TooManyRequests", "the server has received too many requests");
+            return ([(header::RETRY_AFTER, "1")], answer).into_response();
+        }
+        _ => {}
+    }
+    let path = uri.path();
+    let answer = if let Some(pod) = path.strip_suffix("/log") {
+        log(shared, pod, &query, broken.as_ref())
+    } else if is_watch {
+        watched(shared, path, &query, matches!(broken, Some(Broken::Gone)))
+    } else {
+        match method.as_str() {
+            "POST" => create(shared, path, body, &query),
+            "GET" => read(shared, path, &query),
+            "DELETE" => delete(shared, path, body),
+            _ => failure(405, "MethodNotAllowed", "the server does not allow this method"),
+        }
+    };
+    match broken {
+        Some(Broken::AnswerLost) => failure(500, "InternalError", "etcdserver: leader changed"),
+        _ => answer,
+    }
+}
+
+impl Shared {
+    /// The fault for this request; each runs out.
+    fn broken(&self, method: &Method, path: &str, is_watch: bool) -> Option<Broken> {
+        let mut faults = self.faults.lock().unwrap();
+        let fault = faults.iter_mut().find(|fault| {
+            let (wanted, of_watch) = match fault.path.strip_suffix("?watch") {
+                Some(path) => (path, true),
+                None => (fault.path, false),
+            };
+            fault.times > 0
+                && method == fault.method
+                && path.ends_with(wanted)
+                && of_watch == is_watch
+        })?;
+        fault.times -= 1;
+        Some(fault.what.clone())
+    }
+
+    /// Does something with the store and wakes those who watch it.
+    pub(super) fn update<T>(&self, update: impl FnOnce(&mut super::Store) -> T) -> T {
+        let value = update(&mut self.store.lock().unwrap());
+        self.changes.send_modify(|count| *count += 1);
+        value
+    }
+}
+
+fn create(
+    shared: &Arc<Shared>,
+    collection: &str,
+    body: &Bytes,
+    query: &BTreeMap<String, String>,
+) -> Response {
+    let mut object: Value = serde_json::from_slice(body).unwrap();
+    let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+    let path = format!("{collection}/{name}");
+    if shared.store.lock().unwrap().get(&path).is_some() {
+        let plural = collection.rsplit('/').next().unwrap();
+        let message = format!("{plural} \"{name}\" already exists");
+        return failure(409, "AlreadyExists", &message);
+    }
+    object["metadata"]["uid"] = json!(format!("{:032x}", fastrand::u128(..)));
+    object["metadata"]["creationTimestamp"] = json!(now());
+    if query.contains_key("dryRun") {
+        return created(&object);
+    }
+    let object = shared.update(|store| store.put(&path, object));
+    if collection.ends_with("/jobs") {
+        tokio::spawn(kubelet::carry_out(Arc::clone(shared), path, object.clone()));
+    }
+    created(&object)
+}
+
+fn read(shared: &Shared, path: &str, query: &BTreeMap<String, String>) -> Response {
+    let store = shared.store.lock().unwrap();
+    if let Some(object) = store.get(path) {
+        return found(object);
+    }
+    let kind = match path.rsplit('/').next() {
+        Some("jobs") => "JobList",
+        Some("pods") => "PodList",
+        Some("events") => "EventList",
+        _ => {
+            let mut parts = path.rsplit('/');
+            let (name, plural) = (parts.next().unwrap(), parts.next().unwrap());
+            let message = format!("{plural} \"{name}\" not found");
+            return failure(404, "NotFound", &message);
+        }
+    };
+    let items: Vec<_> = store.of(path).filter(|object| is_selected(object, query)).collect();
+    found(&json!({
+        "apiVersion": "v1", "kind": kind, "items": items,
+        "metadata": {"resourceVersion": store.version.to_string()},
+    }))
+}
+
+fn delete(shared: &Arc<Shared>, path: &str, body: &Bytes) -> Response {
+    let options: Value = serde_json::from_slice(body).unwrap_or_default();
+    assert_eq!(options["propagationPolicy"], "Foreground", "its pods go first");
+    let Some(object) = shared.store.lock().unwrap().get(path).cloned() else {
+        return failure(404, "NotFound", "not found");
+    };
+    assert_eq!(options["preconditions"]["uid"], object["metadata"]["uid"], "this one and no other");
+    shared.update(|store| {
+        store.change(path, |job| job["metadata"]["deletionTimestamp"] = json!(now()));
+    });
+    kubelet::end_pods(shared, path);
+    found(&shared.store.lock().unwrap().get(path).cloned().unwrap_or(object))
+}
+
+/// `metadata.name=x,type=Warning`, `involvedObject.name=x`, and labels.
+fn is_selected(object: &Value, query: &BTreeMap<String, String>) -> bool {
+    let pairs = |name: &str| -> Vec<(String, String)> {
+        let text = query.get(name).map(String::as_str).unwrap_or_default();
+        let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    let fields = pairs("fieldSelector").iter().all(|(field, value)| {
+        let pointer = format!("/{}", field.replace('.', "/"));
+        object.pointer(&pointer).is_some_and(|found| *found == **value)
+    });
+    let labels = &object["metadata"]["labels"];
+    fields && pairs("labelSelector").iter().all(|(name, value)| labels[name] == **value)
+}
+
+fn watched(
+    shared: &Arc<Shared>,
+    path: &str,
+    query: &BTreeMap<String, String>,
+    gone: bool,
+) -> Response {
+    if gone {
+        let status = status(410, "Expired", "too old resource version: 1 (7)");
+        return format!("{}\n", json!({"type": "ERROR", "object": status})).into_response();
+    }
+    let from: u64 = query["resourceVersion"].parse().unwrap();
+    let limit = Duration::from_secs(query["timeoutSeconds"].parse().unwrap());
+    let end = tokio::time::Instant::now() + limit;
+    let (path, query, shared) = (path.to_owned(), query.clone(), Arc::clone(shared));
+    let changes = shared.changes.subscribe();
+    let events = stream::unfold((from, changes), move |(from, mut changes)| {
+        let (path, query, shared) = (path.clone(), query.clone(), Arc::clone(&shared));
+        async move {
+            loop {
+                changes.mark_unchanged();
+                let next = {
+                    let store = shared.store.lock().unwrap();
+                    let mut later = store.history.iter().filter(|change| change.version > from);
+                    let next = later.find(|change| {
+                        is_in(&change.path, &path) && is_selected(&change.object, &query)
+                    });
+                    next.map(|change| {
+                        let event = json!({"type": change.what, "object": change.object});
+                        (change.version, format!("{event}\n"))
+                    })
+                };
+                if let Some((version, event)) = next {
+                    return Some((Ok::<_, std::io::Error>(event), (version, changes)));
+                }
+                if tokio::time::timeout_at(end, changes.changed()).await.is_err() {
+                    return None;
+                }
+            }
+        }
+    });
+    let content = [(header::CONTENT_TYPE, "application/json;stream=watch")];
+    (content, Body::from_stream(events)).into_response()
+}
+
+fn log(
+    shared: &Arc<Shared>,
+    pod: &str,
+    query: &BTreeMap<String, String>,
+    broken: Option<&Broken>,
+) -> Response {
+    assert_eq!(query.get("container").map(String::as_str), Some("runner"));
+    assert!(query.contains_key("timestamps"), "lines are told apart by their times");
+    let name = pod.rsplit('/').next().unwrap().to_owned();
+    if !shared.store.lock().unwrap().logs.contains_key(&name) {
+        let message = format!("container \"runner\" in pod \"{name}\" is waiting to start");
+        return failure(400, "BadRequest", &message);
+    }
+    let follows = query.get("follow").is_some_and(|follow| follow == "true");
+    let since: Option<Timestamp> = query.get("sinceTime").map(|time| time.parse().unwrap());
+    let left = match broken {
+        Some(Broken::LogAfter(lines)) => Some(*lines),
+        Some(Broken::Silence) => {
+            return Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>())
+                .into_response();
+        }
+        _ => None,
+    };
+    let changes = shared.changes.subscribe();
+    let shared = Arc::clone(shared);
+    let lines = stream::unfold((0, left, changes), move |(at, left, mut changes)| {
+        let (shared, name) = (Arc::clone(&shared), name.clone());
+        async move {
+            if at == usize::MAX {
+                return Some((Err(std::io::Error::other("broken")), (at, None, changes)));
+            }
+            loop {
+                changes.mark_unchanged();
+                let (line, is_complete) = {
+                    let store = shared.store.lock().unwrap();
+                    let log = store.logs.get(&name)?;
+                    (log.lines.get(at).cloned(), log.is_complete)
+                };
+                let Some((time, text)) = line else {
+                    if is_complete || !follows {
+                        return None;
+                    }
+                    let _ = changes.changed().await;
+                    continue;
+                };
+                if since.is_some_and(|since| time < since) {
+                    return Some((Ok(String::new()), (at + 1, left, changes)));
+                }
+                let line = format!("{time} {text}\n");
+                return Some(match left {
+                    Some(0) => {
+                        let half = line[..line.len() / 2].to_owned();
+                        (Ok(half), (usize::MAX, None, changes))
+                    }
+                    left => (Ok(line), (at + 1, left.map(|left| left - 1), changes)),
+                });
+            }
+        }
+    });
+    Body::from_stream(lines).into_response()
+}
+
+pub(super) fn now() -> String {
+    Timestamp::now().to_string()
+}
+
+fn found(object: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], object.to_string()).into_response()
+}
+
+fn created(object: &Value) -> Response {
+    (StatusCode::CREATED, found(object)).into_response()
+}
+
+fn status(code: u16, reason: &str, message: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code,
+    })
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> Response {
+    (StatusCode::from_u16(code).unwrap(), found(&status(code, reason, message))).into_response()
+}
