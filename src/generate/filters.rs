@@ -98,9 +98,12 @@ mod tests {
         for entry in std::fs::read_dir(templates).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
-            for part in text.split("{{ ").skip(1) {
-                // An expression of GitHub's own stands in a string of ours: `{{ "${{" }}`.
-                let (expression, _) = part.split_once(" }}").unwrap();
+            // `${{` is an expression of the CI system's own.
+            let default = text.split("{{ ").zip(text.split("{{ ").skip(1));
+            let default = default.filter(|(before, _)| !before.ends_with('$'));
+            let default = default.filter_map(|(_, part)| part.split_once(" }}"));
+            let other = text.split("{= ").skip(1).filter_map(|part| part.split_once(" =}"));
+            for (expression, _) in default.chain(other) {
                 let filter = expression.rsplit('|').next().unwrap();
                 let known = ["yaml", "json", "shell", "groovy", "comment"].contains(&filter)
                     || filter.starts_with("at(");

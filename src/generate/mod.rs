@@ -5,6 +5,7 @@
 //! of a run are the CI system's own variables and secrets. One file a target; the texts are templates
 //! in `templates/generate`.
 
+mod actions;
 mod error;
 mod filters;
 mod github_actions;
@@ -14,3 +15,10 @@ mod options;
 pub use error::GenerateError;
 pub use github_actions::github_actions;
 pub use options::{Aws, Azure, Cloud, Gcp, IMAGE, Install, Network, Options, RELEASES, Version};
+
+/// What a template makes: lines, each of them ended.
+fn text(template: &impl askama::Template) -> String {
+    let mut text = template.render().expect("writing to a string does not fail");
+    text.push('\n');
+    text
+}

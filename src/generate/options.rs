@@ -77,6 +77,14 @@ pub struct Cloud {
     pub azure: Option<Azure>,
 }
 
+impl Cloud {
+    /// Whether the job logs in to none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A role that trusts the CI system.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Aws {
