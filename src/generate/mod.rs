@@ -6,14 +6,23 @@
 //! in `templates/generate`.
 
 mod actions;
+mod container;
 mod error;
 mod filters;
+mod generic;
 mod github_actions;
+mod gitlab_ci;
+mod identity;
 mod install;
+mod jenkins;
 mod options;
 
 pub use error::GenerateError;
+pub use generic::{RunOutline, generic, run_outline};
 pub use github_actions::github_actions;
+pub use gitlab_ci::gitlab_ci;
+pub use identity::Tokens;
+pub use jenkins::jenkins;
 pub use options::{Aws, Azure, Cloud, Gcp, IMAGE, Install, Network, Options, RELEASES, Version};
 
 /// What a template makes: lines, each of them ended.
