@@ -1,7 +1,7 @@
 # Downloads butler-runner {{ version|comment }}, and installs it only if it is what was released.
+set -eu
 directory="{{ directory|at(0) }}"
 (
-    set -eu
     from={{ from|shell }}
     {%- if !pinned.is_empty() %}
     # No other archives than these are taken, whatever the release says.
@@ -50,8 +50,8 @@ directory="{{ directory|at(0) }}"
     }
 
     fetch "$archive"
-    # The digest is what comes before the first space.
     found=$(digest "$archive") || exit 1
+    # What comes before the first space.
     found=${found%% *}
     {%- if pinned.is_empty() %}
     fetch "$archive.sha256"
@@ -76,6 +76,6 @@ directory="{{ directory|at(0) }}"
     tar -xzf "$archive" butler-runner
     chmod 755 butler-runner
     mv -f butler-runner "$directory/butler-runner"
-) || exit 1
+)
 PATH="$directory:$PATH"
 export PATH
