@@ -13,7 +13,7 @@ use super::complain;
 use crate::error::Advice;
 use crate::generate::{
     Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version,
-    github_actions,
+    azure_pipelines, bitbucket_pipelines, circleci, github_actions, tekton,
 };
 use crate::run::Exit;
 
@@ -29,6 +29,15 @@ enum Target {
     /// A workflow for GitHub Actions
     #[command(name = "github-actions")]
     GitHubActions(Wrapper),
+    /// A pipeline for Azure Pipelines
+    AzurePipelines(Wrapper),
+    /// A custom pipeline for Bitbucket Pipelines
+    BitbucketPipelines(Wrapper),
+    /// A configuration for CircleCI
+    #[command(name = "circleci")]
+    CircleCi(Wrapper),
+    /// A task, a pipeline and a trigger template for Tekton
+    Tekton(Wrapper),
 }
 
 /// What all targets are asked for. Values that are left out are the CI system's own variables.
@@ -128,6 +137,10 @@ impl Generate {
     pub(super) fn run(self) -> u8 {
         match self.target {
             Target::GitHubActions(wrapper) => wrapper.write(github_actions),
+            Target::AzurePipelines(wrapper) => wrapper.write(azure_pipelines),
+            Target::BitbucketPipelines(wrapper) => wrapper.write(bitbucket_pipelines),
+            Target::CircleCi(wrapper) => wrapper.write(circleci),
+            Target::Tekton(wrapper) => wrapper.write(tekton),
         }
     }
 }

@@ -6,15 +6,24 @@
 //! in `templates/generate`.
 
 mod actions;
+mod azure_pipelines;
+mod bitbucket_pipelines;
+mod circleci;
 mod error;
 mod filters;
 mod github_actions;
 mod install;
+mod login;
 mod options;
+mod tekton;
 
+pub use azure_pipelines::azure_pipelines;
+pub use bitbucket_pipelines::bitbucket_pipelines;
+pub use circleci::circleci;
 pub use error::GenerateError;
 pub use github_actions::github_actions;
 pub use options::{Aws, Azure, Cloud, Gcp, IMAGE, Install, Network, Options, RELEASES, Version};
+pub use tekton::tekton;
 
 /// What a template makes: lines, each of them ended.
 fn text(template: &impl askama::Template) -> String {
