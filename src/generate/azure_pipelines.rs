@@ -2,8 +2,8 @@
 
 use askama::Template;
 
-use super::login::Tokens;
-use super::{Cloud, GenerateError, Options, filters, text};
+use super::container::Container;
+use super::{Cloud, GenerateError, Options, Tokens, filters, text};
 
 const TARGET: &str = "azure-pipelines";
 
@@ -26,10 +26,9 @@ struct Pipeline<'a> {
 struct Steps<'a> {
     options: &'a Options,
     install: Option<String>,
-    login: Option<String>,
-    image: Option<String>,
-    /// Names of the variables that the container gets.
-    handed_on: Vec<&'static str>,
+    identity: Option<String>,
+    /// The shell that becomes the container.
+    container: Option<String>,
 }
 
 /// A pipeline for Azure Pipelines.
@@ -39,52 +38,43 @@ struct Steps<'a> {
 pub fn azure_pipelines(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["${{", "$(", "$["])?;
     // Who to be at Azure, the service connection says.
-    let elsewhere = Cloud { azure: None, ..options.cloud.clone() };
+    let cloud = Cloud { azure: None, ..options.cloud.clone() };
+    let elsewhere = Options { cloud, ..options.clone() };
     let steps = Steps {
         options,
         install: options.install_script("${AGENT_TEMPDIRECTORY:?}/butler-runner"),
-        login: elsewhere
-            .login_script("${AGENT_TEMPDIRECTORY:?}/butler-runner", Tokens::Text("${token:?}")),
-        image: options.image(),
-        handed_on: handed_on(options),
+        identity: elsewhere.identity_script(Tokens::Values, "${AGENT_TEMPDIRECTORY:?}"),
+        container: container(options).as_ref().map(Container::script),
     };
-    let mut needs = options.needs();
-    needs.retain(|(name, _)| !name.starts_with("AZURE_"));
     let pipeline = Pipeline {
         own_version: env!("CARGO_PKG_VERSION"),
         options,
-        needs,
+        needs: elsewhere.needs(),
         variables: options.network_variables(),
         pool: options.labels.split_first(),
-        steps: steps.render().expect("writing to a string does not fail"),
+        steps: text(&steps),
     };
     Ok(text(&pipeline))
 }
 
-fn handed_on(options: &Options) -> Vec<&'static str> {
+fn container(options: &Options) -> Option<Container> {
     let cloud = &options.cloud;
-    let mut names = vec![
-        "CI",
-        "TF_BUILD",
-        "BUTLER_ENDPOINT",
-        "BUTLER_RUN_ID",
-        "BUTLER_TOKEN",
-        "BUTLER_REPORT_DIR",
-        "BUTLER_SUMMARY",
-        "BUTLER_CACHE_DIR",
-        "BUTLER_RECOVERY_DIR",
-    ];
-    names.extend(options.network_variables().iter().map(|(name, _)| *name));
+    let mut container = Container::new(options, "$AGENT_TEMPDIRECTORY")?;
+    // The report, the summary, the cache and the tokens are below it.
+    container.mount("$AGENT_TEMPDIRECTORY", "");
+    container.hand_on(["TF_BUILD", "BUTLER_REPORT_DIR", "BUTLER_SUMMARY"]);
+    container.hand_on(["BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
     if cloud.aws.is_some() {
-        names.extend(["AWS_ROLE_ARN", "AWS_REGION", "AWS_WEB_IDENTITY_TOKEN_FILE"]);
+        container.hand_on(["AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_REGION"]);
+        container.hand_on(["AWS_WEB_IDENTITY_TOKEN_FILE"]);
     }
     if cloud.gcp.is_some() {
-        names.push("GOOGLE_APPLICATION_CREDENTIALS");
+        container.hand_on(["GOOGLE_APPLICATION_CREDENTIALS"]);
     }
     if cloud.azure.is_some() {
-        names.extend(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID", "ARM_SUBSCRIPTION_ID"]);
-        names.extend(["ARM_ADO_PIPELINE_SERVICE_CONNECTION_ID"]);
-        names.extend(["SYSTEM_ACCESSTOKEN", "SYSTEM_OIDCREQUESTURI"]);
+        container.hand_on(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID"]);
+        container.hand_on(["ARM_SUBSCRIPTION_ID", "ARM_ADO_PIPELINE_SERVICE_CONNECTION_ID"]);
+        container.hand_on(["SYSTEM_ACCESSTOKEN", "SYSTEM_OIDCREQUESTURI"]);
     }
-    names
+    Some(container)
 }

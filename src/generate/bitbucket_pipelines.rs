@@ -2,8 +2,7 @@
 
 use askama::Template;
 
-use super::login::Tokens;
-use super::{GenerateError, Options, filters, text};
+use super::{GenerateError, Options, Tokens, filters, text};
 
 const TARGET: &str = "bitbucket-pipelines";
 
@@ -22,7 +21,7 @@ struct Pipelines<'a> {
     /// Whether that is the runner's image.
     from_image: bool,
     install: Option<String>,
-    login: Option<String>,
+    identity: Option<String>,
 }
 
 /// A custom pipeline for Bitbucket Pipelines.
@@ -40,10 +39,7 @@ pub fn bitbucket_pipelines(options: &Options) -> Result<String, GenerateError> {
         from_image: image.is_some(),
         image: image.unwrap_or_else(|| WITH_CURL.to_owned()),
         install: options.install_script("${BITBUCKET_CLONE_DIR:?}/.butler-runner"),
-        login: options.cloud.login_script(
-            "${BITBUCKET_CLONE_DIR:?}/.butler-runner",
-            Tokens::Text("${BITBUCKET_STEP_OIDC_TOKEN:?}"),
-        ),
+        identity: options.identity_script(Tokens::Values, "${BITBUCKET_CLONE_DIR:?}"),
     };
     Ok(text(&pipelines))
 }

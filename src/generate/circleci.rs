@@ -2,8 +2,7 @@
 
 use askama::Template;
 
-use super::login::Tokens;
-use super::{GenerateError, Options, filters, text};
+use super::{GenerateError, Options, Tokens, filters, text};
 
 const TARGET: &str = "circleci";
 
@@ -26,7 +25,7 @@ struct Configuration<'a> {
     /// Whether that is the runner's image.
     from_image: bool,
     install: Option<String>,
-    login: Option<String>,
+    identity: Option<String>,
     /// When the runner is told to end.
     seconds: u64,
 }
@@ -64,9 +63,7 @@ fn render(options: &Options, class: Option<&str>) -> String {
         from_image: image.is_some(),
         image: image.unwrap_or_else(|| WITH_CURL.to_owned()),
         install: options.install_script("$PWD/butler-runner"),
-        login: options
-            .cloud
-            .login_script("$PWD/butler-runner", Tokens::Text("${CIRCLE_OIDC_TOKEN_V2:?}")),
+        identity: options.identity_script(Tokens::Values, "$PWD"),
         seconds: options.timeout_minutes() * 60,
     };
     text(&configuration)

@@ -3,6 +3,7 @@
 use askama::Template;
 
 use super::actions::{ACTIONS, Actions};
+use super::container::Container;
 use super::{GenerateError, Options, filters, text};
 
 const TARGET: &str = "github-actions";
@@ -20,11 +21,7 @@ struct Workflow<'a> {
     /// Variables of the whole job.
     variables: Vec<(&'static str, String)>,
     install: Option<String>,
-    image: Option<String>,
-    /// What the container sees of the machine, as `docker run` takes it, in double quotes of a shell.
-    volumes: Vec<&'static str>,
-    /// Names of the variables that the container gets.
-    handed_on: Vec<&'static str>,
+    container: Option<String>,
 }
 
 /// A workflow for GitHub Actions.
@@ -41,9 +38,7 @@ pub fn github_actions(options: &Options) -> Result<String, GenerateError> {
         oidc: !options.cloud.is_empty(),
         variables: options.network_variables(),
         install: options.install_script("${RUNNER_TEMP:?}/butler-runner"),
-        image: options.image(),
-        volumes: volumes(options),
-        handed_on: handed_on(options),
+        container: container(options),
     };
     Ok(text(&workflow))
 }
@@ -82,51 +77,36 @@ fn needs(options: &Options) -> Vec<&'static str> {
     needs
 }
 
-fn volumes(options: &Options) -> Vec<&'static str> {
-    let mut volumes =
-        vec!["$GITHUB_OUTPUT:$GITHUB_OUTPUT", "$GITHUB_STEP_SUMMARY:$GITHUB_STEP_SUMMARY"];
-    if options.cache {
-        volumes.extend([
-            "$HOME/.butler-runner:/home/runner/.butler-runner",
-            "$BUTLER_RECOVERY_DIR:$BUTLER_RECOVERY_DIR",
-        ]);
-    }
-    if options.cloud.gcp.is_some() {
-        volumes.push("$GOOGLE_APPLICATION_CREDENTIALS:$GOOGLE_APPLICATION_CREDENTIALS:ro");
-    }
-    if options.network.ca_bundle.is_some() {
-        volumes.push("$BUTLER_CA_BUNDLE:$BUTLER_CA_BUNDLE:ro");
-    }
-    volumes
-}
-
-fn handed_on(options: &Options) -> Vec<&'static str> {
+fn container(options: &Options) -> Option<String> {
     let cloud = &options.cloud;
-    let mut names = vec![
-        "CI",
-        "GITHUB_ACTIONS",
-        "GITHUB_OUTPUT",
-        "GITHUB_STEP_SUMMARY",
-        "GITHUB_TOKEN",
-        "BUTLER_ENDPOINT",
-        "BUTLER_GIT_HOST",
-        "BUTLER_RUN_ID",
-        "BUTLER_TOKEN",
-    ];
+    let mut container = Container::new(options, "${RUNNER_TEMP:?}")?;
+    container.mount("$GITHUB_OUTPUT", "");
+    container.mount("$GITHUB_STEP_SUMMARY", "");
+    container.hand_on(["GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"]);
+    container.hand_on(["GITHUB_TOKEN", "BUTLER_GIT_HOST"]);
     if options.cache {
-        names.push("BUTLER_RECOVERY_DIR");
+        container.mount("$BUTLER_CACHE_DIR", "");
+        container.mount("$BUTLER_RECOVERY_DIR", "");
+        container.hand_on(["BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
     }
-    names.extend(options.network_variables().iter().map(|(name, _)| *name));
     if cloud.aws.is_some() {
-        names.extend(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]);
-        names.extend(["AWS_DEFAULT_REGION", "AWS_REGION"]);
+        container.hand_on(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]);
+        container.hand_on(["AWS_DEFAULT_REGION", "AWS_REGION"]);
     }
     if cloud.gcp.is_some() {
-        names.push("GOOGLE_APPLICATION_CREDENTIALS");
+        container.mount("$GOOGLE_APPLICATION_CREDENTIALS", ":ro");
+        container.hand_on(["GOOGLE_APPLICATION_CREDENTIALS"]);
     }
     if cloud.azure.is_some() {
-        names.extend(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID", "ARM_SUBSCRIPTION_ID"]);
-        names.extend(["ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL"]);
+        container.hand_on([
+            "ARM_USE_OIDC",
+            "ARM_CLIENT_ID",
+            "ARM_TENANT_ID",
+            "ARM_SUBSCRIPTION_ID",
+        ]);
     }
-    names
+    if cloud.gcp.is_some() || cloud.azure.is_some() {
+        container.hand_on(["ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL"]);
+    }
+    Some(container.script())
 }

@@ -9,11 +9,15 @@ mod actions;
 mod azure_pipelines;
 mod bitbucket_pipelines;
 mod circleci;
+mod container;
 mod error;
 mod filters;
+mod generic;
 mod github_actions;
+mod gitlab_ci;
+mod identity;
 mod install;
-mod login;
+mod jenkins;
 mod options;
 mod tekton;
 
@@ -21,7 +25,11 @@ pub use azure_pipelines::azure_pipelines;
 pub use bitbucket_pipelines::bitbucket_pipelines;
 pub use circleci::circleci;
 pub use error::GenerateError;
+pub use generic::{RunOutline, generic, run_outline};
 pub use github_actions::github_actions;
+pub use gitlab_ci::gitlab_ci;
+pub use identity::Tokens;
+pub use jenkins::jenkins;
 pub use options::{Aws, Azure, Cloud, Gcp, IMAGE, Install, Network, Options, RELEASES, Version};
 pub use tekton::tekton;
 

@@ -30,8 +30,8 @@ pub struct Options {
     pub cache: bool,
     /// On which machines of the CI system the job runs: runner labels, tags, pools, agents.
     pub labels: Vec<String>,
-    /// When the CI system ends the job.
-    pub timeout: Duration,
+    /// When the CI system ends the job; after an hour where nothing is said.
+    pub timeout: Option<Duration>,
     /// How the job gets to the network.
     pub network: Network,
 }
@@ -196,7 +196,7 @@ impl Options {
     /// When the CI system ends the job, in whole minutes.
     #[must_use]
     pub fn timeout_minutes(&self) -> u64 {
-        self.timeout.as_secs().div_ceil(60).max(1)
+        self.timeout.map_or(60, |timeout| timeout.as_secs().div_ceil(60).max(1))
     }
 
     /// The variables of the CI system's that the file reads for all runs, each with what it is.
@@ -205,7 +205,7 @@ impl Options {
         let registry = ("BUTLER_REGISTRY_URL", "the registry's address, with its path");
         let mut needs = Vec::new();
         needs.extend(self.endpoint.is_none().then_some(registry));
-        needs.extend(self.cloud.variables());
+        needs.extend(self.identity_needs());
         needs
     }
 

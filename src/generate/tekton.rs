@@ -3,8 +3,7 @@
 
 use askama::Template;
 
-use super::login::{Files, Tokens};
-use super::{GenerateError, IMAGE, Install, Options, filters, text};
+use super::{GenerateError, IMAGE, Install, Options, Tokens, filters, text};
 
 const TARGET: &str = "tekton";
 
@@ -26,10 +25,9 @@ struct Manifests<'a> {
 
 #[derive(Template)]
 #[template(path = "generate/tekton.sh", escape = "none", syntax = "ci")]
-struct Script {
-    has_endpoint: bool,
-    cache: bool,
-    login: Option<String>,
+struct Script<'a> {
+    options: &'a Options,
+    identity: Option<String>,
 }
 
 /// Manifests for Tekton.
@@ -59,16 +57,8 @@ pub fn tekton(options: &Options) -> Result<String, GenerateError> {
     let Some(selector) = selector else {
         return unsupported("--label", "pods are placed by labels of nodes: `--label key=value`");
     };
-    let files = Files {
-        aws: "/var/run/secrets/butler-runner/aws",
-        gcp: "/var/run/secrets/butler-runner/gcp",
-        azure: "/var/run/secrets/butler-runner/azure",
-    };
-    let script = Script {
-        has_endpoint: options.endpoint.is_some(),
-        cache: options.cache,
-        login: options.cloud.login_script("$HOME", Tokens::Files(files)),
-    };
+    let script =
+        Script { options, identity: options.identity_script(Tokens::RenewedFiles, "$HOME") };
     let manifests = Manifests {
         own_version: env!("CARGO_PKG_VERSION"),
         options,
