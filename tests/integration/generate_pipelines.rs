@@ -1,7 +1,6 @@
 //! `generate` for Bitbucket Pipelines, `CircleCI`, Azure Pipelines and Tekton: what it writes, that the
 //! linters of these systems take it, and what its shell does, from the download to the exit code.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -16,9 +15,8 @@ use crate::support::linters::{
     Schema, check_jsonschema, kubernetes_validate, shellcheck, tekton_lint, yaml, yamllint,
 };
 use crate::support::machine::Machine;
-use crate::support::release_site::platform;
+use crate::support::release_site::{Fault, ReleaseSite, platform};
 use crate::support::stand_in::{AtPlan, StandIn};
-use crate::support::web_files::WebFiles;
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World, wrapped};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -263,8 +261,7 @@ async fn a_run_is_carried_out_from_the_download_to_the_exit_code() {
         {
             let world = World::new(&[("main.tf", MODULE)]).await;
             world.add_run(world.config(operation));
-            let site =
-                release(&RELAY.replace("RUNNER", env!("CARGO_BIN_EXE_butler-runner")), |_| ());
+            let site = Site::with(&RELAY.replace("RUNNER", env!("CARGO_BIN_EXE_butler-runner")));
             let output = carry_out(target, &world, &site, &["--cache"]).await;
             let shown = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(code), "{target:?} {operation}\n{shown}");
@@ -279,7 +276,8 @@ async fn a_release_that_was_tampered_with_is_not_run() {
     for target in [Azure, Bitbucket, CircleCi] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));
-        let site = release("#!/bin/sh\ntouch \"$HOME/was-run\"\n", |archive| archive.push(0));
+        let site = Site::with("#!/bin/sh\ntouch \"$HOME/was-run\"\n");
+        site.files.misbehave(".tar.gz", Fault::Changed);
         let output = carry_out(target, &world, &site, &[]).await;
         let shown = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{target:?}\n{shown}");
@@ -297,7 +295,7 @@ async fn the_job_logs_in_with_a_token_of_its_own() {
                 env >\"$HOME/environment\"\n";
     for target in [Azure, Bitbucket, CircleCi] {
         let world = World::new(&[("main.tf", MODULE)]).await;
-        let site = release(seen, |_| ());
+        let site = Site::with(seen);
         let clouds: Vec<_> = ALL.iter().filter(|word| is_of_a_cloud(word)).copied().collect();
         let output = carry_out(target, &world, &site, &clouds).await;
         let shown = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -314,9 +312,8 @@ async fn the_job_logs_in_with_a_token_of_its_own() {
         assert!(environment.contains("\nARM_USE_OIDC=true\n"), "{target:?}");
         if target == Azure {
             // Asked for with the job's own key, which is not an argument of any process.
-            let requests = site.requests();
-            let asked = requests.iter().find(|head| head.starts_with("POST /oidc")).unwrap();
-            assert!(asked.contains("Bearer the-jobs-key"), "{asked}");
+            let asked = &site.files.seen("/oidc")[0];
+            assert_eq!(asked.authorization.as_deref(), Some("Bearer the-jobs-key"));
         }
     }
 }
@@ -376,44 +373,42 @@ async fn tekton_is_told_how_the_run_ended_even_when_it_is_cancelled() {
 /// A release that hands the runner of this test run on: the runner itself is too large for a test.
 const RELAY: &str = "#!/bin/sh\nexec 'RUNNER' \"$@\"\n";
 
-/// A site with one release, whose archive holds this executable; `change` tampers with the archive
-/// after its digest is taken. It also makes tokens for jobs.
-fn release(executable: &str, change: impl Fn(&mut Vec<u8>)) -> Site {
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("butler-runner"), executable).unwrap();
-    let mut tar = Command::new("tar");
-    let tar = tar.args(["-cz", "butler-runner"]).current_dir(&directory).output().unwrap();
-    let mut archive = tar.stdout;
-    let name = format!("butler-runner_{}.tar.gz", platform());
-    let sums = format!("{}  {name}\n", hex::encode(Sha256::digest(&archive)));
-    change(&mut archive);
-    let from = format!("/releases/download/v{VERSION}/{name}");
-    let authority = Authority::create();
-    let token = br#"{"oidcToken":"the.jobs.token"}"#.to_vec();
-    let files = BTreeMap::from([
-        (format!("{from}.sha256"), sums.into_bytes()),
-        (from, archive),
-        ("/oidc?api-version=7.1".to_owned(), token),
-    ]);
-    let files = WebFiles::serve(&authority, files);
-    Site { authority, files }
-}
-
+/// A site with one release, whose archive holds this executable. It also makes tokens for jobs.
 struct Site {
     authority: Authority,
-    files: WebFiles,
+    files: ReleaseSite,
 }
 
 impl Site {
-    fn requests(&self) -> Vec<String> {
-        self.files.requests()
+    fn with(executable: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("butler-runner"), executable).unwrap();
+        let mut tar = Command::new("tar");
+        let tar = tar.args(["-cz", "butler-runner"]).current_dir(&directory).output().unwrap();
+        let archive = tar.stdout;
+        let name = format!("butler-runner_{}.tar.gz", platform());
+        let sums = format!("{}  {name}\n", hex::encode(Sha256::digest(&archive)));
+        let from = format!("/releases/download/v{VERSION}/{name}");
+        let authority = Authority::create();
+        let files: [(&str, &[u8]); 3] = [
+            (&format!("{from}.sha256"), sums.as_bytes()),
+            (&from, &archive),
+            ("/oidc", br#"{"oidcToken":"the.jobs.token"}"#),
+        ];
+        let files = ReleaseSite::start_with_files(&authority, &files);
+        Self { authority, files }
+    }
+
+    /// `https://127.0.0.1:...`, without a slash at its end.
+    fn url(&self) -> String {
+        self.files.url().as_str().trim_end_matches('/').to_owned()
     }
 }
 
 /// Carries out the steps of a file that installs from `site`. Returns how the run's step ended, or the
 /// first one that failed.
 async fn carry_out(target: Target, world: &World, site: &Site, options: &[&str]) -> Output {
-    let releases = format!("--releases={}/releases", site.files.url());
+    let releases = format!("--releases={}/releases", site.url());
     let authorities = format!("--ca-bundle={}", site.authority.bundle().display());
     let text = target.write(&[&[&*releases, &*authorities], options].concat());
     let mut paths = Vec::new();
@@ -479,7 +474,7 @@ fn command(
         command
             .env("BUTLER_CA_BUNDLE", site.authority.bundle())
             .env("CURL_CA_BUNDLE", site.authority.bundle())
-            .env("SYSTEM_OIDCREQUESTURI", format!("{}/oidc", site.files.url()));
+            .env("SYSTEM_OIDCREQUESTURI", format!("{}/oidc", site.url()));
     }
     for (name, value) in step.variables.as_object().into_iter().flatten() {
         command.env(name, substituted(value.as_str().unwrap(), &job));

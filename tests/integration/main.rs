@@ -8,6 +8,7 @@ mod binary;
 mod doctor;
 mod execute;
 mod faults;
+mod generate;
 mod generate_pipelines;
 mod hostile;
 mod layout;

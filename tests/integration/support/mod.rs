@@ -25,7 +25,6 @@ pub(crate) mod terraform_registry;
 #[cfg(target_os = "linux")]
 pub(crate) mod traced;
 pub(crate) mod vendors;
-pub(crate) mod web_files;
 pub(crate) mod world;
 
 use std::path::PathBuf;
