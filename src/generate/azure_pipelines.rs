@@ -74,6 +74,7 @@ fn container(options: &Options) -> Option<Container> {
     if cloud.azure.is_some() {
         container.hand_on(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID"]);
         container.hand_on(["ARM_SUBSCRIPTION_ID", "ARM_ADO_PIPELINE_SERVICE_CONNECTION_ID"]);
+        container.hand_on(["ARM_OIDC_AZURE_SERVICE_CONNECTION_ID"]);
         container.hand_on(["SYSTEM_ACCESSTOKEN", "SYSTEM_OIDCREQUESTURI"]);
     }
     Some(container)
