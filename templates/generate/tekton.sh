@@ -2,7 +2,7 @@
 # how it ended.
 trap : TERM INT
 {%- if options.endpoint.is_none() %}
-export BUTLER_ENDPOINT="${BUTLER_REGISTRY_URL:?is not set: the registry's address}"
+export BUTLER_ENDPOINT="${BUTLER_REGISTRY_URL:?is not set: the address of the registry}"
 {%- endif %}
 {%- if options.cache %}
 if [ -n "$CACHE" ]; then
