@@ -11,6 +11,7 @@ use super::ci_target::{Target, fail};
 use super::flags::{Flags, Selection};
 use super::{block_on, logging, refuse, together};
 use crate::run::Exit;
+use crate::screen::Screen;
 use crate::secret::Redactor;
 use crate::settings::setting::{CA_BUNDLE, REQUEST_TIMEOUT, SECRETS_DIR};
 use crate::settings::{Arguments, Environment, Logging, Setting, SettingsError, TriggerSettings};
@@ -70,7 +71,7 @@ impl CiStatus {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
-        let _log = logging::start(&logging, environment, &redactor);
+        let _log = logging::start(&logging, environment, &redactor, &Screen::default());
         let state = block_on(async {
             let limit = if wait { LIMIT_WITH_WAIT } else { LIMIT };
             let deadline = Instant::now() + place.timeout.unwrap_or(limit);

@@ -19,6 +19,7 @@ use crate::cluster::{
 use crate::error::{Advice, chain};
 use crate::generate::IMAGE;
 use crate::run::{Exit, signals};
+use crate::screen::Screen;
 use crate::secret::Redactor;
 use crate::settings::setting::{ENDPOINT, RUN_ID, TOKEN, TOKEN_FILE};
 use crate::settings::{
@@ -235,7 +236,7 @@ impl Kubernetes {
         };
         let redactor = Arc::new(Redactor::new());
         redactor.register([&run.token]);
-        let _log = logging::start(&logging, environment, &redactor);
+        let _log = logging::start(&logging, environment, &redactor, &Screen::default());
         for warning in &warnings {
             tracing::warn!("{warning}");
         }

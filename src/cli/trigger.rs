@@ -11,6 +11,7 @@ use super::ci_target::{Inputs, Target, fail, inputs};
 use super::flags::{Flags, Selection};
 use super::{block_on, logging, refuse, together};
 use crate::run::Exit;
+use crate::screen::Screen;
 use crate::secret::Redactor;
 use crate::settings::setting::{
     CA_BUNDLE, ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN_FILE,
@@ -66,7 +67,7 @@ impl Trigger {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
-        let _log = logging::start(&logging, environment, &redactor);
+        let _log = logging::start(&logging, environment, &redactor, &Screen::default());
         redactor.register([&handed_on.token]);
         for warning in &handed_on.warnings {
             tracing::warn!("{warning}");
