@@ -85,9 +85,6 @@ impl Place {
     }
 
     async fn run(&self, operation: &str, step: u8, arguments: &[&str]) -> End {
-        let run = json!({"operation": operation, "terraformVersion": "1.11.4",
-            "source": {"type": "local", "path": self.path("module")}});
-        drop(run);
         let module = self.path("module");
         let words = ["execute", "--local", "--operation", operation, "--module-dir"];
         let words = [&words, &[module.to_str().unwrap()][..], arguments].concat();
