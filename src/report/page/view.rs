@@ -101,7 +101,7 @@ impl<'a> Change<'a> {
         let count = change.attributes.len() + change.more_attributes;
         let more = match change.more_attributes {
             0 => String::new(),
-            more => counted(more, "attribute"),
+            more => counted(more, "more attribute"),
         };
         Self {
             verb,
