@@ -71,7 +71,8 @@ fn head(result: &RunResult) -> String {
 
 fn problems(result: &RunResult, text: &mut String) {
     if let Some(problem) = &result.error {
-        text.push_str(&format!("\n### Error in {}\n\n", problem.phase));
+        let what = if result.status == "cancelled" { "Stopped" } else { "Error" };
+        text.push_str(&format!("\n### {what} in {}\n\n", problem.phase));
         text.push_str(&fenced("", cut(&problem.message)));
         if let Some(advice) = &problem.advice {
             text.push_str("\nWhat to do:\n\n");

@@ -33,7 +33,7 @@ resource "terraform_data" "kept" {
     command = "printf '%s\\n' \"$SAID\" \"given: $GIVEN\"; printf '\\033[31mred\\033[0m \\033]0;owned\\007 a\\342\\200\\256b\\n' >&2"
     environment = {
       SAID  = local.script
-      GIVEN = var.given
+      GIVEN = nonsensitive(var.given)
     }
   }
 }
@@ -63,7 +63,7 @@ output "secret" {
 /// What must be seen nowhere.
 const SECRETS: [&str; 3] = ["secret-given", "secret-of-the-module", "secret-of-the-output"];
 
-/// A world with the hostile module in a local directory, of which step one is applied.
+/// A module in a local directory.
 struct Place {
     world: World,
 }
@@ -195,10 +195,11 @@ async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
     browser.run("document.getElementById('show-update').click()").await;
     let found = |place: &str, text: &str, told: &str| {
         format!(
-            "const input = document.getElementById('{place}'); input.value = '{text}'; input.dispatchEvent(new Event('input'));
+            "const [input, told] = ['{place}', '{told}'].map((id) => document.getElementById(id));
+             input.value = '{text}';
+             input.dispatchEvent(new Event('input'));
              return new Promise((resolve) => {{
-               const look = () => document.getElementById('{told}').textContent.includes('{{}}'.slice(2)) && document.getElementById('{told}').textContent !== ''
-                 ? resolve(document.getElementById('{told}').textContent) : setTimeout(look, 20);
+               const look = () => /^[^…]+$/.test(told.textContent) ? resolve(told.textContent) : setTimeout(look, 20);
                look();
              }})"
         )
