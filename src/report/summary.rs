@@ -411,7 +411,6 @@ mod tests {
             -         b
             +         ````
                   … and 2 more attributes
-
             `````
 
             </details>
