@@ -367,6 +367,21 @@ mod tests {
     }
 
     #[test]
+    fn values_nested_without_end_need_no_stack() {
+        let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let json = format!(
+            r#"{{"resource_changes":[{{"address":"a.b","change":{{"actions":["update"],"before":{{"v":{}}},
+            "after":{{"v":{}}},"after_sensitive":{{"v":{}}}}}}}]}}"#,
+            deep("1"),
+            deep("\"hunter22\""),
+            deep("true")
+        );
+        let changes = crate::secret::on_clean_stack(|| changes(json.as_bytes(), &Redactor::new()));
+        let text = format!("{changes:?}");
+        assert!(!text.contains("hunter22"), "{text}");
+    }
+
+    #[test]
     fn signs_of_html_stand_for_themselves() {
         let json = r#"{"resource_changes":[{"address":"a.b","change":{"actions":["create"],"before":null,
             "after":{"v":"\u003cb\u003e \\u003c \u0026"}}}]}"#;

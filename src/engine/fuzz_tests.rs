@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::changes::changes;
 use super::clean::clean;
 use super::diagnostics::Validation;
 use super::plan::PlanSummary;
@@ -81,6 +82,8 @@ fn fuzz_cleaner_a_plan_stays_json_and_is_clean_once_it_was_cleaned() {
             let once = once.unwrap();
             serde_json::from_slice::<Value>(&once).unwrap();
             assert_eq!(cleaned(&once).unwrap(), once);
+            // What cannot be understood is an error, and never shown.
+            let _ = changes(input, &Redactor::new());
             read += 1;
         }
     });

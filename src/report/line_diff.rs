@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn what_is_too_large_to_be_compared_goes_and_comes_as_a_whole() {
-        let text = |letter: &str| format!("{letter}\n").repeat(600);
-        let lines = line_diff(&text("a"), &text("b"));
+        let [before, after] = ["a\n", "b\n"].map(|line| line.repeat(600));
+        let lines = line_diff(&before, &after);
         assert_eq!(lines.len(), 1200);
         assert_eq!((lines[0], lines[1199]), (Line::Old("a"), Line::New("b")));
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::block::Entry;
 use super::spool::Receiver;
 use crate::event::Stream;
+use crate::secret::Redactor;
 
 /// How much of the beginning is kept, and at most as much of the end.
 const HALF: Size = Size { bytes: 10 * 1024 * 1024, lines: 100_000 };
@@ -97,6 +98,21 @@ impl LogCopy {
         }
     }
 
+    /// The same once more without secrets: what the plan says about its own is known only after the
+    /// tool has printed it.
+    ///
+    /// # Errors
+    /// When the copy cannot be read, or another one not be written.
+    pub fn masked(mut self, redactor: &Redactor) -> Result<Self> {
+        let mut masked = Self::new(&self.directory, self.half)?;
+        self.each(|line| {
+            let content = redactor.redact_lines(line.content.as_bytes());
+            masked.add(Entry { sequence: line.sequence, stream: line.stream, content: &content })
+        })?;
+        masked.lines = self.lines;
+        Ok(masked)
+    }
+
     /// How many lines the log had.
     pub(super) const fn lines(&self) -> usize {
         self.lines
@@ -180,6 +196,19 @@ mod tests {
         assert_eq!(lines[..3], [(1, "one".into()), (2, String::new()), (3, " two  ".into())]);
         assert!(lines[3].1.len() < LONGEST + 40 && lines[3].1.ends_with("ä… (16384 more bytes)"));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn secrets_that_became_known_later_are_masked_afterwards() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut copy = LogCopy::new(directory.path(), HALF).unwrap();
+        let content = "made = hunter22";
+        copy.add(Entry { sequence: 7, stream: Stream::Stdout, content }).unwrap();
+        let redactor = Redactor::new();
+        redactor.register(&[secrecy::SecretString::from("hunter22")]);
+        let mut masked = copy.masked(&redactor).unwrap();
+        assert_eq!(kept(&mut masked), [(7, "made = ***".to_owned())]);
+        assert_eq!(masked.lines(), 1);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub fn page(result: &RunResult, log: Option<LogCopy>, into: &mut impl Write) -> 
         summary: result.summary.iter().flat_map(|text| text.lines()).map(view::text).collect(),
         facts: view::facts(result),
         parts: parts(result, lines),
-        problem: result.error.as_ref().map(Problem::of),
+        problem: result.error.as_ref().map(|problem| Problem::of(problem, &result.status)),
         tiles: tiles(result),
         has_plan: has_plan(result),
         verbs: verbs(result),

@@ -71,7 +71,8 @@ fn head(result: &RunResult) -> String {
 
 fn problems(result: &RunResult, text: &mut String) {
     if let Some(problem) = &result.error {
-        text.push_str(&format!("\n### Error in {}\n\n", problem.phase));
+        let what = if result.status == "cancelled" { "Stopped" } else { "Error" };
+        text.push_str(&format!("\n### {what} in {}\n\n", problem.phase));
         text.push_str(&fenced("", cut(&problem.message)));
         if let Some(advice) = &problem.advice {
             text.push_str("\nWhat to do:\n\n");
@@ -111,7 +112,10 @@ fn problems(result: &RunResult, text: &mut String) {
 
 fn left_out(count: usize, thing: &str, text: &mut String) {
     if count > MOST_NOTES {
-        text.push_str(&format!("\n… and {} more.\n", counted(count - MOST_NOTES, thing)));
+        text.push_str(&format!(
+            "\n… and {}.\n",
+            counted(count - MOST_NOTES, &format!("more {thing}"))
+        ));
     }
 }
 
@@ -137,7 +141,7 @@ fn table(result: &RunResult, text: &mut String) {
     }
     let more = result.changes.len().saturating_sub(MOST_ROWS) + result.changes_left_out;
     if more > 0 {
-        text.push_str(&format!("\n… and {} more.\n", counted(more, "change")));
+        text.push_str(&format!("\n… and {}.\n", counted(more, "more change")));
     }
 }
 
@@ -203,8 +207,8 @@ fn resource(change: &PlannedChange) -> String {
     }
     if change.more_attributes > 0 {
         text.push_str(&format!(
-            "      … and {} more\n",
-            counted(change.more_attributes, "attribute")
+            "      … and {}\n",
+            counted(change.more_attributes, "more attribute")
         ));
     }
     text.push('\n');
@@ -302,4 +306,141 @@ fn plain(text: &str) -> String {
 
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LONGEST)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::event::Phase;
+    use crate::result::{Action, Diagnostic, PhaseTiming, Place, Problem, Timings};
+
+    fn result() -> RunResult {
+        let phase = |phase, start, duration: Option<u64>| PhaseTiming {
+            phase,
+            start: Duration::from_millis(start),
+            duration: duration.map(Duration::from_millis),
+        };
+        let timings = Timings {
+            started: SystemTime::UNIX_EPOCH,
+            total: Duration::from_secs(95),
+            phases: vec![phase(Phase::Tool, 10, Some(19_000)), phase(Phase::Plan, 19_500, None)],
+        };
+        RunResult::of("failed", 1, timings)
+    }
+
+    fn change(address: &str, after: Shown) -> PlannedChange {
+        PlannedChange {
+            address: address.to_owned(),
+            previous_address: None,
+            action: Action::Update,
+            imported: false,
+            reason: None,
+            attributes: vec![AttributeChange {
+                path: "input".to_owned(),
+                before: Some(Shown::Text("a\nb\n".to_owned())),
+                after: Some(after),
+                forces_replacement: true,
+            }],
+            more_attributes: 2,
+        }
+    }
+
+    #[test]
+    fn what_others_have_written_stands_in_code() {
+        let mut result = result();
+        result.operation = Some("drift-check".to_owned());
+        result.error = Some(Problem {
+            phase: Phase::Plan,
+            message: "```\n<b>x</b>".to_owned(),
+            advice: Some("ask @somebody".to_owned()),
+        });
+        result.diagnostics.push(Diagnostic {
+            severity: Severity::Warning,
+            summary: "a | b".to_owned(),
+            detail: "see\n".to_owned(),
+            subject: Some("resource \"a\" \"b\"".to_owned()),
+            place: Some(Place { file: "main.tf".to_owned(), line: 3 }),
+        });
+        result.warnings.push("`x`".to_owned());
+        result.changes.push(change("x.y[\"a|b\"]", Shown::Text("a\n````\n".to_owned())));
+        result.changes_left_out = 7;
+        expect_test::expect![[r#"
+            ## ❌ Drift check failed
+
+            exit code 1 · 1 min 35 s
+
+            ### Error in plan
+
+            ````
+            ```
+            <b>x</b>
+            ````
+
+            What to do:
+
+            ```
+            ask @somebody
+            ```
+
+            ### Diagnostics
+
+            ⚠️ <code>a &#124; b</code> at `main.tf:3`, `resource "a" "b"`
+
+            ```
+            see
+            ```
+
+            ### Warnings
+
+            - <code>&#96;x&#96;</code>
+
+            | | Action | Resource | |
+            |:-:|---|---|---|
+            | ~ | update | <code>x.y&#91;&#34;a&#124;b&#34;&#93;</code> | 3 attributes |
+
+            … and 7 more changes.
+
+            <details><summary>The plan</summary>
+
+            `````diff
+            ! x.y["a|b"] (update)
+            !     input = # forces replacement
+                      a
+            -         b
+            +         ````
+                  … and 2 more attributes
+            `````
+
+            </details>
+
+            ### Timings
+
+            | Phase | Start | Duration | Share |
+            |---|--:|--:|--:|
+            | tool | 0.01 s | 19.0 s | 20% |
+            | plan | 19.5 s | - | - |
+            | **total** | | **1 min 35 s** | |
+        "#]]
+        .assert_eq(&summary(&result, SUMMARY_LIMIT));
+    }
+
+    #[test]
+    fn a_summary_keeps_its_limit_and_says_what_is_missing() {
+        let mut result = result();
+        for number in 0..3000 {
+            let value = Shown::Value("x".repeat(1000));
+            result.changes.push(change(&format!("x.y[{number}]"), value));
+        }
+        for limit in [0, 10, 500, 20_000, SUMMARY_LIMIT] {
+            let summary = summary(&result, limit);
+            assert!(summary.len() <= limit, "{} of {limit}", summary.len());
+            if limit >= 20_000 {
+                assert!(summary.contains("… and 2800 more changes."));
+                assert!(summary.contains("left out: there is no room for more."));
+                assert!(summary.ends_with("| **total** | | **1 min 35 s** | |\n"));
+            }
+        }
+    }
 }

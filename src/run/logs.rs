@@ -142,10 +142,16 @@ impl Logs {
         };
         let copied = async {
             let Some((copy, notices)) = self.copy.take() else { return };
-            match stop.within(Step::Files, copy).await {
-                Some(Ok(Ok(copy))) => notices.keep_log(copy),
-                Some(Ok(Err(error))) => tracing::warn!("the report has no log: {error}"),
-                _ => tracing::warn!("the report has no log"),
+            let redactor = self.log.redactor().clone();
+            let masked = async {
+                let copy = copy.await.map_err(std::io::Error::other)??;
+                let masked = tokio::task::spawn_blocking(move || copy.masked(&redactor)).await;
+                masked.map_err(std::io::Error::other)?
+            };
+            match stop.within(Step::Files, masked).await {
+                Some(Ok(copy)) => notices.keep_log(copy),
+                Some(Err(error)) => tracing::warn!("the report has no log: {error}"),
+                None => tracing::warn!("the report has no log: there was no time left"),
             }
         };
         let uploader = async {

@@ -40,15 +40,16 @@ pub(super) fn facts(result: &RunResult) -> Vec<(&'static str, String)> {
 
 /// Why the run did not succeed.
 pub(super) struct Problem<'a> {
-    pub(super) phase: String,
+    pub(super) title: String,
     pub(super) message: Cow<'a, str>,
     pub(super) advice: Option<Cow<'a, str>>,
 }
 
 impl<'a> Problem<'a> {
-    pub(super) fn of(problem: &'a result::Problem) -> Self {
+    pub(super) fn of(problem: &'a result::Problem, status: &str) -> Self {
+        let what = if status == "cancelled" { "Where it stopped" } else { "What failed" };
         Self {
-            phase: problem.phase.to_string(),
+            title: format!("{what}: {}", problem.phase),
             message: text(&problem.message),
             advice: problem.advice.as_deref().map(text),
         }
@@ -101,7 +102,7 @@ impl<'a> Change<'a> {
         let count = change.attributes.len() + change.more_attributes;
         let more = match change.more_attributes {
             0 => String::new(),
-            more => counted(more, "attribute"),
+            more => counted(more, "more attribute"),
         };
         Self {
             verb,

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use butler_runner::http::{Redirects, client};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -19,7 +19,9 @@ pub(crate) struct Browser {
     browser: Option<i32>,
     session: String,
     client: reqwest::Client,
-    _profile: TempDir,
+    profile: TempDir,
+    /// Stays open: the driver may say more.
+    _said: BufReader<ChildStdout>,
 }
 
 impl Browser {
@@ -40,8 +42,8 @@ impl Browser {
             .process_group(0)
             .spawn()
             .unwrap();
-        let said = BufReader::new(driver.stdout.take().unwrap());
-        let port: u16 = said
+        let mut said = BufReader::new(driver.stdout.take().unwrap());
+        let port: u16 = (&mut said)
             .lines()
             .map_while(Result::ok)
             .find_map(|line| {
@@ -53,9 +55,10 @@ impl Browser {
             browser: None,
             session: format!("http://127.0.0.1:{port}/session"),
             client: client(None, Redirects::Refuse).unwrap(),
-            _profile: profile,
+            profile,
+            _said: said,
         };
-        let data = format!("--user-data-dir={}", browser._profile.path().join("profile").display());
+        let data = format!("--user-data-dir={}", browser.profile.path().join("profile").display());
         let quiet = [
             "--headless",
             "--no-sandbox",
@@ -68,8 +71,9 @@ impl Browser {
             "--disable-sync",
             &data,
         ];
+        let flags = [&quiet, arguments].concat();
         let capabilities = json!({"capabilities": {"alwaysMatch": {
-            "goog:chromeOptions": {"binary": chromium, "args": [&quiet, arguments].concat()},
+            "goog:chromeOptions": {"binary": chromium, "args": flags},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
         let answer = browser.post("", capabilities).await;
