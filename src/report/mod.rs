@@ -2,6 +2,7 @@
 
 mod batch;
 mod block;
+mod diagnostics;
 mod overflow;
 mod run_log;
 mod spool;

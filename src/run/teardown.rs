@@ -166,7 +166,9 @@ impl<'run> Teardown<'run> {
         }
         let timings = reports.notices.timeline.timings();
         let mut result = outcome.result(settings.plan_status, timings);
+        result.warnings = [settings.warnings.clone(), logs.log.warnings()].concat();
         result.mask(&reports.redactor);
+        result.diagnostics = logs.log.diagnostics();
         (result.run_id, result.operation) = (run_id(settings), operation);
         // Parts of the report that are empty are filled with what lies on the stack.
         clean_stack().await;
