@@ -9,7 +9,7 @@ use super::screen::{self, Output};
 use super::{block_on, complain, logging, refuse, terminal, together};
 use crate::run::Exit;
 use crate::secret::Redactor;
-use crate::settings::{Arguments, Environment, Logging, Section, Setting, Settings};
+use crate::settings::{Arguments, Environment, Logging, Section, Setting};
 
 /// Show plan, apply and destroy of a small module, with a registry on this machine
 #[derive(Args)]
@@ -30,15 +30,13 @@ impl Demo {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let redactor = Arc::new(Redactor::new());
         let arguments = together(log, self.flags.into_arguments());
-        let resolved = Logging::resolve(&arguments, environment)
-            .and_then(|logging| Ok((logging, Settings::ci(&arguments, environment)?)));
-        let (logging, ci) = match resolved {
-            Ok(resolved) => resolved,
+        let logging = match Logging::resolve(&arguments, environment) {
+            Ok(logging) => logging,
             Err(error) => return refuse(&error),
         };
-        let screen = screen::open(&logging, environment, ci, Output::Lines);
+        let screen = screen::open(&logging, environment, Output::Lines);
         let _log = logging::start(&logging, environment, &redactor, &screen);
-        let terminal = || terminal(&screen);
+        let terminal = || terminal(&screen, logging.reader);
         match block_on(crate::run::demo(arguments, environment, &redactor, terminal)) {
             Some(Ok(exit)) => exit.code(),
             Some(Err(error)) => {

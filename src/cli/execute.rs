@@ -36,12 +36,13 @@ impl Execute {
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
-        let screen = screen::open(&settings.logging, environment, settings.ci, Output::Lines);
+        let screen = screen::open(&settings.logging, environment, Output::Lines);
         let _log = logging::start(&settings.logging, environment, &redactor, &screen);
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        block_on(crate::run::execute(settings, redactor, terminal(&screen)))
+        let terminal = terminal(&screen, settings.ci);
+        block_on(crate::run::execute(settings, redactor, terminal))
             .map_or(Exit::Failed.code(), Exit::code)
     }
 }

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::ci::System;
 use crate::error::{Advice, chain};
 use crate::event::Stream;
 use crate::run::{Exit, Terminal};
@@ -141,15 +142,18 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Where the output of children is shown: where the runner's own is.
-fn terminal(screen: &Screen) -> Terminal {
+/// Where the output of children is shown: where the runner's own is, or in one place in a job of
+/// `system`.
+fn terminal(screen: &Screen, system: System) -> Terminal {
     let commands = reaches_the_platform(std::io::stdout(), std::io::stderr())
         .then(|| Box::new(std::io::stderr()) as Box<_>);
+    // A CI system reads the two pipes in no order, and what stands in a group must stay there.
+    let other = if system == System::None { Stream::Stderr } else { Stream::Stdout };
     Terminal {
         stdout: screen.lines(Stream::Stdout),
-        stderr: screen.lines(Stream::Stderr),
+        stderr: screen.lines(other),
         commands,
-        notices: Box::new(screen.writer(Stream::Stderr)),
+        notices: Box::new(screen.writer(other)),
         screen: Some(screen.clone()),
     }
 }

@@ -22,12 +22,8 @@ pub(super) enum Output {
 }
 
 /// The terminal of this process. What is for people is shown where no CI system looks on.
-pub(super) fn open(
-    logging: &Logging,
-    environment: &Environment,
-    ci: System,
-    output: Output,
-) -> Screen {
+pub(super) fn open(logging: &Logging, environment: &Environment, output: Output) -> Screen {
+    let ci = logging.reader;
     let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
     let tool = |is_terminal: bool| colours(environment, is_terminal && ci == System::None);
     Screen::of_process(Abilities {

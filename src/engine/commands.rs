@@ -88,7 +88,7 @@ pub struct Tested {
     pub passed: bool,
     /// How many did; none when the tool did not get that far.
     pub counts: Option<TestCounts>,
-    /// The `JUnit` file, where the version writes one.
+    /// The `JUnit` file, unless there was no test.
     pub junit: Option<PathBuf>,
 }
 
@@ -210,7 +210,8 @@ impl<S: Sink> Engine<'_, S> {
     /// # Errors
     /// When it is stopped or cannot be run. Tests that fail are no error.
     pub async fn test(&self, variables: &[PathBuf]) -> Result<Tested, EngineError> {
-        let junit = arguments::writes_junit(self.tool).then(|| self.private.join("junit.xml"));
+        let file = self.private.join("junit.xml");
+        let junit = arguments::writes_junit(self.tool).then(|| file.clone());
         let command = self.command(arguments::test(variables, junit.as_deref()), Output::Lines);
         let (exit, counts) = if let Some(file) = &junit {
             let (exit, headline) = self.run("test", &command).await?;
@@ -221,11 +222,18 @@ impl<S: Sink> Engine<'_, S> {
             }
             (exit, counts)
         } else {
-            let messages = Messages { sink: self.log, counts: Mutex::default() };
+            let messages =
+                Messages { sink: self.log, counts: Mutex::default(), cases: Mutex::default() };
             let exit = self.supervise("test", &command, &messages).await?;
+            let cases = messages.cases.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if let Some(xml) = cases.to_xml()
+                && let Err(error) = fs_err::write(&file, xml)
+            {
+                tracing::warn!(%error, "no JUnit file");
+            }
             (exit, messages.counts.into_inner().unwrap_or_else(PoisonError::into_inner))
         };
-        let junit = junit.filter(|file| file.exists());
+        let junit = Some(file).filter(|file| file.exists());
         Ok(Tested { passed: exit.status.success(), counts, junit })
     }
 

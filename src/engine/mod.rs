@@ -13,6 +13,7 @@ mod environment;
 mod error;
 #[cfg(test)]
 mod fuzz_tests;
+mod junit;
 mod labels;
 mod lock;
 mod locking;

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use serde::Deserialize;
 
 use super::diagnostics::Diagnostic;
+use super::junit::{Cases, Part};
 use super::lock::{LockMessage, named_id, shows_end, shows_work};
 use super::test_results::TestCounts;
 use crate::event::Stream;
@@ -131,6 +132,8 @@ impl Sink for Asking {
 pub(super) struct Messages<'sink, S> {
     pub(super) sink: &'sink S,
     pub(super) counts: Mutex<Option<TestCounts>>,
+    /// The tests one by one.
+    pub(super) cases: Mutex<Cases>,
 }
 
 impl<S: Sink> Sink for Messages<'_, S> {
@@ -138,8 +141,10 @@ impl<S: Sink> Sink for Messages<'_, S> {
         #[derive(Deserialize)]
         struct Message {
             #[serde(rename = "@message")]
-            message: String,
+            text: String,
             diagnostic: Option<Diagnostic>,
+            #[serde(flatten)]
+            part: Part,
         }
         let Ok(message) = serde_json::from_slice::<Message>(line) else {
             return self.sink.line(stream, line);
@@ -147,6 +152,8 @@ impl<S: Sink> Sink for Messages<'_, S> {
         if let Some(counts) = TestCounts::from_json_line(line) {
             *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
         }
+        let diagnostic = message.diagnostic.as_ref();
+        self.cases.lock().unwrap_or_else(PoisonError::into_inner).note(message.part, diagnostic);
         match message.diagnostic {
             Some(diagnostic) => {
                 for line in diagnostic.lines() {
@@ -154,7 +161,7 @@ impl<S: Sink> Sink for Messages<'_, S> {
                 }
             }
             None => {
-                for line in message.message.lines() {
+                for line in message.text.lines() {
                     self.sink.line(stream, line.as_bytes());
                 }
             }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod block;
+mod diagnostics;
 mod line_diff;
 mod log_copy;
 mod overflow;

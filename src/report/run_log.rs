@@ -7,9 +7,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::block::Entry;
+use super::diagnostics::Complaints;
 use super::spool::Sender;
 use crate::event::{Notation, Phase, Stream};
 use crate::process::Sink;
+use crate::result::Diagnostic;
 use crate::secret::Redactor;
 use crate::timeline::Watcher;
 
@@ -35,6 +37,8 @@ struct State {
     last: u32,
     readers: Vec<Sender>,
     shown: Option<Shown>,
+    complaints: Complaints,
+    warnings: Vec<String>,
 }
 
 /// Who looks on while the run goes on. They see what the runner itself says elsewhere.
@@ -58,7 +62,14 @@ impl RunLog {
     /// An empty log whose lines go to `readers`; those of children also to who looks on.
     #[must_use]
     pub fn new(redactor: Arc<Redactor>, readers: Vec<Sender>, shown: Option<Shown>) -> Self {
-        Self { redactor, state: Arc::new(Mutex::new(State { last: 0, readers, shown })) }
+        let state = State {
+            last: 0,
+            readers,
+            shown,
+            complaints: Complaints::default(),
+            warnings: Vec::new(),
+        };
+        Self { redactor, state: Arc::new(Mutex::new(state)) }
     }
 
     /// What the lines are redacted with.
@@ -82,6 +93,26 @@ impl RunLog {
         for line in text.lines() {
             tracing::info!("{line}");
         }
+    }
+
+    /// Says what looks like a mistake of somebody's, and keeps it for the end.
+    pub fn warn(&self, text: &str) {
+        self.say(&format!("Warning: {text}"));
+        tracing::warn!("{text}");
+        let text = self.redactor.redact_lines(text.as_bytes()).into_owned();
+        self.state().warnings.push(text);
+    }
+
+    /// What was warned of, masked.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.state().warnings.clone()
+    }
+
+    /// What the tool has complained about so far, masked; each is returned once.
+    #[must_use]
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        self.state().complaints.take()
     }
 
     /// Ends the log: readers meet the end after the lines that are in it. What comes later is lost.
@@ -108,7 +139,11 @@ impl RunLog {
         for reader in &state.readers {
             reader.send(entry);
         }
-        if let (Origin::Child, Some(shown)) = (origin, &mut state.shown) {
+        if origin == Origin::Runner {
+            return;
+        }
+        state.complaints.read(stream, &content);
+        if let Some(shown) = &mut state.shown {
             let content = shown.notation.line(&content);
             shown.sender.send(Entry { content: &content, ..entry });
         }
@@ -131,6 +166,7 @@ impl Watcher for RunLog {
 
     fn ended(&mut self, phase: Phase) {
         let mut state = self.state();
+        state.complaints.end();
         let last = state.last;
         if let Some(shown) = &mut state.shown {
             let lines = shown.notation.ended(phase);

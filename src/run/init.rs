@@ -55,7 +55,7 @@ pub(super) async fn init(
         // Where the run has to stop, nobody waits for what is only good for the next one.
         for warning in unless_stopped(engine, view.close(result.is_ok())).await.unwrap_or_default()
         {
-            warn(engine, &warning);
+            engine.log.warn(&warning);
         }
     }
     result
@@ -78,9 +78,7 @@ async fn packages(engine: &Engine<'_, RunLog>, files: &Files) -> Result<Packages
                 // Terraform says so.
                 if access(&theirs, AccessFlags::W_OK).is_ok() {
                     let shown = theirs.display();
-                    warn(
-                        engine,
-                        &format!(
+                    engine.log.warn(&format!(
                             "the plugin cache `{shown}` cannot be locked ({error}): inits at the same time can spoil it"
                         ),
                     );
@@ -104,11 +102,11 @@ async fn packages(engine: &Engine<'_, RunLog>, files: &Files) -> Result<Packages
     };
     match View::open(directories, providers.patience, &progress).await {
         Ok(view) => {
-            view.warnings.iter().for_each(|warning| warn(engine, warning));
+            view.warnings.iter().for_each(|warning| engine.log.warn(warning));
             Ok(Packages::View(view))
         }
         Err(error) => {
-            warn(engine, &format!("no provider cache: {}", chain(&error)));
+            engine.log.warn(&format!("no provider cache: {}", chain(&error)));
             Ok(Packages::Nothing)
         }
     }
@@ -122,11 +120,6 @@ fn busy(plugin_cache: &Path) -> Failure {
         advice: Some("end that run, or give this one a plugin cache of its own".to_owned()),
         ..Failure::because(Phase::Init, reason)
     }
-}
-
-fn warn(engine: &Engine<'_, RunLog>, text: &str) {
-    tracing::warn!("{text}");
-    engine.log.say(&format!("Warning: {text}"));
 }
 
 async fn unless_stopped<T>(

@@ -22,6 +22,7 @@ mod notices;
 mod operations;
 mod origin;
 mod outcome;
+mod outputs;
 mod ownership;
 mod phases;
 mod plan_report;
@@ -191,8 +192,7 @@ impl Run<'_> {
         let terminal = std::mem::take(&mut self.terminal);
         let logs = Logs::open(self.settings, &self.reports, terminal, directory.as_ref().ok());
         for warning in &self.warnings {
-            tracing::warn!("{warning}");
-            logs.log.say(&format!("Warning: {warning}"));
+            logs.log.warn(warning);
         }
         let mut findings = Findings::default();
         let begun = guarded(self.begin()).await;

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use super::documents::Documents;
 use super::outcome::Exit;
-use super::reports::replace;
+use super::reports::replace_as;
 use crate::cancel::{Step, Stop};
+use crate::ci::{self, Job, System};
 use crate::http::Observed;
-use crate::report::LogCopy;
+use crate::report::{self, LogCopy};
 use crate::result::{RunResult, table};
 use crate::screen::{Ending, Live, Screen, View, ending};
 use crate::settings::{LogFormat, Settings};
@@ -28,7 +29,8 @@ const STALL: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct Notices {
     pub(super) timeline: Timeline,
-    directory: Option<PathBuf>,
+    job: Job,
+    place: Option<Place>,
     documents: Documents,
     /// What is kept of the log for the page.
     log: Mutex<Option<LogCopy>>,
@@ -41,6 +43,13 @@ pub(super) struct Notices {
     /// How people look on, until they were told the result.
     screen: Option<Screen>,
     live: Mutex<Option<Live>>,
+}
+
+/// Where files on the result go.
+struct Place {
+    directory: PathBuf,
+    /// The mode of its files.
+    mode: u32,
 }
 
 impl std::fmt::Debug for Notices {
@@ -71,16 +80,17 @@ impl Notices {
             ("summary", &settings.summary),
             ("all reports", &settings.report_dir),
         ];
-        let place = |(what, path): (_, &Option<PathBuf>)| Some((what, path.clone()?));
+        let written = |(what, path): (_, &Option<PathBuf>)| Some((what, path.clone()?));
         Self {
-            directory: settings.report_dir.clone(),
+            job: settings.job.clone(),
+            place: place(settings),
             documents: Documents::new(settings),
             log: Mutex::default(),
             format: settings.logging.format,
             telemetry: telemetry(settings, &timeline),
             timeline,
             output: Mutex::new(Some(output)),
-            places: places.into_iter().filter_map(place).collect(),
+            places: places.into_iter().filter_map(written).collect(),
             screen,
             live: Mutex::new(live),
         }
@@ -91,22 +101,42 @@ impl Notices {
         *self.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
     }
 
+    /// Whether files on the result are wanted.
+    pub(super) fn keeps_files(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// Writes a file on the result, if it is wanted; where it cannot be written, that is logged.
+    pub(super) fn write(&self, name: &str, content: &[u8]) {
+        let Some(Place { directory, mode }) = &self.place else { return };
+        let path = directory.join(name);
+        if let Err(error) = replace_as(*mode, &path, content) {
+            tracing::warn!("cannot write the report `{}`: {error}", path.display());
+        }
+    }
+
     /// Tells how the run ended, for the first time that it is called.
     pub(super) async fn publish(&self, mut result: RunResult, stop: &Stop) {
         let Some(output) = self.output.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
         result.timings = self.timeline.timings();
-        if let Some(directory) = &self.directory {
-            write_files(directory, &result);
+        match serde_json::to_vec_pretty(&result) {
+            Ok(json) => self.write("result.json", &json),
+            Err(error) => tracing::warn!(%error, "no JSON of the result (a bug)"),
         }
+        self.write("timings.txt", format!("{}\n", table(&result.timings)).as_bytes());
+        if self.job.system == System::GitLabCi {
+            self.write_for_gitlab(&result);
+        }
+        write_for_github(&self.job, &result);
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.documents.write(&result, log, stop).await;
         if let Some(telemetry) = &self.telemetry {
             stop.within(Step::Terminal, telemetry.finish(&result)).await;
         }
         drop(self.live.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.show(output, result, stop).await;
+        self.show(output, &result, stop).await;
     }
 
     /// Who watches the requests of the run.
@@ -130,26 +160,47 @@ impl Notices {
         self.publish(RunResult::of(status, exit.code(), self.timeline.timings()), stop).await;
     }
 
-    /// Shows how it ended to people, and the timings to everybody else. An output that nobody reads
+    /// The widget of a merge request, and the outputs as variables of later jobs.
+    fn write_for_gitlab(&self, result: &RunResult) {
+        if let Some(counts) = result.counts {
+            self.write("terraform.json", ci::terraform_report(counts).as_bytes());
+        }
+        let (text, left_out) = ci::dotenv(&result.outputs);
+        if !left_out.is_empty() {
+            tracing::info!("outputs that are not in outputs.env: {}", left_out.join(", "));
+        }
+        // An empty one is no valid report.
+        if !text.is_empty() {
+            self.write("outputs.env", text.as_bytes());
+        }
+    }
+
+    /// Shows the timings and what the system puts beside the source. An output that nobody reads
     /// holds up nothing.
-    async fn show(&self, mut output: Box<dyn Write + Send>, result: RunResult, stop: &Stop) {
-        if !tracing::enabled!(tracing::Level::INFO) {
+    async fn show(&self, mut output: Box<dyn Write + Send>, result: &RunResult, stop: &Stop) {
+        let mut text = String::new();
+        if tracing::enabled!(tracing::Level::INFO) {
+            if self.format == LogFormat::Json {
+                let timings = serde_json::to_string(&result.timings).unwrap_or_default();
+                tracing::info!(timings, "the run has ended");
+            } else if let Some(screen) = &self.screen {
+                text = ending(&Ending {
+                    result,
+                    width: screen.width(),
+                    colours: screen.abilities().colours_on_stderr,
+                    places: &self.places,
+                });
+            } else {
+                text = ci::grouped(self.job.system, "timings", &table(&result.timings));
+            }
+        }
+        for line in ci::annotations(result, &self.job) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        if text.is_empty() {
             return;
         }
-        if self.format == LogFormat::Json {
-            let timings = serde_json::to_string(&result.timings).unwrap_or_default();
-            tracing::info!(timings, "the run has ended");
-            return;
-        }
-        let text = match &self.screen {
-            Some(screen) => ending(&Ending {
-                result: &result,
-                width: screen.width(),
-                colours: screen.abilities().colours_on_stderr,
-                places: &self.places,
-            }),
-            None => format!("{}\n", table(&result.timings)),
-        };
         let written = tokio::task::spawn_blocking(move || {
             // Where nobody reads it, there is nobody to tell.
             let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
@@ -172,14 +223,36 @@ fn telemetry(settings: &Settings, timeline: &Timeline) -> Option<Telemetry> {
     }
 }
 
-/// The result as JSON and the table of times, in the report directory.
-fn write_files(directory: &Path, result: &RunResult) {
-    let json = serde_json::to_vec_pretty(result).unwrap_or_default();
-    let times = format!("{}\n", table(&result.timings));
-    for (name, content) in [("result.json", json.as_slice()), ("timings.txt", times.as_bytes())] {
-        let path = directory.join(name);
-        if let Err(error) = replace(&path, content) {
-            tracing::error!("cannot write the result `{}`: {error}", path.display());
+/// Where files on the result go: beside all other reports, or where the system picks them up. There
+/// is nothing in them that the job's log must not show.
+fn place(settings: &Settings) -> Option<Place> {
+    let directory = settings.job.reports.clone()?;
+    if settings.report_dir.is_some() {
+        return Some(Place { directory, mode: 0o600 });
+    }
+    // What uploads them may be another user.
+    match fs_err::create_dir_all(&directory) {
+        Ok(()) => Some(Place { directory, mode: 0o644 }),
+        Err(error) => {
+            tracing::warn!("no reports for {}: {error}", settings.ci.title());
+            None
+        }
+    }
+}
+
+/// The summary and the outputs of the step, where there is room for them.
+fn write_for_github(job: &Job, result: &RunResult) {
+    type Act<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
+    let summary: Act<'_> =
+        &|path| ci::append_summary(path, &report::summary(result, report::SUMMARY_LIMIT));
+    let outputs: Act<'_> = &|path| ci::write_outputs(path, &ci::step_outputs(result));
+    for (what, path, write) in
+        [("summary", &job.summary, summary), ("outputs", &job.outputs, outputs)]
+    {
+        if let Some(path) = path
+            && let Err(error) = write(path)
+        {
+            tracing::warn!("cannot write the step's {what} to `{}`: {error}", path.display());
         }
     }
 }

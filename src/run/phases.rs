@@ -174,9 +174,7 @@ fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failu
 fn warn_of_short_secrets(context: &Context<'_>) {
     let short = context.log.redactor().too_short();
     if !short.is_empty() {
-        let text = format!("Too short to be masked in the log: {}", short.join(", "));
-        tracing::warn!("{text}");
-        context.log.say(&format!("Warning: {text}"));
+        context.log.warn(&format!("Too short to be masked in the log: {}", short.join(", ")));
     }
 }
 

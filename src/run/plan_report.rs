@@ -172,8 +172,7 @@ impl PlanReport {
             limit.and_then(|limit| report.form(Form::Everything, Room::new(limit)).note()),
         ];
         for text in warnings.into_iter().flatten() {
-            tracing::warn!("{text}");
-            log.say(&format!("Warning: {text}"));
+            log.warn(text);
         }
         Ok(report)
     }

@@ -98,8 +98,7 @@ pub(super) fn check_initialised(
             ..Failure::because(Phase::Init, text.to_owned())
         });
     }
-    tracing::warn!("{text}");
-    engine.log.say(&format!("Warning: {text}"));
+    engine.log.warn(text);
     Ok(())
 }
 
@@ -257,8 +256,7 @@ fn check(
             text
         }
     };
-    tracing::warn!("{text}");
-    context.log.say(&format!("Warning: {text}"));
+    context.log.warn(&text);
     Ok(())
 }
 

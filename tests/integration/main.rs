@@ -19,6 +19,7 @@ mod locks;
 mod logs;
 mod masking;
 mod memory;
+mod notices;
 mod plan_json;
 mod providers;
 mod registry;

@@ -35,7 +35,7 @@ use crate::run::{Exit, tool_options, version_wish};
 use crate::screen::Live;
 use crate::secret::Redactor;
 use crate::settings::setting::{DEFAULT_TOOL_VERSION, PROVIDER_CACHE};
-use crate::settings::{Arguments, Environment, Logging, Section, Setting, Settings, ToolSettings};
+use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
 use crate::spec::{Product, ToolRequest};
 use crate::tool::{
     Reach, ToolError, ToolOptions, VersionWish, Wanted, choose_for_module, choose_wanted,
@@ -198,15 +198,14 @@ impl Tool {
     ) -> u8 {
         let arguments = together(log, self.flags.into_arguments());
         let resolved = Logging::resolve(&arguments, environment)
-            .and_then(|logging| Ok((logging, Settings::ci(&arguments, environment)?)))
             .and_then(|log| Ok((log, ToolSettings::resolve(&arguments, environment)?)));
-        let ((logging, ci), settings) = match resolved {
+        let (logging, settings) = match resolved {
             Ok(resolved) => resolved,
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
         redactor.register(&settings.sites.secrets().collect::<Vec<_>>());
-        let screen = screen::open(&logging, environment, ci, Output::Answer);
+        let screen = screen::open(&logging, environment, Output::Answer);
         let _log = logging::start(&logging, environment, &redactor, &screen);
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
