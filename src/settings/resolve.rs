@@ -91,7 +91,7 @@ impl Settings {
         let Reader { arguments, environment } = *reader;
         let tool = ToolSettings::resolve(arguments, environment)?;
         warnings.extend(tool.warnings.iter().cloned());
-        let ci = ci_system(&reader)?;
+        let ci = ci_system(reader)?;
         let platform = platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Make)?;
