@@ -74,14 +74,14 @@ impl Painter {
         self.in_plan |= begins;
         if let Some(counts) = line.strip_prefix("Plan: ") {
             self.in_plan = false;
-            painted.push_str(&format!("{BOLD}Plan:{RESET} {counts}"));
+            painted.extend([BOLD, "Plan:", RESET, " ", counts]);
             return;
         }
         let bare = line.strip_prefix("│ ").unwrap_or(line);
         if let Some((_, colour)) = RESULTS.iter().find(|(begin, _)| bare.starts_with(begin)) {
             self.in_plan = bare.starts_with("Changes to");
             let frame = &line[..line.len() - bare.len()];
-            painted.push_str(&format!("{frame}{BOLD}{colour}{bare}{RESET}"));
+            painted.extend([frame, BOLD, colour, bare, RESET]);
             return;
         }
         // Whatever else stands at the margin ends the plan.
@@ -102,9 +102,9 @@ fn paint_change(line: &str, painted: &mut String) {
         let strong = ["destroyed", "replaced"].into_iter().find(|word| bare.contains(*word));
         match strong.and_then(|word| bare.split_once(word).map(|parts| (word, parts))) {
             Some((word, (before, after))) => {
-                painted.push_str(&format!("{BOLD}{before}{RED}{word}{RESET}{BOLD}{after}{RESET}"));
+                painted.extend([BOLD, before, RED, word, RESET, BOLD, after, RESET]);
             }
-            None => painted.push_str(&format!("{BOLD}{bare}{RESET}")),
+            None => painted.extend([BOLD, bare, RESET]),
         }
         return;
     }
@@ -113,13 +113,13 @@ fn paint_change(line: &str, painted: &mut String) {
         return;
     };
     for (colour, part) in parts {
-        painted.push_str(&format!("{colour}{part}"));
+        painted.extend([*colour, *part]);
     }
     painted.push_str(RESET);
     let rest = &bare[sign.len()..];
     match rest.split_once("# forces replacement") {
         Some((before, after)) => {
-            painted.push_str(&format!("{before}{RED}# forces replacement{RESET}{after}"));
+            painted.extend([before, RED, "# forces replacement", RESET, after]);
         }
         None => painted.push_str(rest),
     }
@@ -136,10 +136,10 @@ fn paint_state(line: &str, painted: &mut String) {
     let said = line.find(": ").filter(|at| *at > 0 && !line[..*at].contains("  "));
     let state = said.and_then(|_| STATES.iter().find(|(sign, _)| line.contains(sign)));
     match (said, state) {
-        (Some(_), Some((_, DIM))) => painted.push_str(&format!("{DIM}{line}{RESET}")),
+        (Some(_), Some((_, DIM))) => painted.extend([DIM, line, RESET]),
         (Some(at), Some((_, colour))) => {
             let (address, rest) = line.split_at(at);
-            painted.push_str(&format!("{BOLD}{address}{RESET}{colour}{rest}{RESET}"));
+            painted.extend([BOLD, address, RESET, colour, rest, RESET]);
         }
         _ => painted.push_str(line),
     }

@@ -192,7 +192,7 @@ impl Progress {
             let address = printable(&work.address);
             // The oldest is shown in any case, as far as it fits.
             if index > 0 && width(&address) > room {
-                said.push_str(&format!(", {} more", more + 1));
+                said = format!("{said}, {} more", more + 1);
                 break;
             }
             if room < width(&address).min(SHORTEST) {
@@ -248,7 +248,9 @@ mod tests {
             let mut board = Self::default();
             let begun = Instant::now();
             board.begun(phase, begun);
-            lines.iter().for_each(|line| board.progress.see(line));
+            for line in lines {
+                board.progress.see(line);
+            }
             for work in &mut board.progress.going_on {
                 work.since = begun;
             }

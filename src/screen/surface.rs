@@ -256,7 +256,9 @@ impl Write for Lines {
         let Ok(lines) = std::str::from_utf8(text) else { return self.writer.write(text) };
         if self.watched {
             let mut board = self.writer.screen.board();
-            lines.lines().for_each(|line| board.progress.see(line));
+            for line in lines.lines() {
+                board.progress.see(line);
+            }
         }
         match &mut self.painter {
             Some(painter) => self.writer.write_all(painter.paint(lines).as_bytes())?,

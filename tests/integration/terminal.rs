@@ -5,7 +5,8 @@ use serde_json::json;
 use crate::support::terminal::{INTERRUPT, STOP_OUTPUT, SUSPEND, Terminal};
 use crate::support::world::{TOKEN, World, eventually, wrapped};
 
-/// Three resources, the second of which is held until the file `go` is there.
+/// Three resources, the second of which is held until the file `go` is there, or the world is gone:
+/// what a failed test leaves behind must not wait for ever.
 fn held(world: &World) -> String {
     let (started, go) = (world.path("started"), world.path("go"));
     format!(
@@ -16,7 +17,7 @@ resource "terraform_data" "second" {{
   for_each   = toset(["東京と大阪"])
   input      = each.key
   provisioner "local-exec" {{
-    command = ": > '{}'; while [ ! -e '{}' ]; do sleep 0.05; done"
+    command = ": > '{started}'; while [ -e '{started}' ] && [ ! -e '{go}' ]; do sleep 0.05; done"
     quiet   = true
   }}
 }}
@@ -25,8 +26,8 @@ resource "terraform_data" "third" {{
   input      = "three"
 }}
 "#,
-        started.display(),
-        go.display()
+        started = started.display(),
+        go = go.display()
     )
 }
 

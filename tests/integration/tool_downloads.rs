@@ -14,7 +14,7 @@ use expect_test::{Expect, expect};
 use crate::support::authority::Authority;
 use crate::support::canned::canned;
 use crate::support::documented::assert_documented;
-use crate::support::environment::{find_program, search_path};
+use crate::support::environment::search_path;
 use crate::support::forward_proxy::ForwardProxy;
 use crate::support::machine::{Machine, Said};
 use crate::support::release_site::{Fault, ReleaseSite, archive, platform, stand_in};

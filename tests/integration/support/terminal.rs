@@ -120,9 +120,8 @@ impl Terminal {
     /// Waits until what is to be read is so.
     pub(crate) async fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let so = std::panic::AssertUnwindSafe(eventually(what, || is_so(&self.text())));
-        if futures_util::FutureExt::catch_unwind(so).await.is_err() {
-            panic!("the terminal never showed {what}:\n{}", self.text());
-        }
+        let came = futures_util::FutureExt::catch_unwind(so).await.is_ok();
+        assert!(came, "the terminal never showed {what}:\n{}", self.text());
     }
 
     /// Waits until the child has ended and everything that it wrote is there.
