@@ -71,9 +71,9 @@ impl Browser {
             "--disable-sync",
             &data,
         ];
-        let flags = [&quiet, arguments].concat();
+        let arguments = [&quiet, arguments].concat();
         let capabilities = json!({"capabilities": {"alwaysMatch": {
-            "goog:chromeOptions": {"binary": chromium, "args": flags},
+            "goog:chromeOptions": {"binary": chromium, "args": arguments},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }}});
         let answer = browser.post("", capabilities).await;
