@@ -57,12 +57,12 @@ impl Hub {
         let server = CiServer::start(move |request| {
             let mut hub = shared.lock().unwrap();
             let reply = hub.reply(request);
-            match &reply {
-                Reply::Answer { headers, .. } if headers.iter().any(|(name, _)| name == "date") => {
-                    reply
-                }
-                _ => reply.with("date", httpdate::fmt_http_date(hub.now())),
-            }
+            let is_dated = matches!(
+                &reply,
+                Reply::Answer { headers, .. } if headers.iter().any(|(name, _)| name == "date")
+            );
+            let date = httpdate::fmt_http_date(hub.now());
+            if is_dated { reply } else { reply.with("date", date) }
         });
         (server, hub)
     }

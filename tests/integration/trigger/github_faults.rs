@@ -364,8 +364,8 @@ fn what_was_typed_in_wrongly_is_usage() {
     let reference = [START, &["--credentials", "butler-system/github:token"]].concat();
     expect![[r"
         error: the credentials for GitHub are not where their reference says
-        hint: set `BUTLER_SYSTEM_GITHUB_TOKEN` or mount `<secrets-dir>/butler-system/github/token` for --secrets-dir
-    "]].assert_eq(&usage(&machine, &reference).replace("call it something else (`BUTLER_*` is reserved)", "set `BUTLER_SYSTEM_GITHUB_TOKEN`"));
+        hint: call it something else (`BUTLER_*` is reserved) or mount `<secrets-dir>/butler-system/github/token` for --secrets-dir
+    "]].assert_eq(&usage(&machine, &reference));
     // Somebody who takes the reference for the token itself does not see it again.
     let misplaced = [START, &["--credentials", CI_TOKEN]].concat();
     assert!(!usage(&machine, &misplaced).contains("hunter2"));
