@@ -33,7 +33,8 @@ pub(super) struct Hub {
     pub(super) slow: usize,
     /// What is said to the next requests of this beginning instead.
     pub(super) faults: Vec<(&'static str, Reply)>,
-    hidden: Vec<(usize, Value)>,
+    /// Runs that do not show yet, with the number of lists that they wait for.
+    pub(super) hidden: Vec<(usize, Value)>,
 }
 
 impl Default for Hub {
