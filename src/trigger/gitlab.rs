@@ -349,10 +349,7 @@ fn created(pipeline: &Pipeline) -> Option<SystemTime> {
 
 /// A moment by RFC 3339: in UTC, or with an offset, as servers with a time zone of their own say it.
 fn time(text: &str) -> Option<SystemTime> {
-    let Some((local, offset)) = text.len().checked_sub(6).and_then(|at| text.split_at_checked(at))
-    else {
-        return None;
-    };
+    let (local, offset) = text.len().checked_sub(6).and_then(|at| text.split_at_checked(at))?;
     let (is_ahead, hours, minutes) = match (offset.get(..1), offset.get(1..3), offset.get(4..6)) {
         (Some(sign @ ("+" | "-")), Some(hours), Some(minutes)) => (sign == "+", hours, minutes),
         _ => return humantime::parse_rfc3339(text).ok(),

@@ -168,7 +168,9 @@ impl Hub {
             request.query.get("created").map(|it| it.strip_prefix(">=").unwrap().to_owned());
         let fits = |run: &&Value| {
             request.query.get("event").is_none_or(|event| run["event"] == **event)
-                && since.as_ref().is_none_or(|since| run["created_at"].as_str().unwrap() >= since)
+                && since
+                    .as_ref()
+                    .is_none_or(|since| run["created_at"].as_str().unwrap() >= since.as_str())
         };
         let all: Vec<&Value> = self.runs.iter().rev().filter(fits).collect();
         let shown: Vec<_> = all.iter().skip((page - 1) * size).take(size).collect();
