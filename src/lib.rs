@@ -7,7 +7,7 @@
 //!                                 lines flow sideways to the reports
 //! ```
 //!
-//! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
+//! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`, `trigger`) → phases
 //! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `cluster`,
 //! `ci`, `generate`; not each other) → mechanism (`process`,
 //! `http`) → leaves (`secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
@@ -37,5 +37,6 @@ pub mod settings;
 pub mod spec;
 pub mod timeline;
 pub mod tool;
+pub mod trigger;
 mod trust;
 pub mod workspace;

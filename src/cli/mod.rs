@@ -3,6 +3,8 @@
 //! The only place that knows clap, prints to standard output, and picks the runtime. One file a
 //! subcommand; nothing below sees a parsed command line, only [`Arguments`].
 
+mod ci_status;
+mod ci_target;
 mod clean;
 mod demo;
 mod doctor;
@@ -16,6 +18,7 @@ mod nss;
 mod schema;
 mod shield;
 mod tool;
+mod trigger;
 mod usage;
 
 use std::ffi::OsString;
@@ -31,7 +34,7 @@ use crate::error::{Advice, chain};
 use crate::run::{Exit, Terminal};
 use crate::secret::zero_memory_of_openssl;
 use crate::settings::setting::TOKEN;
-use crate::settings::{Arguments, Environment, SettingsError};
+use crate::settings::{Arguments, Environment, SettingsError, variable};
 use crate::spec::Product;
 
 /// How long the end of the process waits for work in blocking threads. Everything that matters is
@@ -60,6 +63,8 @@ enum Command {
     Demo(demo::Demo),
     Clean(clean::Clean),
     Doctor(doctor::Doctor),
+    Trigger(trigger::Trigger),
+    CiStatus(ci_status::CiStatus),
     Tool(tool::Tool),
     /// Manage versions of Terraform: the commands of `tool` with this product
     Terraform(tool::Tool),
@@ -81,6 +86,7 @@ pub fn main() -> ExitCode {
     nss::pin();
     let environment = Environment::capture();
     shield::erase(TOKEN.variables);
+    shield::erase(&[variable::CI_TOKEN.name, variable::CI_API_TOKEN.name]);
     ExitCode::from(run(std::env::args_os(), &environment))
 }
 
@@ -99,6 +105,8 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Demo(demo) => demo.run(log, environment),
         Command::Clean(clean) => clean.run(log, environment),
         Command::Doctor(doctor) => doctor.run(log, environment),
+        Command::Trigger(trigger) => trigger.run(log, environment),
+        Command::CiStatus(status) => status.run(log, environment),
         Command::Tool(tool) => tool.run(None, log, environment),
         Command::Terraform(tool) => tool.run(Some(Product::Terraform), log, environment),
         Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),

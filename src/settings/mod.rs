@@ -19,6 +19,7 @@ pub mod setting;
 mod source;
 mod table;
 mod token;
+mod trigger;
 pub mod variable;
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use arguments::Arguments;
-pub use cluster::{cluster_access, cluster_run, cluster_template};
+pub use cluster::{cluster_access, cluster_template};
 pub use doctor::{Access, DoctorSettings};
 pub use environment::Environment;
 pub use error::SettingsError;
@@ -38,6 +39,7 @@ pub use mirrors::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
 pub use parse::{bytes, interval};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
+pub use trigger::{HandedOn, TriggerSettings};
 pub use variable::VARIABLES;
 
 use crate::ci::System;

@@ -30,7 +30,7 @@ const LOG_EVERY: Duration = Duration::from_secs(2);
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
 /// Longer than any healthy registry needs for an answer, short enough to try again.
-const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
 /// A registry that is being deployed anew is back within minutes.
 const REGISTRY_LIMIT: Duration = Duration::from_mins(5);
@@ -230,7 +230,7 @@ fn cache_dir(reader: &Reader<'_>, missing: Missing) -> Result<PathBuf, SettingsE
 }
 
 /// The bundle, if it can be used.
-fn ca_bundle(reader: &Reader<'_>) -> Result<Option<PathBuf>, SettingsError> {
+pub(super) fn ca_bundle(reader: &Reader<'_>) -> Result<Option<PathBuf>, SettingsError> {
     let bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
     if let Some(path) = &bundle {
         crate::http::check_bundle(path).map_err(|error| SettingsError::Impossible {

@@ -8,6 +8,8 @@ pub const VARIABLES: &[&Variable] = &[
     &GITHUB_TOKEN,
     &CI_JOB_TOKEN,
     &GIT_HOST,
+    &CI_TOKEN,
+    &CI_API_TOKEN,
     &SSH_AUTH_SOCK,
     &HOME,
     &TMPDIR,
@@ -64,6 +66,16 @@ pub const CI_JOB_TOKEN: Variable =
 pub const GIT_HOST: Variable = Variable {
     name: "BUTLER_GIT_HOST",
     help: "The only host that gets a token from the environment; by default the repository's",
+};
+/// `BUTLER_CI_TOKEN`.
+pub const CI_TOKEN: Variable = Variable {
+    name: "BUTLER_CI_TOKEN",
+    help: "What trigger and ci-status log in to the CI system with, where no reference names it: a token, or the private key of a GitHub App",
+};
+/// `BUTLER_CI_API_TOKEN`.
+pub const CI_API_TOKEN: Variable = Variable {
+    name: "BUTLER_CI_API_TOKEN",
+    help: "An access token that reads GitLab's pipelines, beside the trigger token",
 };
 /// `SSH_AUTH_SOCK`.
 pub const SSH_AUTH_SOCK: Variable =

@@ -147,7 +147,7 @@ impl SecretSources {
     ///
     /// # Errors
     /// When the reference cannot name a secret, or what it names cannot be read.
-    pub(super) fn find_referred(
+    pub fn find_referred(
         &self,
         reference: &SecretReference,
     ) -> Result<Option<SecretString>, ReferenceError> {
@@ -170,7 +170,8 @@ impl SecretSources {
 
     /// How the user can supply what [`Self::find_referred`] did not find. A reference is only shown
     /// where it cannot be the secret itself, written down in the wrong place.
-    pub(super) fn advice_on_referred(&self, reference: &SecretReference) -> String {
+    #[must_use]
+    pub fn advice_on_referred(&self, reference: &SecretReference) -> String {
         let is_word = |text: &str| text.len() <= LONGEST_SHOWN && is_dns_label(text);
         let SecretReference { namespace, name, key } = reference;
         let shown = is_word(name)

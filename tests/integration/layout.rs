@@ -21,16 +21,17 @@ const LAYERS: [&[&str]; 5] = [
         "tool",
         "workspace",
     ],
-    &["devregistry", "doctor", "run", "settings"],
+    &["devregistry", "doctor", "run", "settings", "trigger"],
     &["cli"],
 ];
 
 /// What a layer's modules may import of their own layer: composition is made of parts.
-const SIDEWAYS: [(&str, &str); 10] = [
+const SIDEWAYS: [(&str, &str); 11] = [
     ("run", "settings"),
     ("run", "devregistry"),
     ("doctor", "run"),
     ("doctor", "settings"),
+    ("trigger", "settings"),
     ("result", "event"),
     ("result", "secret"),
     ("timeline", "event"),

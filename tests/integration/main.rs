@@ -39,6 +39,7 @@ mod tool_downloads;
 mod tool_lifecycle;
 mod tool_status;
 mod tool_versions;
+mod trigger;
 mod trust;
 mod unprivileged;
 mod variables;

@@ -3,6 +3,7 @@
 pub(crate) mod api_server;
 pub(crate) mod authority;
 pub(crate) mod canned;
+pub(crate) mod ci_server;
 pub(crate) mod cloud_storage;
 pub(crate) mod documented;
 pub(crate) mod empty_root;

@@ -1,0 +1,126 @@
+//! `ci-status`: reads back what became of a run that `trigger` started.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use tokio::time::Instant;
+
+use super::ci_target::{Target, fail};
+use super::flags::{Flags, Selection};
+use super::{block_on, kubernetes, logging, refuse, together};
+use crate::run::Exit;
+use crate::secret::Redactor;
+use crate::settings::setting::{CA_BUNDLE, REQUEST_TIMEOUT, SECRETS_DIR};
+use crate::settings::{Arguments, Environment, Logging, Setting, SettingsError, TriggerSettings};
+use crate::trigger::{RunState, State, follow};
+
+/// How long one look takes at most.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// How long a run is followed at most.
+const LIMIT_WITH_WAIT: Duration = Duration::from_hours(24);
+
+/// The run is not over yet.
+const NOT_OVER: u8 = 5;
+
+/// What `--help` says of the exit codes.
+const EXIT_CODES: &str = "Exit codes: 0 the run succeeded, 1 it failed or timed out, 2 usage, 3 it was cancelled or \
+skipped, 4 the CI system is unreachable or refuses, 5 it is not over yet";
+
+/// Print what became of a run that a CI system has started
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct CiStatus {
+    #[command(subcommand)]
+    target: Where,
+}
+
+#[derive(Subcommand)]
+enum Where {
+    #[command(flatten)]
+    Ci(Target<Wanted>),
+    /// A Job in a Kubernetes cluster
+    Kubernetes(Box<kubernetes::Look>),
+}
+
+#[derive(Args)]
+struct Wanted {
+    /// What the CI system calls the run: `externalRunId` of trigger
+    #[arg(long, value_name = "ID")]
+    external_run_id: String,
+    /// Follow the run until it is over
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    flags: Flags<StatusFlags>,
+}
+
+/// How the CI system is spoken to.
+struct StatusFlags;
+
+impl Selection for StatusFlags {
+    fn has(setting: &Setting) -> bool {
+        [&REQUEST_TIMEOUT, &SECRETS_DIR, &CA_BUNDLE].contains(&setting)
+    }
+}
+
+impl CiStatus {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let target = match self.target {
+            Where::Ci(target) => target,
+            Where::Kubernetes(look) => return look.run(&log, environment, NOT_OVER),
+        };
+        let redactor = Arc::new(Redactor::new());
+        let (mut place, Wanted { external_run_id, wait, flags }) = match target.split() {
+            Ok(split) => split,
+            Err(error) => return fail(&error, &redactor),
+        };
+        let arguments = together(log, flags.into_arguments());
+        let (logging, settings) = match settings(&arguments, environment) {
+            Ok(settings) => settings,
+            Err(error) => return refuse(&error),
+        };
+        let _log = logging::start(&logging, environment, &redactor);
+        let state = block_on(async {
+            let limit = if wait { LIMIT_WITH_WAIT } else { LIMIT };
+            let deadline = Instant::now() + place.timeout.unwrap_or(limit);
+            let config = place.config()?;
+            let provider = place.provider(&config, &settings, deadline, &redactor)?;
+            if wait {
+                follow(&provider, &external_run_id, deadline).await
+            } else {
+                provider.state(&external_run_id).await
+            }
+        });
+        match state {
+            Some(Ok(state)) => print(&state),
+            Some(Err(error)) => fail(&error, &redactor),
+            None => Exit::Failed.code(),
+        }
+    }
+}
+
+fn settings(
+    arguments: &Arguments,
+    environment: &Environment,
+) -> Result<(Logging, TriggerSettings), SettingsError> {
+    Ok((
+        Logging::resolve(arguments, environment)?,
+        TriggerSettings::resolve(arguments, environment)?,
+    ))
+}
+
+fn print(state: &RunState) -> u8 {
+    let text = serde_json::to_string(state).unwrap_or_default();
+    if writeln!(std::io::stdout(), "{text}").is_err() {
+        return Exit::Failed.code();
+    }
+    match state.status {
+        State::Succeeded => Exit::Success.code(),
+        State::Failed | State::TimedOut => Exit::Failed.code(),
+        State::Cancelled | State::Skipped => Exit::Cancelled.code(),
+        State::Pending | State::Queued | State::Running => NOT_OVER,
+    }
+}

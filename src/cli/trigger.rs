@@ -1,0 +1,119 @@
+//! `trigger`: has a CI system start a run.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use tokio::time::Instant;
+
+use super::ci_target::{Inputs, Target, fail, inputs};
+use super::flags::{Flags, Selection};
+use super::{block_on, kubernetes, logging, refuse, together};
+use crate::run::Exit;
+use crate::secret::Redactor;
+use crate::settings::setting::{
+    CA_BUNDLE, ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN_FILE,
+};
+use crate::settings::{
+    Arguments, Environment, HandedOn, Logging, Setting, SettingsError, TriggerSettings,
+};
+use crate::trigger::{Order, Started};
+
+/// How long it takes at most until the CI system says which run it is.
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// What `--help` says of the exit codes.
+const EXIT_CODES: &str = "Exit codes: 0 started, 1 nobody knows whether it was started, or no run of it was found: \
+look before you start it again, 2 usage, 4 the CI system is unreachable or refuses: nothing was started";
+
+/// Have a CI system start a run
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Trigger {
+    #[command(subcommand)]
+    target: Where,
+}
+
+#[derive(Subcommand)]
+enum Where {
+    #[command(flatten)]
+    Ci(Target<Wanted>),
+    /// A Kubernetes cluster: one Job a run
+    Kubernetes(Box<kubernetes::Start>),
+}
+
+#[derive(Args)]
+struct Wanted {
+    #[command(flatten)]
+    inputs: Inputs,
+    #[command(flatten)]
+    flags: Flags<TriggerFlags>,
+}
+
+/// The run that is handed on, and how the CI system is spoken to. The token is never an argument
+/// here: what is handed on is not this machine's alone.
+struct TriggerFlags;
+
+impl Selection for TriggerFlags {
+    fn has(setting: &Setting) -> bool {
+        [&ENDPOINT, &RUN_ID, &TOKEN_FILE, &REQUEST_TIMEOUT, &SECRETS_DIR, &CA_BUNDLE]
+            .contains(&setting)
+    }
+}
+
+impl Trigger {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let target = match self.target {
+            Where::Ci(target) => target,
+            Where::Kubernetes(start) => return start.run(log, environment),
+        };
+        let redactor = Arc::new(Redactor::new());
+        let (mut place, Wanted { inputs: given, flags }) = match target.split() {
+            Ok(split) => split,
+            Err(error) => return fail(&error, &redactor),
+        };
+        let arguments = together(log, flags.into_arguments());
+        let (logging, settings, handed_on) = match settings(&arguments, environment) {
+            Ok(settings) => settings,
+            Err(error) => return refuse(&error),
+        };
+        let _log = logging::start(&logging, environment, &redactor);
+        redactor.register([&handed_on.token]);
+        for warning in &handed_on.warnings {
+            tracing::warn!("{warning}");
+        }
+        let started = block_on(async {
+            let deadline = Instant::now() + place.timeout.unwrap_or(LIMIT);
+            let mut config = place.config()?;
+            config.inputs.extend(inputs(&given.inputs)?);
+            let provider = place.provider(&config, &settings, deadline, &redactor)?;
+            let HandedOn { endpoint, run_id, token, .. } = handed_on;
+            provider.start(&Order { endpoint, run_id, token, inputs: config.inputs }).await
+        });
+        match started {
+            Some(Ok(started)) => print(&started),
+            Some(Err(error)) => fail(&error, &redactor),
+            None => Exit::Failed.code(),
+        }
+    }
+}
+
+fn settings(
+    arguments: &Arguments,
+    environment: &Environment,
+) -> Result<(Logging, TriggerSettings, HandedOn), SettingsError> {
+    Ok((
+        Logging::resolve(arguments, environment)?,
+        TriggerSettings::resolve(arguments, environment)?,
+        HandedOn::resolve(arguments, environment)?,
+    ))
+}
+
+fn print(started: &Started) -> u8 {
+    let text = serde_json::to_string(started).unwrap_or_default();
+    match writeln!(std::io::stdout(), "{text}") {
+        Ok(()) => Exit::Success.code(),
+        Err(_) => Exit::Failed.code(),
+    }
+}

@@ -1,0 +1,389 @@
+//! GitHub Actions: `workflow_dispatch` and `repository_dispatch`, and the run that they made.
+//!
+//! Newer servers say which run a `workflow_dispatch` made (`return_run_details`). Where they do not,
+//! and when the answer was lost, the run is found by its name, which carries the id of the run.
+
+mod app;
+mod explain;
+mod find;
+
+pub(super) use find::names;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use reqwest::{Method, RequestBuilder, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::server::{Answer, Limits, Sent, Server};
+use super::state::meaning;
+use super::{CiConfig, ConfigError, Event, Order, RunState, Started, State, TriggerError};
+use crate::secret::Redactor;
+use app::App;
+
+/// The API of github.com.
+const API: &str = "https://api.github.com/";
+
+/// The version of the API that is spoken; servers of companies know it as well.
+const VERSION: &str = "2022-11-28";
+
+/// What `repository_dispatch` is called; workflows wait for it by this name.
+const EVENT_TYPE: &str = "butler-run";
+
+/// How many top-level properties a payload may have (REST API, "Create a repository dispatch event").
+const LARGEST_PAYLOAD: usize = 10;
+
+/// The statuses of a run, and the conclusions of one that is completed.
+pub(super) const STATES: &[(&str, State)] = &[
+    ("requested", State::Pending),
+    ("waiting", State::Pending),
+    ("pending", State::Pending),
+    ("queued", State::Queued),
+    ("in_progress", State::Running),
+    ("success", State::Succeeded),
+    ("neutral", State::Succeeded),
+    ("failure", State::Failed),
+    ("startup_failure", State::Failed),
+    ("cancelled", State::Cancelled),
+    ("timed_out", State::TimedOut),
+    ("stale", State::TimedOut),
+    ("skipped", State::Skipped),
+    ("action_required", State::Pending),
+];
+
+/// A workflow.
+#[derive(Debug)]
+pub struct GitHub {
+    server: Server,
+    owner: String,
+    name: String,
+    workflow: Option<String>,
+    event: Event,
+    git_ref: Option<String>,
+    login: Login,
+}
+
+/// How the runner logs in.
+#[derive(Debug)]
+enum Login {
+    /// A personal access token, or one that somebody else got.
+    Token(SecretString),
+    /// An App's own key.
+    App(Box<App>),
+}
+
+/// As much of a run as is needed.
+#[derive(Deserialize)]
+struct Run {
+    id: u64,
+    html_url: Option<String>,
+    display_title: Option<String>,
+    path: Option<String>,
+    status: Option<String>,
+    conclusion: Option<String>,
+}
+
+impl GitHub {
+    /// The workflow that `config` describes, with a token or an App's private key to log in with.
+    ///
+    /// # Errors
+    /// When something is missing or cannot be.
+    pub fn new(
+        config: &CiConfig,
+        credential: &SecretString,
+        ca_bundle: Option<&Path>,
+        limits: Limits,
+        redactor: Arc<Redactor>,
+    ) -> Result<Self, TriggerError> {
+        let missing = |what, how| ConfigError::Missing { server: "GitHub", what, how };
+        let repository = config
+            .repository
+            .as_deref()
+            .ok_or_else(|| missing("a repository", "add --repository OWNER/NAME"))?;
+        let (owner, name) = repository
+            .split_once('/')
+            .filter(|(owner, name)| is_name(owner) && is_name(name))
+            .ok_or_else(|| ConfigError::Value {
+                key: "repository",
+                problem: "is not OWNER/NAME".to_owned(),
+            })?;
+        let event = config.event.unwrap_or_default();
+        let (owner, name) = (owner.to_owned(), name.to_owned());
+        let login = if credential.expose_secret().contains("-----BEGIN") {
+            let id = config
+                .app_id
+                .clone()
+                .ok_or_else(|| missing("the App's id beside its private key", "add --app-id ID"))?;
+            let installation = config.installation_id.clone();
+            Login::App(Box::new(App::new(id, installation, credential, redactor)?))
+        } else {
+            Login::Token(super::credentials::word("GitHub", credential)?)
+        };
+        let base = match &config.url {
+            Some(url) => api(url),
+            None => Url::parse(API).expect("a constant that is a URL"),
+        };
+        let workflow = config.workflow_file.as_deref();
+        // A path is what people copy; the API wants the name.
+        let workflow = workflow.map(|it| it.rsplit('/').next().unwrap_or(it).to_owned());
+        Ok(Self {
+            server: Server::new("GitHub", base, ca_bundle, limits)?,
+            owner,
+            name,
+            workflow,
+            event,
+            git_ref: config.git_ref.clone(),
+            login,
+        })
+    }
+
+    pub(super) async fn start(&self, order: &Order) -> Result<Started, TriggerError> {
+        if self.event == Event::WorkflowDispatch && self.workflow.is_none() {
+            let (server, what) = ("GitHub", "a workflow file for workflow_dispatch");
+            let how = "add --workflow-file NAME.yml, or --event repository_dispatch";
+            return Err(ConfigError::Missing { server, what, how }.into());
+        }
+        // Says before anything is started whether runs can be seen at all, what time it is there,
+        // and which runs of this name there are already.
+        let before = self.look_before(order).await?;
+        let what = "start the workflow";
+        let sent = match self.event {
+            Event::WorkflowDispatch => {
+                let git_ref = match &self.git_ref {
+                    Some(git_ref) => git_ref.clone(),
+                    None => self.default_branch().await?,
+                };
+                self.dispatch_workflow(order, &git_ref).await?
+            }
+            Event::RepositoryDispatch => {
+                let url = self.url(["dispatches"]);
+                let body = payload(order)?;
+                self.order(what, Method::POST, &url, &body).await?
+            }
+        };
+        match sent {
+            Sent::Lost(why) => {
+                tracing::warn!("the answer to the order was lost ({why}); looking for the run");
+                self.find(order, &before, Some(why)).await
+            }
+            Sent::Answered(answer) if answer.status.is_success() => match self.told(&answer) {
+                Some(started) => Ok(started),
+                None => self.find(order, &before, None).await,
+            },
+            Sent::Answered(answer) => Err(self.explained(what, &answer)),
+        }
+    }
+
+    async fn dispatch_workflow(&self, order: &Order, git_ref: &str) -> Result<Sent, TriggerError> {
+        let what = "start the workflow";
+        let workflow = self.workflow.as_deref().unwrap_or_default();
+        let url = self.url(["actions", "workflows", workflow, "dispatches"]);
+        let mut inputs: serde_json::Map<String, Value> =
+            order.inputs.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        inputs.insert("run_id".to_owned(), json!(order.run_id.as_str()));
+        inputs.insert("callback_token".to_owned(), json!(order.token.expose_secret()));
+        let body = json!({"ref": git_ref, "inputs": inputs, "return_run_details": true});
+        let sent = self.order(what, Method::POST, &url, &body).await?;
+        match &sent {
+            // A server that does not know the word has started nothing.
+            Sent::Answered(answer)
+                if matches!(answer.status.as_u16(), 400 | 422)
+                    && answer.says("return_run_details") =>
+            {
+                let body = json!({"ref": git_ref, "inputs": inputs});
+                self.order(what, Method::POST, &url, &body).await
+            }
+            _ => Ok(sent),
+        }
+    }
+
+    /// The run that the answer to the order names, where it names one.
+    fn told(&self, answer: &Answer) -> Option<Started> {
+        #[derive(Deserialize)]
+        struct Details {
+            workflow_run_id: u64,
+            html_url: Option<String>,
+        }
+        if answer.status == StatusCode::NO_CONTENT {
+            return None;
+        }
+        let details: Details = self.server.understand("", answer).ok()?;
+        Some(Started {
+            external_run_id: details.workflow_run_id.to_string(),
+            external_url: details.html_url,
+        })
+    }
+
+    pub(super) async fn state(&self, external_run_id: &str) -> Result<RunState, TriggerError> {
+        let what = "read the run's state";
+        if !external_run_id.bytes().all(|byte| byte.is_ascii_digit()) || external_run_id.is_empty()
+        {
+            let problem = "is no number of a workflow run".to_owned();
+            return Err(ConfigError::Value { key: "externalRunId", problem }.into());
+        }
+        let url = self.url(["actions", "runs", external_run_id]);
+        let answer = self.get(what, &url).await?;
+        let run: Run = self.server.understand(what, &answer)?;
+        let (status, reported) = state(run.status.as_deref(), run.conclusion.as_deref());
+        Ok(RunState {
+            external_run_id: run.id.to_string(),
+            external_url: run.html_url,
+            status,
+            reported,
+        })
+    }
+
+    async fn default_branch(&self) -> Result<String, TriggerError> {
+        #[derive(Deserialize)]
+        struct Repository {
+            default_branch: String,
+        }
+        let what = "read the repository's default branch";
+        let answer = self.get(what, &self.url([])).await?;
+        Ok(self.server.understand::<Repository>(what, &answer)?.default_branch)
+    }
+
+    /// A URL below the repository.
+    fn url<const N: usize>(&self, segments: [&str; N]) -> Url {
+        self.server.url(["repos", &self.owner, &self.name].into_iter().chain(segments))
+    }
+
+    /// Asks with the login. An App's token that has run out meanwhile is renewed once.
+    async fn get(&self, what: &str, url: &Url) -> Result<Answer, TriggerError> {
+        let mut renewed = false;
+        loop {
+            let token = self.token().await?;
+            let request = || with_headers(self.server.http().get(url.clone()), &token);
+            let answer = self.server.ask(what, request).await?;
+            match answer.status {
+                status if status.is_success() => return Ok(answer),
+                StatusCode::UNAUTHORIZED if !renewed && self.forget_token() => renewed = true,
+                _ => return Err(self.explained(what, &answer)),
+            }
+        }
+    }
+
+    async fn order(
+        &self,
+        what: &str,
+        method: Method,
+        url: &Url,
+        body: &Value,
+    ) -> Result<Sent, TriggerError> {
+        let token = self.token().await?;
+        let request = || {
+            with_headers(self.server.http().request(method.clone(), url.clone()), &token).json(body)
+        };
+        self.server.order(what, request).await
+    }
+
+    async fn token(&self) -> Result<SecretString, TriggerError> {
+        match &self.login {
+            Login::Token(token) => Ok(token.clone()),
+            Login::App(app) => app.token(&self.server, &self.owner, &self.name, self.event).await,
+        }
+    }
+
+    /// Whether there was a token that can be had anew.
+    fn forget_token(&self) -> bool {
+        match &self.login {
+            Login::Token(_) => false,
+            Login::App(app) => app.forget(),
+        }
+    }
+}
+
+/// What every request has.
+fn with_headers(request: RequestBuilder, token: &SecretString) -> RequestBuilder {
+    request
+        .bearer_auth(token.expose_secret())
+        .header(reqwest::header::ACCEPT, "application/vnd.github+json")
+        .header("x-github-api-version", VERSION)
+}
+
+/// What the deployed registry sends, and what was added.
+fn payload(order: &Order) -> Result<Value, TriggerError> {
+    let mut payload: serde_json::Map<String, Value> =
+        order.inputs.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    payload.insert("butler_url".to_owned(), json!(order.endpoint.as_str()));
+    payload.insert("run_id".to_owned(), json!(order.run_id.as_str()));
+    payload.insert("callback_token".to_owned(), json!(order.token.expose_secret()));
+    if payload.len() > LARGEST_PAYLOAD {
+        let (server, most, given) = ("GitHub", LARGEST_PAYLOAD, payload.len());
+        return Err(ConfigError::TooMany { server, most, given }.into());
+    }
+    Ok(json!({"event_type": EVENT_TYPE, "client_payload": payload}))
+}
+
+/// The API of the server that people call so: github.com and servers of companies have their API
+/// elsewhere than their pages.
+fn api(url: &Url) -> Url {
+    let mut api = url.clone();
+    let host = url.host_str().unwrap_or_default().to_owned();
+    if url.path() != "/" {
+        return api;
+    }
+    let moved = match host.as_str() {
+        "github.com" | "www.github.com" => api.set_host(Some("api.github.com")).is_ok(),
+        "api.github.com" => true,
+        _ if host.ends_with(".ghe.com") => {
+            host.starts_with("api.") || api.set_host(Some(&format!("api.{host}"))).is_ok()
+        }
+        _ => false,
+    };
+    if !moved {
+        api.set_path("/api/v3/");
+    }
+    api
+}
+
+/// What GitHub allows in names of owners and repositories; never a path's `/` or `..`.
+fn is_name(text: &str) -> bool {
+    !matches!(text, "" | "." | "..")
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+fn state(status: Option<&str>, conclusion: Option<&str>) -> (State, String) {
+    match (status, conclusion) {
+        (Some("completed"), Some(conclusion)) => {
+            let state = meaning(STATES, conclusion, State::Failed);
+            (state, format!("completed: {conclusion}"))
+        }
+        (Some(status), _) => (meaning(STATES, status, State::Running), status.to_owned()),
+        (None, _) => (State::Pending, "unknown".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_of_each_kind_of_server_is_found() {
+        for (given, expected) in [
+            ("https://github.com/", "https://api.github.com/"),
+            ("https://api.github.com/", "https://api.github.com/"),
+            ("https://ghe.example.com/", "https://ghe.example.com/api/v3/"),
+            ("https://ghe.example.com/api/v3/", "https://ghe.example.com/api/v3/"),
+            ("https://octo.ghe.com/", "https://api.octo.ghe.com/"),
+            ("https://api.octo.ghe.com/", "https://api.octo.ghe.com/"),
+        ] {
+            assert_eq!(api(&Url::parse(given).unwrap()).as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_newer_than_this_neither_ends_a_run_nor_makes_it_a_success() {
+        assert_eq!(state(Some("dreaming"), None).0, State::Running);
+        assert_eq!(state(Some("completed"), Some("dreamt")).0, State::Failed);
+        assert_eq!(state(Some("completed"), Some("success")).0, State::Succeeded);
+    }
+
+    #[test]
+    fn names_are_no_paths() {
+        assert!(is_name("infra.live") && !is_name("..") && !is_name("a/b") && !is_name(""));
+    }
+}

@@ -1,0 +1,172 @@
+//! A CI system's API as a test scripts it, over TLS on loopback: one request a connection, so that an
+//! answer can be lost as well as given.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::authority::Authority;
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Received {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: BTreeMap<String, String>,
+    /// By lower-case name.
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
+}
+
+impl Received {
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// The body as a form.
+    pub(crate) fn form(&self) -> BTreeMap<String, String> {
+        url::form_urlencoded::parse(self.body.as_bytes()).into_owned().collect()
+    }
+
+    /// `METHOD PATH`.
+    pub(crate) fn line(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+/// What is done with a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// It is answered.
+    Answer { status: u16, headers: Vec<(String, String)>, body: String },
+    /// The connection is closed without a word.
+    Lost,
+}
+
+impl Reply {
+    /// An answer in JSON.
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
+        let headers =
+            vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())];
+        Self::Answer { status, headers, body: body.to_string() }
+    }
+
+    /// An answer without a body.
+    pub(crate) fn empty(status: u16) -> Self {
+        Self::Answer { status, headers: Vec::new(), body: String::new() }
+    }
+
+    /// A web page.
+    pub(crate) fn page(status: u16, body: &str) -> Self {
+        let headers = vec![("content-type".to_owned(), "text/html;charset=utf-8".to_owned())];
+        Self::Answer { status, headers, body: body.to_owned() }
+    }
+
+    /// The same with a header more.
+    pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        if let Self::Answer { headers, .. } = &mut self {
+            headers.push((name.to_owned(), value.into()));
+        }
+        self
+    }
+}
+
+/// A running server; it goes on for as long as the test does.
+pub(crate) struct CiServer {
+    authority: Authority,
+    address: String,
+    received: Arc<Mutex<Vec<Received>>>,
+}
+
+impl CiServer {
+    /// One that does what `handler` says. Requests are handled one after the other.
+    pub(crate) fn start(handler: impl FnMut(&Received) -> Reply + Send + 'static) -> Self {
+        let authority = Authority::create();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let (acceptor, kept) = (authority.acceptor(), received.clone());
+        let handler = Arc::new(Mutex::new(handler));
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (acceptor, kept, handler) = (acceptor.clone(), kept.clone(), handler.clone());
+                std::thread::spawn(move || {
+                    let Ok(stream) = acceptor.accept(stream) else { return };
+                    let mut stream = BufReader::new(stream);
+                    let Some(request) = read(&mut stream) else { return };
+                    kept.lock().unwrap().push(request.clone());
+                    let reply = (handler.lock().unwrap())(&request);
+                    let mut stream = stream.into_inner();
+                    if let Reply::Answer { status, headers, body } = reply {
+                        let _ = stream.write_all(text(status, &headers, &body).as_bytes());
+                        let _ = stream.shutdown();
+                    }
+                });
+            }
+        });
+        Self { authority, address, received }
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The certificate to trust.
+    pub(crate) fn bundle(&self) -> PathBuf {
+        self.authority.bundle()
+    }
+
+    /// Everything that came, in order.
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.received.lock().unwrap().clone()
+    }
+
+    /// Everything that came with this method.
+    pub(crate) fn received_by(&self, method: &str) -> Vec<Received> {
+        self.received().into_iter().filter(|request| request.method == method).collect()
+    }
+}
+
+fn read(stream: &mut impl BufRead) -> Option<Received> {
+    let mut line = String::new();
+    stream.read_line(&mut line).ok()?;
+    let mut words = line.split_whitespace();
+    let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+    let mut headers = BTreeMap::new();
+    loop {
+        line.clear();
+        stream.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.insert(name.to_lowercase(), value.trim().to_owned());
+    }
+    let length = headers.get("content-length").and_then(|it| it.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let query = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let body = String::from_utf8(body).ok()?;
+    Some(Received { method, path: path.to_owned(), query, headers, body })
+}
+
+fn text(status: u16, headers: &[(String, String)], body: &str) -> String {
+    let has_date = headers.iter().any(|(name, _)| name == "date");
+    let date = format!("date: {}\r\n", httpdate::fmt_http_date(SystemTime::now()));
+    let date = if has_date { "" } else { &date };
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!(
+        "HTTP/1.1 {status} X\r\n{date}{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}

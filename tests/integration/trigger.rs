@@ -1,0 +1,61 @@
+//! `trigger` and `ci-status`: runs started at CI systems that answer as the real ones do, late, wrongly,
+//! or not at all.
+
+mod app;
+mod github;
+mod github_faults;
+mod gitlab;
+mod jenkins;
+mod secrets;
+
+use butler_runner::trigger::{ProviderName, reported_states};
+
+use crate::support::ci_server::CiServer;
+use crate::support::documented::assert_documented;
+use crate::support::machine::{Machine, Said};
+
+/// The run that is handed on.
+const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+/// Its callback token.
+const TOKEN: &str = "brce_callback0123456789";
+
+/// What the runner logs in with.
+const CI_TOKEN: &str = "ghp_hunter2hunter2hunter2";
+
+/// A machine with a run to hand on, and a login.
+fn machine(server: &CiServer) -> Machine {
+    let mut machine = Machine::new();
+    machine.set("BUTLER_ENDPOINT", "https://portal.example.com/api/registry");
+    machine.set("BUTLER_RUN_ID", RUN_ID);
+    machine.set("BUTLER_TOKEN", TOKEN);
+    machine.set("BUTLER_CI_TOKEN", CI_TOKEN);
+    machine.set("BUTLER_CA_BUNDLE", server.bundle());
+    machine.set("BUTLER_LOG", "error");
+    machine.call(server.url(), "<server>");
+    machine
+}
+
+/// Types `butler-runner WORDS --url SERVER` in.
+fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
+    let url = server.url();
+    machine.run(&[words, &["--url", &url]].concat())
+}
+
+/// What a command said on standard error.
+fn complaint(said: &Said, code: i32) -> String {
+    assert_eq!(said.code, Some(code), "{said:#?}");
+    assert_eq!(said.stdout, "");
+    said.shown().split_once('\n').unwrap().1.to_owned()
+}
+
+#[test]
+fn the_states_of_each_ci_system_are_documented() {
+    let rows = ProviderName::ALL.into_iter().flat_map(|provider| {
+        let states = reported_states(provider).iter();
+        states.map(move |(word, state)| {
+            format!("| {} | `{word}` | `{}` |", provider.title(), state.name())
+        })
+    });
+    assert_documented("docs/triggers.md", "states", &rows.collect::<Vec<_>>());
+}

@@ -1,0 +1,434 @@
+//! GitHub: the run that an order makes is found, whatever else is there and whatever the clocks say.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use super::{CI_TOKEN, RUN_ID, TOKEN, machine, type_in};
+use crate::support::ci_server::{CiServer, Received, Reply};
+use crate::support::machine::{Machine, Said};
+
+/// The words of a plain order.
+pub(super) const START: &[&str] = &[
+    "trigger",
+    "github-actions",
+    "--repository",
+    "octo/infra",
+    "--workflow-file",
+    "butler-run.yml",
+    "--ref",
+    "main",
+];
+
+/// A server of a company, with one repository and one workflow whose `run-name` carries the run's id.
+pub(super) struct Hub {
+    /// Newest last.
+    pub(super) runs: Vec<Value>,
+    /// How far its clock is ahead, in seconds.
+    pub(super) ahead: i64,
+    /// Whether it says which run a dispatch made.
+    pub(super) says_details: bool,
+    /// How many lists there are after an order before its run shows.
+    pub(super) slow: usize,
+    /// What is said to the next requests of this beginning instead.
+    pub(super) faults: Vec<(&'static str, Reply)>,
+    hidden: Vec<(usize, Value)>,
+}
+
+impl Default for Hub {
+    fn default() -> Self {
+        Self {
+            runs: Vec::new(),
+            ahead: 0,
+            says_details: false,
+            slow: 0,
+            faults: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
+}
+
+impl Hub {
+    /// Starts the server.
+    pub(super) fn start(self) -> (CiServer, Arc<Mutex<Self>>) {
+        let hub = Arc::new(Mutex::new(self));
+        let shared = hub.clone();
+        let server = CiServer::start(move |request| {
+            let mut hub = shared.lock().unwrap();
+            let reply = hub.reply(request);
+            match &reply {
+                Reply::Answer { headers, .. } if headers.iter().any(|(name, _)| name == "date") => {
+                    reply
+                }
+                _ => reply.with("date", httpdate::fmt_http_date(hub.now())),
+            }
+        });
+        (server, hub)
+    }
+
+    pub(super) fn now(&self) -> SystemTime {
+        let ahead = Duration::from_secs(self.ahead.unsigned_abs());
+        if self.ahead < 0 { SystemTime::now() - ahead } else { SystemTime::now() + ahead }
+    }
+
+    /// A run that somebody has started, so long ago.
+    pub(super) fn add(&mut self, title: &str, event: &str, ago: u64) -> u64 {
+        let run = self.run(title, event, ago);
+        let id = run["id"].as_u64().unwrap();
+        self.runs.push(run);
+        id
+    }
+
+    fn run(&self, title: &str, event: &str, ago: u64) -> Value {
+        let id = 30_433_642 + self.runs.len() + self.hidden.len();
+        let created = humantime::format_rfc3339_seconds(self.now() - Duration::from_secs(ago));
+        json!({
+            "id": id,
+            "name": "Butler run",
+            "display_title": title,
+            "event": event,
+            "path": ".github/workflows/butler-run.yml",
+            "status": "queued",
+            "conclusion": null,
+            "created_at": created.to_string(),
+            "html_url": format!("https://ghe.example.com/octo/infra/actions/runs/{id}"),
+        })
+    }
+
+    fn order(&mut self, run_id: &str, event: &str) -> u64 {
+        let run = self.run(&format!("Butler run {run_id}"), event, 0);
+        let id = run["id"].as_u64().unwrap();
+        self.hidden.push((self.slow, run));
+        id
+    }
+
+    pub(super) fn reply(&mut self, request: &Received) -> Reply {
+        let line = request.line();
+        // What is lost on its way back was carried out all the same.
+        let fault = self.faults.iter().position(|(beginning, _)| line.starts_with(beginning));
+        if let Some(at) = fault {
+            return self.faults.remove(at).1;
+        }
+        let path = request.path.strip_prefix("/api/v3/repos/octo/infra").unwrap_or("elsewhere");
+        match (request.method.as_str(), path) {
+            ("GET", "") => Reply::json(200, &json!({"default_branch": "trunk", "private": true})),
+            ("POST", "/actions/workflows/butler-run.yml/dispatches") => self.dispatch(request),
+            ("POST", "/dispatches") => {
+                let run_id =
+                    request.json()["client_payload"]["run_id"].as_str().unwrap().to_owned();
+                self.order(&run_id, "repository_dispatch");
+                Reply::empty(204)
+            }
+            ("GET", "/actions/workflows/butler-run.yml/runs" | "/actions/runs") => {
+                self.list(request)
+            }
+            ("GET", path) if path.starts_with("/actions/runs/") => {
+                let id = path.rsplit('/').next().unwrap().parse::<u64>().unwrap();
+                match self.runs.iter().find(|run| run["id"] == id) {
+                    Some(run) => Reply::json(200, run),
+                    None => not_found(),
+                }
+            }
+            _ => not_found(),
+        }
+    }
+
+    fn dispatch(&mut self, request: &Received) -> Reply {
+        let body = request.json();
+        if !self.says_details && body.get("return_run_details").is_some() {
+            let message = "Invalid request.\n\n\"return_run_details\" is not a permitted key.";
+            return Reply::json(422, &json!({"message": message, "status": "422"}));
+        }
+        let id = self.order(body["inputs"]["run_id"].as_str().unwrap(), "workflow_dispatch");
+        if self.says_details {
+            let html_url = format!("https://ghe.example.com/octo/infra/actions/runs/{id}");
+            return Reply::json(
+                200,
+                &json!({"workflow_run_id": id, "run_url": "x", "html_url": html_url}),
+            );
+        }
+        Reply::empty(204)
+    }
+
+    /// Newest first, as the API has them.
+    fn list(&mut self, request: &Received) -> Reply {
+        for (waits, run) in std::mem::take(&mut self.hidden) {
+            match waits {
+                0 => self.runs.push(run),
+                waits => self.hidden.push((waits - 1, run)),
+            }
+        }
+        let number = |name: &str, default| {
+            request.query.get(name).map_or(default, |it| it.parse::<usize>().unwrap())
+        };
+        let (size, page) = (number("per_page", 30), number("page", 1));
+        let since =
+            request.query.get("created").map(|it| it.strip_prefix(">=").unwrap().to_owned());
+        let fits = |run: &&Value| {
+            request.query.get("event").is_none_or(|event| run["event"] == **event)
+                && since.as_ref().is_none_or(|since| run["created_at"].as_str().unwrap() >= since)
+        };
+        let all: Vec<&Value> = self.runs.iter().rev().filter(fits).collect();
+        let shown: Vec<_> = all.iter().skip((page - 1) * size).take(size).collect();
+        Reply::json(200, &json!({"total_count": all.len(), "workflow_runs": shown}))
+    }
+}
+
+pub(super) fn not_found() -> Reply {
+    let url = "https://docs.github.com/rest";
+    Reply::json(404, &json!({"message": "Not Found", "documentation_url": url, "status": "404"}))
+}
+
+/// The id that was printed.
+pub(super) fn printed(said: Said) -> u64 {
+    let said = said.well();
+    let answer = said.json();
+    let id = answer["externalRunId"].as_str().unwrap().parse().unwrap();
+    assert_eq!(
+        answer["externalUrl"],
+        format!("https://ghe.example.com/octo/infra/actions/runs/{id}")
+    );
+    assert_eq!(answer.as_object().unwrap().len(), 2, "{answer}");
+    id
+}
+
+/// The runs of this id on the server.
+fn runs_of(hub: &Mutex<Hub>, run_id: &str) -> Vec<u64> {
+    let hub = hub.lock().unwrap();
+    let all = hub.runs.iter().chain(hub.hidden.iter().map(|(_, run)| run));
+    let title = format!("Butler run {run_id}");
+    all.filter(|run| run["display_title"] == *title)
+        .map(|run| run["id"].as_u64().unwrap())
+        .collect()
+}
+
+#[test]
+fn a_server_that_says_which_run_it_made_is_taken_at_its_word() {
+    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+    let id = printed(type_in(&machine(&server), &server, START));
+    assert_eq!(runs_of(&hub, RUN_ID), [id]);
+    let orders = server.received_by("POST");
+    let [order] = &orders[..] else { panic!("{orders:?}") };
+    assert_eq!(order.path, "/api/v3/repos/octo/infra/actions/workflows/butler-run.yml/dispatches");
+    let expected = json!({
+        "ref": "main",
+        "inputs": {"run_id": RUN_ID, "callback_token": TOKEN},
+        "return_run_details": true,
+    });
+    assert_eq!(order.json(), expected);
+    assert_eq!(order.header("authorization"), format!("Bearer {CI_TOKEN}"));
+    assert_eq!(order.header("accept"), "application/vnd.github+json");
+    assert_eq!(order.header("x-github-api-version"), "2022-11-28");
+    assert!(order.header("user-agent").starts_with("butler-runner/"));
+}
+
+#[test]
+fn an_older_server_is_asked_again_without_the_new_word_and_its_run_is_found_by_name() {
+    let (server, hub) = Hub { slow: 2, ..Hub::default() }.start();
+    hub.lock().unwrap().add("Butler run something else", "workflow_dispatch", 0);
+    let id = printed(type_in(&machine(&server), &server, START));
+    assert_eq!(runs_of(&hub, RUN_ID), [id]);
+    let orders = server.received_by("POST");
+    assert_eq!(orders.len(), 2, "the first was refused for the word");
+    assert_eq!(orders[1].json().get("return_run_details"), None);
+}
+
+#[test]
+fn two_orders_in_the_same_second_find_each_their_own_run() {
+    let (server, hub) = Hub { slow: 1, ..Hub::default() }.start();
+    let ids = ["run-1", "run-12", "run-1-2"];
+    let children: Vec<_> = ids
+        .map(|run_id| {
+            let mut machine = machine(&server);
+            machine.set("BUTLER_RUN_ID", run_id);
+            let url = server.url();
+            let child = machine.command(&[START, &["--url", &url]].concat()).spawn().unwrap();
+            (machine, child)
+        })
+        .into_iter()
+        .collect();
+    for (run_id, (machine, child)) in ids.into_iter().zip(children) {
+        let id = printed(machine.said(&child.wait_with_output().unwrap()));
+        assert_eq!(runs_of(&hub, run_id), [id], "{run_id}");
+    }
+}
+
+#[test]
+fn it_is_the_servers_clock_that_counts() {
+    for ahead in [-300_000, 300_000] {
+        let (server, hub) = Hub { ahead, ..Hub::default() }.start();
+        let id = printed(type_in(&machine(&server), &server, START));
+        assert_eq!(runs_of(&hub, RUN_ID), [id], "{ahead}");
+    }
+}
+
+#[test]
+fn a_run_of_the_same_id_from_before_is_not_taken_for_the_new_one() {
+    let (server, hub) = Hub { slow: 1, ..Hub::default() }.start();
+    let old = hub.lock().unwrap().add(&format!("Butler run {RUN_ID}"), "workflow_dispatch", 1);
+    let id = printed(type_in(&machine(&server), &server, START));
+    assert_ne!(id, old);
+    assert_eq!(runs_of(&hub, RUN_ID), [old, id]);
+}
+
+#[test]
+fn a_run_behind_a_page_of_others_is_found() {
+    let (server, hub) = Hub { slow: 0, ..Hub::default() }.start();
+    // The page with them comes between the order and the first look.
+    let title = "Butler run of somebody else";
+    let made = Mutex::new(false);
+    let shared = hub.clone();
+    let crowded = CiServer::start(move |request| {
+        let mut hub = shared.lock().unwrap();
+        let reply = hub.reply(request);
+        let is_order =
+            request.method == "POST" && matches!(reply, Reply::Answer { status: 204, .. });
+        if is_order && !std::mem::replace(&mut *made.lock().unwrap(), true) {
+            let (_, run) = hub.hidden.pop().unwrap();
+            hub.runs.push(run);
+            for _ in 0..130 {
+                hub.add(title, "workflow_dispatch", 0);
+            }
+        }
+        reply
+    });
+    drop(server);
+    let id = printed(type_in(&machine(&crowded), &crowded, START));
+    assert_eq!(runs_of(&hub, RUN_ID), [id]);
+    let pages: Vec<_> =
+        crowded.received_by("GET").iter().map(|it| it.query["page"].clone()).collect();
+    assert_eq!(pages, ["1", "1", "2"]);
+}
+
+#[test]
+fn repository_dispatch_sends_what_the_registry_sends() {
+    let (server, hub) = Hub::default().start();
+    let words = [
+        "trigger",
+        "github",
+        "--repository",
+        "octo/infra",
+        "--event",
+        "repository_dispatch",
+        "--input",
+        "operation=plan",
+        "--input",
+        "module_name=vpc",
+    ];
+    let id = printed(type_in(&machine(&server), &server, &words));
+    assert_eq!(runs_of(&hub, RUN_ID), [id]);
+    let orders = server.received_by("POST");
+    assert_eq!(orders[0].path, "/api/v3/repos/octo/infra/dispatches");
+    let expected = json!({
+        "event_type": "butler-run",
+        "client_payload": {
+            "butler_url": "https://portal.example.com/api/registry",
+            "run_id": RUN_ID,
+            "callback_token": TOKEN,
+            "operation": "plan",
+            "module_name": "vpc",
+        },
+    });
+    assert_eq!(orders[0].json(), expected);
+}
+
+#[test]
+fn the_place_comes_from_ci_config_and_the_credentials_from_a_mounted_secret() {
+    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+    let mut machine = machine(&server);
+    machine.set("BUTLER_CI_TOKEN", "");
+    let secret = machine.path("secrets/butler-system/github");
+    std::fs::create_dir_all(&secret).unwrap();
+    std::fs::write(secret.join("token"), format!("{CI_TOKEN}\n")).unwrap();
+    machine.set("BUTLER_SECRETS_DIR", machine.path("secrets"));
+    let config = json!({
+        "provider": "github-actions",
+        "url": server.url(),
+        "repository": "octo/infra",
+        "workflowFile": "butler-run.yml",
+        "credentials": {"source": "secret", "ref": "butler-system/github", "key": "token"},
+        "later": true,
+    });
+    std::fs::write(machine.path("ci.json"), config.to_string()).unwrap();
+    let id = printed(machine.run(&["trigger", "github-actions", "--ci-config", "ci.json"]));
+    assert_eq!(runs_of(&hub, RUN_ID), [id]);
+    let order = server.received_by("POST").remove(0);
+    assert_eq!(order.header("authorization"), format!("Bearer {CI_TOKEN}"));
+    assert_eq!(order.json()["ref"], "trunk", "the default branch was asked for");
+}
+
+#[test]
+fn ci_config_comes_through_standard_input_as_well() {
+    use std::io::Write;
+    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+    let machine = machine(&server);
+    let config =
+        json!({"url": server.url(), "repository": "octo/other", "workflowFile": "butler-run.yml"});
+    let words = ["trigger", "github", "--ci-config", "-", "--repository", "octo/infra"];
+    let mut command = machine.command(&words);
+    let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(config.to_string().as_bytes()).unwrap();
+    let id = printed(machine.said(&child.wait_with_output().unwrap()));
+    assert_eq!(runs_of(&hub, RUN_ID), [id]);
+}
+
+/// What `ci-status` says of a run in this state, and its exit code.
+fn status_of(machine: &Machine, server: &CiServer, id: u64) -> (Value, Option<i32>) {
+    let words = ["ci-status", "github", "--repository", "octo/infra"];
+    let id = id.to_string();
+    let said = type_in(machine, server, &[&words[..], &["--external-run-id", &id]].concat());
+    (said.json(), said.code)
+}
+
+#[test]
+fn the_state_is_told_in_the_registrys_words_and_by_the_exit_code() {
+    let (server, hub) = Hub::default().start();
+    let machine = machine(&server);
+    let id = hub.lock().unwrap().add("x", "workflow_dispatch", 0);
+    for (status, conclusion, expected, code) in [
+        ("waiting", Value::Null, "pending", 5),
+        ("queued", Value::Null, "queued", 5),
+        ("in_progress", Value::Null, "running", 5),
+        ("completed", json!("success"), "succeeded", 0),
+        ("completed", json!("failure"), "failed", 1),
+        ("completed", json!("timed_out"), "timed_out", 1),
+        ("completed", json!("cancelled"), "cancelled", 3),
+        ("completed", json!("skipped"), "skipped", 3),
+    ] {
+        let run = &mut hub.lock().unwrap().runs[0].clone();
+        (run["status"], run["conclusion"]) = (json!(status), conclusion);
+        hub.lock().unwrap().runs[0] = run.clone();
+        let (state, exit) = status_of(&machine, &server, id);
+        assert_eq!((&state["status"], exit), (&json!(expected), Some(code)), "{state}");
+        assert_eq!(state["externalRunId"], id.to_string());
+    }
+}
+
+#[test]
+fn a_run_is_followed_to_its_end() {
+    let (server, hub) = Hub::default().start();
+    let id = hub.lock().unwrap().add("x", "workflow_dispatch", 0);
+    let asked = Mutex::new(0);
+    let shared = hub.clone();
+    let server_that_ends = CiServer::start(move |request| {
+        let mut asked = asked.lock().unwrap();
+        *asked += 1;
+        let run = &mut shared.lock().unwrap().runs[0].clone();
+        match *asked {
+            1 => {}
+            // Once it is not there for a moment: that ends nothing.
+            2 => return Reply::empty(502),
+            _ => (run["status"], run["conclusion"]) = (json!("completed"), json!("cancelled")),
+        }
+        assert_eq!(request.path, format!("/api/v3/repos/octo/infra/actions/runs/{id}"));
+        Reply::json(200, run)
+    });
+    drop(server);
+    let machine = machine(&server_that_ends);
+    let id = id.to_string();
+    let words = ["ci-status", "github", "--repository", "octo/infra"];
+    let words = [&words[..], &["--wait", "--external-run-id", &id]].concat();
+    let said = type_in(&machine, &server_that_ends, &words);
+    assert_eq!((said.code, &said.json()["status"]), (Some(3), &json!("cancelled")));
+}

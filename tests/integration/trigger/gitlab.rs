@@ -1,0 +1,318 @@
+//! GitLab: a trigger token starts a pipeline, an access token reads it and finds one that was lost.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::{RUN_ID, TOKEN, complaint, machine};
+use crate::support::ci_server::{CiServer, Received, Reply};
+use crate::support::machine::Machine;
+
+const TRIGGER_TOKEN: &str = "glptt-hunter2hunter2";
+const ACCESS_TOKEN: &str = "glpat-hunter3hunter3";
+
+const START: &[&str] = &[
+    "trigger",
+    "gitlab-ci",
+    "--repository",
+    "group/sub/infra",
+    "--ref",
+    "main",
+    "--timeout",
+    "4s",
+];
+
+/// The path of the project, as one segment.
+const PROJECT: &str = "/gitlab/api/v4/projects/group%2Fsub%2Finfra";
+
+fn pipeline(id: u64, status: &str) -> Value {
+    json!({
+        "id": id,
+        "iid": 3,
+        "project_id": 7,
+        "status": status,
+        "source": "trigger",
+        "ref": "main",
+        "name": null,
+        "created_at": humantime::format_rfc3339_millis(std::time::SystemTime::now()).to_string(),
+        "web_url": format!("https://gitlab.example.com/group/sub/infra/-/pipelines/{id}"),
+    })
+}
+
+fn gitlab_machine(server: &CiServer, access: bool) -> Machine {
+    let mut machine = machine(server);
+    machine.set("BUTLER_CI_TOKEN", TRIGGER_TOKEN);
+    if access {
+        machine.set("BUTLER_CI_API_TOKEN", ACCESS_TOKEN);
+    }
+    machine
+}
+
+/// The path below the project.
+fn below(request: &Received) -> String {
+    let path = request.path.strip_prefix(PROJECT).unwrap_or_else(|| panic!("{}", request.path));
+    format!("{} {path}", request.method)
+}
+
+/// Types it in for a GitLab below `/gitlab`.
+fn type_in_below(
+    machine: &Machine,
+    server: &CiServer,
+    words: &[&str],
+) -> crate::support::machine::Said {
+    let url = format!("{}/gitlab", server.url());
+    machine.run(&[words, &["--url", &url]].concat())
+}
+
+#[test]
+fn a_pipeline_is_started_with_the_token_in_the_body() {
+    let server = CiServer::start(|request| {
+        assert_eq!(below(request), "POST /trigger/pipeline");
+        Reply::json(201, &pipeline(257, "pending"))
+    });
+    let words = [START, &["--input", "operation=plan"]].concat();
+    let said = type_in_below(&gitlab_machine(&server, false), &server, &words).well();
+    let expected = json!({
+        "externalRunId": "257",
+        "externalUrl": "https://gitlab.example.com/group/sub/infra/-/pipelines/257",
+    });
+    assert_eq!(said.json(), expected);
+    let received = server.received();
+    let [order] = &received[..] else { panic!("{received:?}") };
+    assert!(order.query.is_empty());
+    let expected = json!({
+        "token": TRIGGER_TOKEN,
+        "ref": "main",
+        "variables": {
+            "RUN_ID": RUN_ID,
+            "CALLBACK_TOKEN": TOKEN,
+            "BUTLER_ENDPOINT": "https://portal.example.com/api/registry",
+            "operation": "plan",
+        },
+    });
+    assert_eq!(order.json(), expected);
+}
+
+#[test]
+fn the_default_branch_is_asked_for_with_the_access_token() {
+    let server = CiServer::start(|request| match below(request).as_str() {
+        "GET " => Reply::json(200, &json!({"id": 7, "default_branch": "trunk"})),
+        _ => Reply::json(201, &pipeline(257, "pending")),
+    });
+    let words = ["trigger", "gitlab", "--project", "group/sub/infra"];
+    type_in_below(&gitlab_machine(&server, true), &server, &words).well();
+    let received = server.received();
+    assert_eq!(received[0].header("private-token"), ACCESS_TOKEN);
+    assert_eq!(received[1].json()["ref"], "trunk");
+    assert_eq!(received[1].header("private-token"), "", "the order needs only its own token");
+    let said = type_in_below(&gitlab_machine(&server, false), &server, &words);
+    expect![[r"
+        error: GitLab needs a branch or tag
+        hint: add --ref NAME; a trigger token cannot ask for the default branch
+    "]]
+    .assert_eq(&complaint(&said, 2));
+}
+
+/// A GitLab that starts pipelines but loses its answers; `made` is what it then shows.
+fn forgetful(made: bool, named: bool) -> CiServer {
+    let mut started = false;
+    CiServer::start(move |request| match below(request).as_str() {
+        "POST /trigger/pipeline" => {
+            assert!(!std::mem::replace(&mut started, true), "ordered twice");
+            Reply::Lost
+        }
+        "GET /pipelines" => {
+            assert_eq!(request.query["source"], "trigger");
+            assert_eq!(request.query["ref"], "main");
+            let mut ours = pipeline(300, "created");
+            if named {
+                ours["name"] = json!(format!("Butler run {RUN_ID}"));
+            }
+            let mut old = pipeline(100, "success");
+            old["created_at"] = json!("2026-01-01T00:00:00.000Z");
+            let all = if made {
+                vec![pipeline(301, "created"), ours, old]
+            } else {
+                vec![pipeline(301, "created"), old]
+            };
+            Reply::json(200, &json!(all))
+        }
+        "GET /pipelines/300/variables" => Reply::json(
+            200,
+            &json!([{"key": "RUN_ID", "variable_type": "env_var", "value": RUN_ID}]),
+        ),
+        "GET /pipelines/301/variables" => Reply::json(
+            200,
+            &json!([{"key": "RUN_ID", "variable_type": "env_var", "value": "another"}]),
+        ),
+        "GET /pipelines/100/variables" => panic!("it is older than the order"),
+        other => panic!("{other}"),
+    })
+}
+
+#[test]
+fn a_pipeline_whose_answer_was_lost_is_found_by_its_name_or_its_variables() {
+    for named in [true, false] {
+        let server = forgetful(true, named);
+        let said = type_in_below(&gitlab_machine(&server, true), &server, START).well();
+        assert_eq!(said.json()["externalRunId"], "300");
+    }
+}
+
+#[test]
+fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
+    let server = forgetful(false, false);
+    let said = type_in_below(&gitlab_machine(&server, true), &server, START);
+    let text = complaint(&said, 1);
+    assert!(text.starts_with("error: nobody knows whether GitLab took the order"), "{text}");
+    assert!(
+        text.ends_with(
+            "hint: look at the pipelines of `group/sub/infra` before you start it again\n"
+        ),
+        "{text}"
+    );
+    let server = forgetful(true, true);
+    let text = complaint(&type_in_below(&gitlab_machine(&server, false), &server, START), 1);
+    assert!(
+        text.contains("with an access token (BUTLER_CI_API_TOKEN) the runner looks itself"),
+        "{text}"
+    );
+}
+
+#[test]
+fn limits_are_waited_for_and_the_order_repeated() {
+    let mut asked = 0;
+    let server = CiServer::start(move |_| {
+        asked += 1;
+        match asked {
+            1 => Reply::page(429, "Retry later\n")
+                .with("retry-after", "1")
+                .with("ratelimit-remaining", "0"),
+            _ => Reply::json(201, &pipeline(257, "pending")),
+        }
+    });
+    type_in_below(&gitlab_machine(&server, false), &server, START).well();
+    assert_eq!(server.received().len(), 2);
+}
+
+#[test]
+fn refusals_say_what_is_missing() {
+    let refused = |token: &str, status: u16, body: Value, expected: &Expect| {
+        let server = CiServer::start(move |_| Reply::json(status, &body));
+        let mut machine = gitlab_machine(&server, false);
+        machine.set("BUTLER_CI_TOKEN", token);
+        expected.assert_eq(&complaint(&type_in_below(&machine, &server, START), 4));
+        assert_eq!(server.received().len(), 1);
+    };
+    refused(
+        TRIGGER_TOKEN,
+        404,
+        json!({"message": "404 Not Found"}),
+        &expect![[r"
+        error: GitLab refused to start the pipeline: 404 Not Found: 404 Not Found
+        hint: check `group/sub/infra`, and that the trigger token is one of this project's and its owner still a member
+    "]],
+    );
+    refused(
+        ACCESS_TOKEN,
+        404,
+        json!({"message": "404 Not Found"}),
+        &expect![[r"
+        error: GitLab refused to start the pipeline: 404 Not Found: 404 Not Found
+        hint: this is an access token; pipelines are started with a trigger token (`glptt-...`, Settings > CI/CD > Pipeline trigger tokens)
+    "]],
+    );
+    refused(
+        TRIGGER_TOKEN,
+        403,
+        json!({"message": "403 Forbidden"}),
+        &expect![[r"
+        error: GitLab refused to start the pipeline: 403 Forbidden: 403 Forbidden
+        hint: the owner of the trigger token needs the role Developer, and may have to be allowed to run pipelines on this branch
+    "]],
+    );
+    refused(
+        TRIGGER_TOKEN,
+        400,
+        json!({"message": {"base": ["Reference not found"]}}),
+        &expect![[r"
+        error: GitLab refused to start the pipeline: 400 Bad Request: Reference not found
+        hint: check --ref: the project has no branch or tag `main`
+    "]],
+    );
+    let variables =
+        json!({"message": {"base": ["Insufficient permissions to set pipeline variables"]}});
+    refused(
+        TRIGGER_TOKEN,
+        400,
+        variables,
+        &expect![[r"
+        error: GitLab refused to start the pipeline: 400 Bad Request: Insufficient permissions to set pipeline variables
+        hint: allow the owner of the trigger token to set pipeline variables (Settings > CI/CD > Variables: minimum role)
+    "]],
+    );
+    let rules = "Pipeline will not run for the selected trigger. The rules configuration prevented any jobs from being added to the pipeline.";
+    refused(
+        TRIGGER_TOKEN,
+        400,
+        json!({"message": {"base": [rules]}}),
+        &expect![[r"
+        error: GitLab refused to start the pipeline: 400 Bad Request: Pipeline will not run for the selected trigger. The rules configuration prevented any jobs from being added to the pipeline.
+        hint: check the project's .gitlab-ci.yml: its rules have to let pipelines of triggers run
+    "]],
+    );
+}
+
+#[test]
+fn a_sign_in_page_is_not_taken_for_a_pipeline() {
+    let server = CiServer::start(|_| Reply::empty(302).with("location", "/users/sign_in"));
+    let said = type_in_below(&gitlab_machine(&server, false), &server, START);
+    expect![[r"
+        error: GitLab redirects to `<server>/users/sign_in` when asked to start the pipeline
+        hint: that is a sign-in page: the credentials were not taken, or --url is not the API's address
+    "]].assert_eq(&complaint(&said, 4));
+    let server = CiServer::start(|_| Reply::page(200, "<!DOCTYPE html>"));
+    let said = type_in_below(&gitlab_machine(&server, false), &server, START);
+    assert!(complaint(&said, 4).contains("is not GitLab's API: a web page"));
+}
+
+#[test]
+fn the_state_is_read_with_the_access_token() {
+    for (status, expected, code) in [
+        ("created", "pending", 5),
+        ("waiting_for_resource", "queued", 5),
+        ("running", "running", 5),
+        ("canceling", "running", 5),
+        ("success", "succeeded", 0),
+        ("failed", "failed", 1),
+        ("canceled", "cancelled", 3),
+        ("skipped", "skipped", 3),
+    ] {
+        let server = CiServer::start(move |request| {
+            assert_eq!(below(request), "GET /pipelines/257");
+            assert_eq!(request.header("private-token"), ACCESS_TOKEN);
+            Reply::json(200, &pipeline(257, status))
+        });
+        let words = [
+            "ci-status",
+            "gitlab-ci",
+            "--repository",
+            "group/sub/infra",
+            "--external-run-id",
+            "257",
+        ];
+        let said = type_in_below(&gitlab_machine(&server, true), &server, &words);
+        assert_eq!((said.code, &said.json()["status"]), (Some(code), &json!(expected)));
+        assert_eq!(said.json()["reported"], status);
+    }
+    let server = CiServer::start(|request| {
+        assert_eq!(request.header("private-token"), "", "a trigger token reads nothing");
+        Reply::json(404, &json!({"message": "404 Project Not Found"}))
+    });
+    let words =
+        ["ci-status", "gitlab-ci", "--repository", "group/sub/infra", "--external-run-id", "257"];
+    let said = type_in_below(&gitlab_machine(&server, false), &server, &words);
+    expect![[r"
+        error: GitLab refused to read the pipeline's state: 404 Not Found: 404 Project Not Found
+        hint: GitLab hides private projects: give an access token with the scope `read_api` in BUTLER_CI_API_TOKEN, and check `group/sub/infra`
+    "]].assert_eq(&complaint(&said, 4));
+}

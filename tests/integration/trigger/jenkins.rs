@@ -1,0 +1,316 @@
+//! Jenkins: a crumb with its session, a place in the queue that becomes a build, and a server that does
+//! not know the address by which it is reached.
+
+use base64::Engine;
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::{RUN_ID, TOKEN, complaint, machine};
+use crate::support::ci_server::{CiServer, Received, Reply};
+use crate::support::machine::{Machine, Said};
+
+const START: &[&str] =
+    &["trigger", "jenkins", "--job", "team/infra run", "--user", "bot", "--timeout", "4s"];
+
+const BUILD: &str = "POST /jenkins/job/team/job/infra%20run/buildWithParameters";
+const CRUMB: &str = "GET /jenkins/crumbIssuer/api/json";
+const ITEM: &str = "GET /jenkins/queue/item/39/api/json";
+
+/// Types it in for a Jenkins below `/jenkins`.
+fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
+    let url = format!("{}/jenkins", server.url());
+    machine.run(&[words, &["--url", &url]].concat())
+}
+
+fn jenkins_machine(server: &CiServer) -> Machine {
+    let mut machine = machine(server);
+    machine.set("BUTLER_CI_TOKEN", "11hunter2hunter2");
+    machine
+}
+
+/// The crumb of a session.
+fn crumb() -> Reply {
+    let body = json!({
+        "_class": "hudson.security.csrf.DefaultCrumbIssuer",
+        "crumb": "0123abc",
+        "crumbRequestField": "Jenkins-Crumb",
+    });
+    Reply::json(200, &body)
+        .with("set-cookie", "JSESSIONID.9f=node0abc.node0;Path=/jenkins;Secure;HttpOnly")
+}
+
+/// The place in the queue, as a server behind a proxy says it.
+fn created() -> Reply {
+    Reply::empty(201).with("location", "http://inside:8080/jenkins/queue/item/39/")
+}
+
+fn item(build: Option<u64>) -> Reply {
+    let mut item = json!({
+        "_class": "hudson.model.Queue$WaitingItem",
+        "id": 39,
+        "blocked": false,
+        "buildable": false,
+        "stuck": false,
+        "why": "In the quiet period. Expires in 2.4 sec",
+        "url": "queue/item/39/",
+    });
+    if let Some(number) = build {
+        item["_class"] = json!("hudson.model.Queue$LeftItem");
+        item["why"] = Value::Null;
+        item["cancelled"] = json!(false);
+        item["executable"] = json!({"number": number, "url": "http://inside:8080/jenkins/job/team/job/infra%20run/35/"});
+    }
+    Reply::json(200, &item)
+}
+
+/// What was started, with the server's address called by name.
+fn started(server: &CiServer, said: Said) -> (String, String) {
+    let answer = said.well().json();
+    let text = |name: &str| answer[name].as_str().unwrap().replace(&server.url(), "<server>");
+    (text("externalRunId"), text("externalUrl"))
+}
+
+#[test]
+fn a_build_is_started_with_the_crumb_of_its_session_and_followed_out_of_the_queue() {
+    let mut looks = 0;
+    let server = CiServer::start(move |request| match request.line().as_str() {
+        CRUMB => crumb(),
+        BUILD => created(),
+        ITEM => {
+            looks += 1;
+            item((looks > 1).then_some(35))
+        }
+        other => panic!("{other}"),
+    });
+    let words = [START, &["--input", "OPERATION=plan & more"]].concat();
+    let said = type_in(&jenkins_machine(&server), &server, &words);
+    let (id, url) = started(&server, said);
+    assert_eq!((&*id, &*url), ("35", "<server>/jenkins/job/team/job/infra%20run/35/"));
+    let order = server.received_by("POST").remove(0);
+    assert!(order.query.is_empty(), "nothing secret is in the URL");
+    let expected = [
+        ("BUTLER_ENDPOINT", "https://portal.example.com/api/registry"),
+        ("CALLBACK_TOKEN", TOKEN),
+        ("OPERATION", "plan & more"),
+        ("RUN_ID", RUN_ID),
+    ];
+    let form = order.form();
+    let form: Vec<_> = form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(form, expected);
+    assert_eq!(order.header("jenkins-crumb"), "0123abc");
+    assert_eq!(order.header("cookie"), "JSESSIONID.9f=node0abc.node0");
+    let login = base64::engine::general_purpose::STANDARD.encode("bot:11hunter2hunter2");
+    for request in server.received() {
+        assert_eq!(request.header("authorization"), format!("Basic {login}"), "{request:?}");
+    }
+}
+
+#[test]
+fn a_server_without_crumbs_is_sent_none() {
+    let server = CiServer::start(|request| match request.line().as_str() {
+        CRUMB => Reply::page(404, "<html><title>Error 404 Not Found</title>"),
+        BUILD => created(),
+        _ => item(Some(35)),
+    });
+    type_in(&jenkins_machine(&server), &server, START).well();
+    let order = server.received_by("POST").remove(0);
+    assert_eq!((order.header("jenkins-crumb"), order.header("cookie")), ("", ""));
+}
+
+#[test]
+fn what_is_still_in_the_queue_at_the_end_was_started_and_can_be_asked_for() {
+    let server = CiServer::start(|request| match request.line().as_str() {
+        CRUMB => crumb(),
+        BUILD => created(),
+        _ => item(None),
+    });
+    let machine = jenkins_machine(&server);
+    let (id, url) = started(&server, type_in(&machine, &server, START));
+    assert_eq!((&*id, &*url), ("queue/39", "<server>/jenkins/queue/item/39/"));
+    let words = [
+        "ci-status",
+        "jenkins",
+        "--job",
+        "team/infra run",
+        "--user",
+        "bot",
+        "--external-run-id",
+        &id,
+    ];
+    let said = type_in(&machine, &server, &words);
+    assert_eq!((said.code, &said.json()["status"]), (Some(5), &json!("queued")));
+    assert_eq!(said.json()["reported"], "In the quiet period. Expires in 2.4 sec");
+}
+
+#[test]
+fn what_somebody_took_out_of_the_queue_is_told() {
+    let server = CiServer::start(|request| match request.line().as_str() {
+        CRUMB => crumb(),
+        BUILD => created(),
+        _ => Reply::json(200, &json!({"id": 39, "cancelled": true, "why": null})),
+    });
+    expect![[r"
+        error: Jenkins took the order, but somebody cancelled it before it began
+    "]]
+    .assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 1));
+}
+
+/// A Jenkins that loses its answers, with its queue and its builds.
+fn forgetful(queue: Value, builds: Value) -> CiServer {
+    let mut ordered = false;
+    CiServer::start(move |request: &Received| match request.line().as_str() {
+        CRUMB => crumb(),
+        BUILD => {
+            assert!(!std::mem::replace(&mut ordered, true), "ordered twice");
+            Reply::Lost
+        }
+        "GET /jenkins/queue/api/json" => Reply::json(200, &json!({"items": queue})),
+        "GET /jenkins/job/team/job/infra%20run/api/json" => {
+            Reply::json(200, &json!({"builds": builds}))
+        }
+        ITEM => item(Some(36)),
+        other => panic!("{other}"),
+    })
+}
+
+#[test]
+fn a_build_whose_answer_was_lost_is_found_in_the_queue_or_among_the_builds() {
+    let with = |run_id: &str| json!([{"parameters": [{"name": "RUN_ID", "value": run_id}, {"name": "CALLBACK_TOKEN"}]}, {}]);
+    let job = "http://inside:8080/jenkins/job/team/job/infra%20run/";
+    let other_job = "http://inside:8080/jenkins/job/infra%20run/";
+    let queue = json!([
+        {"id": 37, "task": {"url": other_job}, "actions": with(RUN_ID)},
+        {"id": 38, "task": {"url": job}, "actions": with("another")},
+        {"id": 39, "task": {"url": job}, "actions": with(RUN_ID)},
+    ]);
+    let server = forgetful(queue, json!([]));
+    assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "36");
+    let builds = json!([
+        {"number": 36, "building": true, "result": null, "actions": with("another")},
+        {"number": 35, "building": true, "result": null, "actions": with(RUN_ID)},
+    ]);
+    let server = forgetful(json!([]), builds);
+    assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
+    let server = forgetful(json!([]), json!([]));
+    let text = complaint(&type_in(&jenkins_machine(&server), &server, START), 1);
+    assert!(text.contains("nobody knows whether Jenkins took the order"), "{text}");
+    assert!(text.contains("look at the queue and the builds of `team/infra run` before"), "{text}");
+}
+
+#[test]
+fn refusals_say_what_is_missing() {
+    let refused = |line: &'static str, reply: Reply, expected: &Expect| {
+        let server = CiServer::start(move |request| match request.line().as_str() {
+            it if it == line => reply.clone(),
+            CRUMB => crumb(),
+            _ => created(),
+        });
+        expected.assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 4));
+    };
+    let anonymous = Reply::page(401, "<html><title>Error 401 Unauthorized</title>");
+    refused(
+        CRUMB,
+        anonymous,
+        &expect![[r"
+        error: Jenkins refused to get a crumb: 401 Unauthorized: Error 401 Unauthorized
+        hint: the API token was not taken: check --user and the token (the user's page > Security); a password does not do
+    "]],
+    );
+    let denied = Reply::page(403, "<html>bot is missing the Job/Build permission")
+        .with("x-you-are-authenticated-as", "bot")
+        .with("x-required-permission", "hudson.model.Item.Build");
+    refused(
+        BUILD,
+        denied,
+        &expect![[r"
+        error: Jenkins refused to start the job: 403 Forbidden
+        hint: `bot` needs the permission `Job/Build`
+    "]],
+    );
+    let crumb =
+        Reply::page(403, "<title>Error 403 No valid crumb was included in the request</title>");
+    refused(
+        BUILD,
+        crumb,
+        &expect![[r"
+        error: Jenkins refused to start the job: 403 Forbidden: Error 403 No valid crumb was included in the request
+        hint: the crumb was not taken: behind a proxy that changes the client's address, let Jenkins' crumb issuer ignore that (proxy compatibility)
+    "]],
+    );
+    refused(
+        BUILD,
+        Reply::page(404, "<title>Error 404 Not Found</title>"),
+        &expect![[r"
+        error: Jenkins refused to start the job: 404 Not Found: Error 404 Not Found
+        hint: check --url and --job; Jenkins hides jobs for which `anonymous` has no Job/Read
+    "]],
+    );
+    refused(
+        BUILD,
+        Reply::page(409, "<title>Error 409 infra run is not buildable</title>"),
+        &expect![[r"
+        error: Jenkins refused to start the job: 409 Conflict: Error 409 infra run is not buildable
+        hint: the job `team/infra run` is disabled: enable it on its page
+    "]],
+    );
+    refused(
+        BUILD,
+        Reply::page(400, "<title>Error 400 This job is not parameterized</title>"),
+        &expect![[r"
+        error: Jenkins refused to start the job: 400 Bad Request: Error 400 This job is not parameterized
+        hint: the job `team/infra run` has to have the parameters RUN_ID, CALLBACK_TOKEN (a password parameter) and BUTLER_ENDPOINT
+    "]],
+    );
+    let login = Reply::empty(302).with("location", "/jenkins/securityRealm/commenceLogin?from=%2F");
+    refused(
+        CRUMB,
+        login,
+        &expect![[r"
+        error: Jenkins redirects to `<server>/jenkins/securityRealm/commenceLogin` when asked to get a crumb
+        hint: that is a sign-in page: the credentials were not taken, or --url is not the API's address
+    "]],
+    );
+    refused(
+        BUILD,
+        Reply::page(200, "<html>a page"),
+        &expect![[r"
+        error: what answers when asked to start the job is not Jenkins's API: an answer without the place in the queue
+        hint: check that --url is the API's address and that no sign-in page or proxy stands before it
+    "]],
+    );
+}
+
+#[test]
+fn the_state_is_that_of_the_build() {
+    for (building, result, expected, code) in [
+        (true, Value::Null, "running", 5),
+        (false, json!("SUCCESS"), "succeeded", 0),
+        (false, json!("UNSTABLE"), "failed", 1),
+        (false, json!("FAILURE"), "failed", 1),
+        (false, json!("ABORTED"), "cancelled", 3),
+        (false, json!("NOT_BUILT"), "skipped", 3),
+    ] {
+        let build = json!({"number": 35, "building": building, "result": result});
+        let server = CiServer::start(move |request| match request.line().as_str() {
+            "GET /jenkins/job/team/job/infra%20run/35/api/json" => Reply::json(200, &build),
+            ITEM => item(Some(35)),
+            other => panic!("{other}"),
+        });
+        // A place in the queue leads to the build that came of it.
+        for id in ["35", "queue/39"] {
+            let words = [
+                "ci-status",
+                "jenkins",
+                "--job",
+                "team/infra run",
+                "--user",
+                "bot",
+                "--external-run-id",
+                id,
+            ];
+            let said = type_in(&jenkins_machine(&server), &server, &words);
+            assert_eq!((said.code, &said.json()["status"]), (Some(code), &json!(expected)));
+            assert_eq!(said.json()["externalRunId"], "35");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Neither what the runner logs in with nor the run's token is seen on its way: not in the process
+//! list, not in the environment that others can read, not in a log, an answer or an error.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::github::{Hub, START};
+use super::{CI_TOKEN, TOKEN, machine};
+use crate::support::ci_server::{CiServer, Reply};
+
+#[test]
+fn secrets_are_seen_nowhere_on_the_machine() {
+    let (arrived, waits) = mpsc::channel::<()>();
+    let (go_on, gone_on) = mpsc::channel::<()>();
+    let gone_on = Arc::new(Mutex::new(gone_on));
+    let mut hub = Hub { says_details: true, ..Hub::default() };
+    let server = CiServer::start(move |request| {
+        if request.method == "POST" {
+            arrived.send(()).unwrap();
+            gone_on.lock().unwrap().recv().unwrap();
+        }
+        hub.reply(request)
+    });
+    let mut machine = machine(&server);
+    machine.set("BUTLER_LOG", "trace");
+    let url = server.url();
+    let child = machine.command(&[START, &["--url", &url]].concat()).spawn().unwrap();
+    waits.recv().unwrap();
+    let commands = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).unwrap();
+    // Only root can read it at all.
+    let environment = std::fs::read(format!("/proc/{}/environ", child.id())).unwrap_or_default();
+    go_on.send(()).unwrap();
+    let said = machine.said(&child.wait_with_output().unwrap());
+    let environment = String::from_utf8(environment).unwrap();
+    assert!(commands.contains("octo/infra"), "{commands}");
+    assert!(said.stderr.contains("TRACE") || said.stderr.contains("DEBUG"), "{}", said.stderr);
+    for text in [&commands, &environment, &said.stdout, &said.stderr] {
+        assert!(!text.contains(CI_TOKEN) && !text.contains(TOKEN), "{text}");
+    }
+    assert_eq!(said.code, Some(0));
+}
+
+#[test]
+fn a_server_that_repeats_secrets_does_not_get_them_shown() {
+    let server = CiServer::start(|request| {
+        let message = format!("bad {} and {TOKEN}", request.header("authorization"));
+        Reply::json(403, &json!({"message": message}))
+            .with("x-oauth-scopes", format!("a {CI_TOKEN}"))
+    });
+    let machine = machine(&server);
+    let said = machine.run(&[START, &["--url", &server.url()]].concat());
+    assert_eq!(said.code, Some(4));
+    assert!(said.stderr.contains("bad Bearer *** and ***"), "{}", said.stderr);
+    assert!(said.stderr.contains("this one has `a ***`"), "{}", said.stderr);
+}
