@@ -253,7 +253,7 @@ impl Kubernetes {
         });
         match carried_out {
             Some(Ok(code)) => code,
-            Some(Err(error)) => report(&error),
+            Some(Err(error)) => report(&error, &redactor),
             None => Exit::Failed.code(),
         }
     }
@@ -314,7 +314,7 @@ impl Start {
         });
         match started {
             Some(Ok(progress)) => say(&progress, Exit::Success.code()),
-            Some(Err(error)) => report(&error),
+            Some(Err(error)) => report(&error, &redactor),
             None => Exit::Failed.code(),
         }
     }
@@ -350,7 +350,8 @@ impl Look {
             Ok(logging) => logging,
             Err(error) => return refuse(&error),
         };
-        let _log = logging::start(&logging, environment, &Arc::default());
+        let redactor = Arc::new(Redactor::new());
+        let _log = logging::start(&logging, environment, &redactor);
         let access = cluster_access(self.kubeconfig, self.context, environment);
         let (namespace, job) = self.external_run_id;
         let looked = block_on(async {
@@ -369,7 +370,7 @@ impl Look {
                 };
                 say(&progress, code)
             }
-            Some(Err(error)) => report(&error),
+            Some(Err(error)) => report(&error, &redactor),
             None => Exit::Failed.code(),
         }
     }
@@ -449,9 +450,11 @@ async fn carry_out(
     }
 }
 
-/// Says why the cluster was of no use; returns the exit code for it.
-pub(super) fn report(error: &ClusterError) -> u8 {
-    complain(&chain(error), error.advice().as_deref());
+/// Says why the cluster was of no use, without secrets; returns the exit code for it.
+fn report(error: &ClusterError, redactor: &Redactor) -> u8 {
+    let message = chain(error);
+    let shown = redactor.redact_lines(message.as_bytes());
+    complain(&shown, error.advice().as_deref());
     Exit::Failed.code()
 }
 
