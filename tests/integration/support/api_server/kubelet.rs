@@ -250,6 +250,10 @@ pub(super) fn pass_deadline(shared: &Arc<Shared>) {
 /// Kills everything that the node's containers have started, as the kernel does with a container:
 /// what a runner that is killed leaves behind would go on otherwise.
 pub(super) fn kill_all(shared: &Shared) {
+    // A runner is shielded from who is not root, and so not found by its environment.
+    for process in shared.store.lock().unwrap().processes.values() {
+        let _ = kill(Pid::from_raw(i32::try_from(*process).unwrap()), Signal::SIGKILL);
+    }
     let mark = shared.node.as_os_str().as_encoded_bytes();
     let is_ours = |environment: Vec<u8>| environment.windows(mark.len()).any(|it| it == mark);
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
