@@ -74,8 +74,12 @@ async fn run(
     let mut course = shared.course.subscribe();
     let interfered = course.wait_for(|course| *course != Course::Run);
     let happened = tokio::select! {
-        happened = interfered => Some(*happened.unwrap()),
-        status = child.wait() => return Some(ended(shared, name, status.unwrap(), None).await),
+        happened = interfered => Ok(*happened.unwrap()),
+        status = child.wait() => Err(status.unwrap()),
+    };
+    let happened = match happened {
+        Ok(happened) => Some(happened),
+        Err(status) => return Some(ended(shared, name, status, None).await),
     };
     let process = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     match happened {
