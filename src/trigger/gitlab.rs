@@ -344,5 +344,38 @@ impl GitLab {
 }
 
 fn created(pipeline: &Pipeline) -> Option<SystemTime> {
-    humantime::parse_rfc3339(pipeline.created_at.as_deref()?).ok()
+    time(pipeline.created_at.as_deref()?)
+}
+
+/// A moment by RFC 3339: in UTC, or with an offset, as servers with a time zone of their own say it.
+fn time(text: &str) -> Option<SystemTime> {
+    let (local, offset) = text.len().checked_sub(6).and_then(|at| text.split_at_checked(at))?;
+    let (is_ahead, hours, minutes) = match (offset.get(..1), offset.get(1..3), offset.get(4..6)) {
+        (Some(sign @ ("+" | "-")), Some(hours), Some(minutes)) => (sign == "+", hours, minutes),
+        _ => return humantime::parse_rfc3339(text).ok(),
+    };
+    let minutes = hours.parse::<u64>().ok()? * 60 + minutes.parse::<u64>().ok()?;
+    let local = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
+    let offset = Duration::from_secs(minutes * 60);
+    if is_ahead { local.checked_sub(offset) } else { local.checked_add(offset) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_the_same_in_every_time_zone() {
+        let expected = humantime::parse_rfc3339("2026-11-21T17:00:00Z").ok();
+        for text in [
+            "2026-11-21T17:00:00.000Z",
+            "2026-11-21T18:30:00.000+01:30",
+            "2026-11-21T12:00:00-05:00",
+        ] {
+            assert_eq!(time(text), expected, "{text}");
+        }
+        for text in ["", "soon", "2026-11-21", "2026-11-21T12:00:00-0a:00"] {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
 }

@@ -60,10 +60,7 @@ impl GitHub {
             let found = match self.find_once(order, before, since).await {
                 Ok(found) => found,
                 // The order is given: what fails now must not read as if nothing had been started.
-                Err(error) => {
-                    let why = crate::error::chain(&error);
-                    return Err(self.not_found(begun.elapsed(), Some(lost.unwrap_or(why))));
-                }
+                Err(error) => return Err(self.not_found(begun.elapsed(), lost, Some(&error))),
             };
             if let Some(run) = found {
                 return Ok(Started {
@@ -72,7 +69,7 @@ impl GitHub {
                 });
             }
             if pause >= self.server.left() {
-                return Err(self.not_found(begun.elapsed(), lost));
+                return Err(self.not_found(begun.elapsed(), lost, None));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
@@ -149,20 +146,31 @@ impl GitHub {
         is_workflow && names(title, order.run_id.as_str())
     }
 
-    fn not_found(&self, waited: Duration, lost: Option<String>) -> TriggerError {
+    /// `lost` is why nobody knows whether the order was taken, `trouble` what ended the search.
+    fn not_found(
+        &self,
+        waited: Duration,
+        lost: Option<String>,
+        trouble: Option<&TriggerError>,
+    ) -> TriggerError {
         let place = format!("the Actions page of `{}/{}`", self.owner, self.name);
         let server = self.server.name();
+        let trouble = trouble.map(|error| crate::error::chain(error));
         if let Some(why) = lost {
+            let why = trouble.map_or(why.clone(), |trouble| format!("{why}; {trouble}"));
             let advice = format!("look at {place} before you start it again");
             return TriggerError::Unsure { server, why, advice };
         }
-        let reason = match self.event {
-            Event::WorkflowDispatch => "the workflow's `run-name` has to carry the input run_id",
-            Event::RepositoryDispatch => {
-                "a workflow on the default branch has to wait for `repository_dispatch` with the type butler-run, and its `run-name` has to carry the run_id of the payload"
+        let reason = match (trouble, self.event) {
+            (Some(trouble), _) => format!("its runs could not be listed ({trouble})"),
+            (None, Event::WorkflowDispatch) => {
+                "the workflow's `run-name` has to carry the input run_id; or wait for longer with --timeout".to_owned()
+            }
+            (None, Event::RepositoryDispatch) => {
+                "a workflow on the default branch has to wait for `repository_dispatch` with the type butler-run, and its `run-name` has to carry the run_id of the payload; or wait for longer with --timeout".to_owned()
             }
         };
-        let advice = format!("look at {place}; {reason}; or wait for longer with --timeout");
+        let advice = format!("look at {place}: {reason}");
         TriggerError::NotSeen { server, waited: rounded(waited), advice }
     }
 }

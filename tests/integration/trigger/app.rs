@@ -84,7 +84,7 @@ impl Apps {
             |part: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(part).unwrap();
         let mut verifier = Verifier::new(MessageDigest::sha256(), &self.key).unwrap();
         let signed = format!("{header}.{claims}");
-        if !verifier.verify_oneshot(&decode(signature), signed.as_bytes()).unwrap() {
+        if !verifier.verify_oneshot(&decode(signature), signed.as_bytes()).unwrap_or_default() {
             return Reply::json(401, &json!({"message": "A JSON web token could not be decoded"}));
         }
         let header: Value = serde_json::from_slice(&decode(header)).unwrap();

@@ -33,7 +33,8 @@ pub(super) struct Hub {
     pub(super) slow: usize,
     /// What is said to the next requests of this beginning instead.
     pub(super) faults: Vec<(&'static str, Reply)>,
-    hidden: Vec<(usize, Value)>,
+    /// Runs that do not show yet, with the number of lists that they wait for.
+    pub(super) hidden: Vec<(usize, Value)>,
 }
 
 impl Default for Hub {
@@ -57,12 +58,12 @@ impl Hub {
         let server = CiServer::start(move |request| {
             let mut hub = shared.lock().unwrap();
             let reply = hub.reply(request);
-            match &reply {
-                Reply::Answer { headers, .. } if headers.iter().any(|(name, _)| name == "date") => {
-                    reply
-                }
-                _ => reply.with("date", httpdate::fmt_http_date(hub.now())),
-            }
+            let is_dated = matches!(
+                &reply,
+                Reply::Answer { headers, .. } if headers.iter().any(|(name, _)| name == "date")
+            );
+            let date = httpdate::fmt_http_date(hub.now());
+            if is_dated { reply } else { reply.with("date", date) }
         });
         (server, hub)
     }
@@ -167,7 +168,9 @@ impl Hub {
             request.query.get("created").map(|it| it.strip_prefix(">=").unwrap().to_owned());
         let fits = |run: &&Value| {
             request.query.get("event").is_none_or(|event| run["event"] == **event)
-                && since.as_ref().is_none_or(|since| run["created_at"].as_str().unwrap() >= since)
+                && since
+                    .as_ref()
+                    .is_none_or(|since| run["created_at"].as_str().unwrap() >= since.as_str())
         };
         let all: Vec<&Value> = self.runs.iter().rev().filter(fits).collect();
         let shown: Vec<_> = all.iter().skip((page - 1) * size).take(size).collect();
