@@ -13,8 +13,8 @@ use super::complain;
 use super::kubernetes::Kubernetes;
 use crate::error::Advice;
 use crate::generate::{
-    Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version,
-    github_actions,
+    Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version, generic,
+    github_actions, gitlab_ci, jenkins, run_outline,
 };
 use crate::run::Exit;
 use crate::settings::{Arguments, Environment};
@@ -32,6 +32,23 @@ enum Target {
     /// A workflow for GitHub Actions
     #[command(name = "github-actions")]
     GitHubActions(Wrapper),
+    /// A job for GitLab CI
+    #[command(name = "gitlab-ci")]
+    GitLabCi(Wrapper),
+    /// A declarative pipeline for Jenkins
+    Jenkins(Wrapper),
+    /// How to carry out a run as JSON, for CI systems that have no target
+    Generic(Generic),
+}
+
+/// A target that tells of one run.
+#[derive(Args)]
+struct Generic {
+    /// The run that is told of, as a registry sends it [default: placeholders]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    wrapper: Wrapper,
 }
 
 /// What all targets are asked for. Values that are left out are the CI system's own variables.
@@ -92,9 +109,9 @@ pub(super) struct Wrapper {
     /// Where the job runs: a runner label, tag, pool or agent; can be repeated
     #[arg(long = "label", value_name = "LABEL", value_parser = text)]
     labels: Vec<String>,
-    /// When the CI system ends the job
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = timeout)]
-    timeout: Duration,
+    /// When the CI system ends the job [default: 1h]
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    timeout: Option<Duration>,
     /// The proxy that the job uses
     #[arg(long, value_name = "URL", value_parser = endpoint)]
     proxy: Option<Url>,
@@ -132,12 +149,35 @@ impl Generate {
         match self.target {
             Target::Kubernetes(kubernetes) => kubernetes.run(log, environment),
             Target::GitHubActions(wrapper) => wrapper.write(github_actions),
+            Target::GitLabCi(wrapper) => wrapper.write(gitlab_ci),
+            Target::Jenkins(wrapper) => wrapper.write(jenkins),
+            Target::Generic(target) => target.write(),
+        }
+    }
+}
+
+impl Generic {
+    fn write(self) -> u8 {
+        let read = |path: &PathBuf| -> anyhow::Result<_> {
+            let cannot = || format!("cannot read the run `{}`", path.display());
+            let json = zeroize::Zeroizing::new(std::fs::read(path).with_context(cannot)?);
+            run_outline(&json).with_context(cannot)
+        };
+        match self.config.as_ref().map(read).transpose() {
+            Ok(run) => {
+                let run = run.unwrap_or_default();
+                self.wrapper.write(|options| generic(options, &run))
+            }
+            Err(error) => {
+                complain(&format!("{error:#}"), None);
+                Exit::Usage.code()
+            }
         }
     }
 }
 
 impl Wrapper {
-    fn write(self, render: fn(&Options) -> Result<String, GenerateError>) -> u8 {
+    fn write(self, render: impl FnOnce(&Options) -> Result<String, GenerateError>) -> u8 {
         let (options, output) = self.into_options();
         match render(&options) {
             Ok(text) => output.write(&text),

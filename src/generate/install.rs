@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::options::RELEASES;
-use super::{Install, Options, Version, filters};
+use super::{Install, Options, Version, filters, text};
 
 /// The script, for a POSIX shell. Afterwards `$directory/butler-runner` is what was released, or
 /// the script has ended with an error and nothing of it was run.
@@ -40,6 +40,6 @@ impl Options {
             ca_bundle: self.network.ca_bundle.clone(),
             directory,
         };
-        Some(script.render().expect("writing to a string does not fail"))
+        Some(text(&script))
     }
 }

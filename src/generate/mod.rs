@@ -5,12 +5,29 @@
 //! of a run are the CI system's own variables and secrets. One file a target; the texts are templates
 //! in `templates/generate`.
 
+mod actions;
+mod container;
 mod error;
 mod filters;
+mod generic;
 mod github_actions;
+mod gitlab_ci;
+mod identity;
 mod install;
+mod jenkins;
 mod options;
 
 pub use error::GenerateError;
+pub use generic::{RunOutline, generic, run_outline};
 pub use github_actions::github_actions;
+pub use gitlab_ci::gitlab_ci;
+pub use identity::Tokens;
+pub use jenkins::jenkins;
 pub use options::{Aws, Azure, Cloud, Gcp, IMAGE, Install, Network, Options, RELEASES, Version};
+
+/// What a template makes: lines, each of them ended.
+fn text(template: &impl askama::Template) -> String {
+    let mut text = template.render().expect("writing to a string does not fail");
+    text.push('\n');
+    text
+}

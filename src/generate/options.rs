@@ -30,8 +30,8 @@ pub struct Options {
     pub cache: bool,
     /// On which machines of the CI system the job runs: runner labels, tags, pools, agents.
     pub labels: Vec<String>,
-    /// When the CI system ends the job.
-    pub timeout: Duration,
+    /// When the CI system ends the job; after an hour where nothing is said.
+    pub timeout: Option<Duration>,
     /// How the job gets to the network.
     pub network: Network,
 }
@@ -75,6 +75,14 @@ pub struct Cloud {
     pub gcp: Option<Gcp>,
     /// Microsoft Azure.
     pub azure: Option<Azure>,
+}
+
+impl Cloud {
+    /// Whether the job logs in to none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A role that trusts the CI system.
@@ -188,7 +196,7 @@ impl Options {
     /// When the CI system ends the job, in whole minutes.
     #[must_use]
     pub fn timeout_minutes(&self) -> u64 {
-        self.timeout.as_secs().div_ceil(60).max(1)
+        self.timeout.map_or(60, |timeout| timeout.as_secs().div_ceil(60).max(1))
     }
 
     /// The image with its tag and digest, where the job runs in it.

@@ -52,6 +52,13 @@ use crate::workspace::source::GitEnvironment;
 /// What every variable of the runner's own starts with; none of them reaches a child.
 const OWN_PREFIX: &[u8] = b"BUTLER_";
 
+/// By these variables Jenkins knows the processes of a build, and ends each that has them when the build
+/// is aborted: those of its core (`Job.getCharacteristicEnvVars`, `EnvVars.createCookie`), of `sh`
+/// steps and of `node` blocks. What the runner starts must not have them, or Terraform is ended behind
+/// its back; the runner itself has them, and ends what it has started in order.
+const JENKINS_COOKIES: [&str; 4] =
+    ["HUDSON_COOKIE", "HUDSON_SERVER_COOKIE", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE"];
+
 /// Everything that was decided before the run starts.
 pub struct Settings {
     /// Where the run comes from.
@@ -229,13 +236,14 @@ impl Settings {
 
     /// The environment that Terraform inherits: what the runner was started in, without
     /// `BUTLER_*`, without the variables in `used_tokens`, without the logins of mirrors that other
-    /// tools' variables hold, and, as [`Settings::environment`] is, without any variable that holds
-    /// the callback token under another name.
+    /// tools' variables hold, without the cookies of Jenkins, and, as [`Settings::environment`] is,
+    /// without any variable that holds the callback token under another name.
     #[must_use]
     pub fn child_environment(&self, used_tokens: &[&str]) -> process::Environment {
         let inherited = |name: &OsStr| {
             !name.as_encoded_bytes().starts_with(OWN_PREFIX)
                 && !used_tokens.iter().any(|used| name == *used)
+                && !JENKINS_COOKIES.iter().any(|cookie| name == *cookie)
         };
         self.environment
             .iter()

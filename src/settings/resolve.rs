@@ -477,6 +477,8 @@ mod tests {
                 ("CI_JOB_TOKEN", "c"),
                 ("AWS_REGION", "eu-central-1"),
                 ("EMPTY", ""),
+                ("JENKINS_SERVER_COOKIE", "durable-1"),
+                ("JENKINS_NODE_COOKIE", "2"),
             ],
         ];
         let settings = resolve(&Arguments::default(), &variables.concat()).unwrap();

@@ -1,7 +1,7 @@
 # Downloads butler-runner {{ version|comment }}, and installs it only if it is what was released.
+set -eu
 directory="{{ directory|at(0) }}"
 (
-    set -eu
     from={{ from|shell }}
     {%- if !pinned.is_empty() %}
     # No other archives than these are taken, whatever the release says.
@@ -50,12 +50,12 @@ directory="{{ directory|at(0) }}"
     }
 
     fetch "$archive"
-    # The digest is what comes before the first space.
     found=$(digest "$archive") || exit 1
+    # What comes before the first space.
     found=${found%% *}
     {%- if pinned.is_empty() %}
     fetch "$archive.sha256"
-    read -r wanted name <"$archive.sha256" || fail "$archive.sha256 is empty"
+    read -r wanted name <"$archive.sha256" || [ -n "$wanted" ] || fail "$archive.sha256 is empty"
     [ "${name#\*}" = "$archive" ] || fail "$archive.sha256 is about another file"
     [ "$found" = "$wanted" ] || fail "$archive has the digest $found, the release says $wanted"
     {%- else %}
@@ -76,6 +76,6 @@ directory="{{ directory|at(0) }}"
     tar -xzf "$archive" butler-runner
     chmod 755 butler-runner
     mv -f butler-runner "$directory/butler-runner"
-) || exit 1
+)
 PATH="$directory:$PATH"
 export PATH

@@ -9,6 +9,7 @@ mod cluster;
 mod doctor;
 mod execute;
 mod faults;
+mod generate;
 mod hostile;
 mod layout;
 mod leftovers;

@@ -116,6 +116,15 @@ impl ReleaseSite {
         Self::start_as(vec![(version, archive)], None, Some(authority.acceptor()))
     }
 
+    /// Serves these files, each under its path, with TLS.
+    pub(crate) fn start_with_files(authority: &Authority, files: &[(&str, &[u8])]) -> Self {
+        let files = files.iter();
+        let files =
+            files.map(|(path, file)| ((*path).to_owned(), Bytes::copy_from_slice(file))).collect();
+        let directory = tempfile::tempdir().unwrap();
+        Self::serve(directory, files, BTreeMap::new(), Some(authority.acceptor()))
+    }
+
     /// Serves a version of Terraform whose signed checksum file has this text.
     pub(crate) fn start_with_checksums(version: &str, text: &str) -> Self {
         Self::start_with(vec![(version, Vec::new())], Some(text))
@@ -180,7 +189,15 @@ impl ReleaseSite {
         files.insert("/terraform/index.json".to_owned(), index.to_string().into());
         let index = serde_json::json!({"versions": opentofu});
         files.insert("/tofu/api.json".to_owned(), index.to_string().into());
+        Self::serve(directory, files, foreign, acceptor)
+    }
 
+    fn serve(
+        directory: tempfile::TempDir,
+        files: BTreeMap<String, Bytes>,
+        foreign: BTreeMap<String, Bytes>,
+        acceptor: Option<SslAcceptor>,
+    ) -> Self {
         let shared = Arc::new(Shared {
             files,
             replaced: Mutex::default(),

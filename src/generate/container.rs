@@ -1,0 +1,54 @@
+//! How the runner is started in its image, by a shell on the job's machine.
+//!
+//! CI systems that have jobs in containers run the steps by `docker exec`, which does not hand signals
+//! on: a job that is cancelled would never end Terraform in order. So the shell runs the container.
+
+use askama::Template;
+
+use super::{Options, filters, text};
+
+/// What of the job's machine and environment the container gets.
+#[derive(Template)]
+#[template(path = "generate/docker-run.sh", escape = "none", syntax = "ci")]
+pub(super) struct Container {
+    image: String,
+    /// A directory for temporary files, as text of a shell between double quotes.
+    temporary: &'static str,
+    /// As `docker run` takes them, as text of a shell between double quotes.
+    volumes: Vec<String>,
+    /// Names of variables.
+    handed_on: Vec<&'static str>,
+}
+
+impl Container {
+    /// The container that `options` ask for, if they do.
+    pub(super) fn new(options: &Options, temporary: &'static str) -> Option<Self> {
+        let mut container = Self {
+            image: options.image()?,
+            temporary,
+            volumes: Vec::new(),
+            handed_on: vec!["CI", "BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"],
+        };
+        let network = options.network_variables();
+        container.hand_on(network.iter().map(|(name, _)| *name));
+        if options.network.ca_bundle.is_some() {
+            container.mount("$BUTLER_CA_BUNDLE", ":ro");
+        }
+        Some(container)
+    }
+
+    /// Shows the directory or file that a text of the shell names under the same name.
+    pub(super) fn mount(&mut self, path: &str, how: &str) {
+        self.volumes.push(format!("{path}:{path}{how}"));
+    }
+
+    /// Sets variables as they are outside.
+    pub(super) fn hand_on(&mut self, names: impl IntoIterator<Item = &'static str>) {
+        self.handed_on.extend(names);
+    }
+
+    /// The shell that becomes the container.
+    pub(super) fn script(&self) -> String {
+        text(self)
+    }
+}

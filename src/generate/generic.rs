@@ -1,0 +1,162 @@
+//! `generate generic`: how a run is carried out, as JSON, for CI systems that have no target.
+//!
+//! `runner` is for a script that starts the runner, `manual` for one that does without it. The callback
+//! token is the run's secret: its place is kept for it, and it is never written.
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{GenerateError, Install, Options};
+
+const TARGET: &str = "generic";
+
+/// What stands where the token belongs.
+const TOKEN: &str = "<callback token, brce_...>";
+
+/// A run, as far as the answer tells of it; what is missing is a placeholder.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RunOutline {
+    run_id: Option<String>,
+    operation: Option<String>,
+    terraform_version: Option<String>,
+    source: Option<SourceOutline>,
+    callbacks: Option<CallbacksOutline>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SourceOutline {
+    git_repo: Option<String>,
+    git_ref: Option<String>,
+    working_directory: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CallbacksOutline {
+    status_url: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    runner: Runner,
+    manual: Manual,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Runner {
+    install: String,
+    command: &'static str,
+    env_vars: EnvVars,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+struct EnvVars {
+    butler_endpoint: String,
+    butler_run_id: String,
+    butler_token: &'static str,
+    #[serde(flatten)]
+    network: std::collections::BTreeMap<&'static str, String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Manual {
+    callback_url: String,
+    token: &'static str,
+    operation: String,
+    terraform_version: String,
+    git_repo: String,
+    git_ref: String,
+    working_directory: String,
+}
+
+/// Reads the outline of a run as a registry sends it.
+///
+/// # Errors
+/// When it is no such JSON.
+pub fn run_outline(json: &[u8]) -> Result<RunOutline, serde_json::Error> {
+    serde_json::from_slice(json)
+}
+
+/// The JSON, for `run`.
+///
+/// # Errors
+/// When it cannot say what `options` ask for.
+pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateError> {
+    options.check(TARGET, &[])?;
+    refuse(options)?;
+    let install = options.install_script("$PWD").unwrap_or_default();
+    let endpoint = options.endpoint.as_ref().map(|url| url.as_str().trim_end_matches('/'));
+    let endpoint = endpoint.unwrap_or("<the registry's address>").to_owned();
+    let run_id = run.run_id.clone().unwrap_or_else(|| "<run id>".to_owned());
+    let source = run.source.clone().unwrap_or_default();
+    let status_url = run.callbacks.as_ref().and_then(|it| it.status_url.clone());
+    let status_url = status_url.unwrap_or_else(|| format!("/v1/ci/module-runs/{run_id}/status"));
+    let is_relative = status_url.starts_with('/');
+    let callback_url = if is_relative { format!("{endpoint}{status_url}") } else { status_url };
+    let or = |text: Option<String>, otherwise: &str| text.unwrap_or_else(|| otherwise.to_owned());
+    let answer = Answer {
+        runner: Runner {
+            install,
+            command: "./butler-runner execute",
+            env_vars: EnvVars {
+                butler_endpoint: endpoint,
+                butler_run_id: run_id,
+                butler_token: TOKEN,
+                network: options.network_variables().into_iter().collect(),
+            },
+        },
+        manual: Manual {
+            callback_url,
+            token: TOKEN,
+            operation: or(run.operation.clone(), "<operation>"),
+            terraform_version: or(run.terraform_version.clone(), "<version>"),
+            git_repo: source.git_repo.map_or_else(|| "<repository>".to_owned(), without_login),
+            git_ref: or(source.git_ref, "<branch, tag or commit>"),
+            working_directory: or(source.working_directory, "."),
+        },
+    };
+    let json = serde_json::to_string_pretty(&answer).expect("texts are always JSON");
+    Ok(json + "\n")
+}
+
+/// What there is no key for.
+fn refuse(options: &Options) -> Result<(), GenerateError> {
+    let Options { install, cloud, gate, cache, labels, timeout, .. } = options;
+    let job = "set it where your CI system describes the job";
+    let wanted = [
+        (
+            matches!(install, Install::Image { .. }),
+            "--image",
+            "start `butler-runner execute` in the image, with the variables of `runner.envVars`",
+        ),
+        (
+            !cloud.is_empty(),
+            "--oidc",
+            "log in before `runner.command`, by the means of your CI system",
+        ),
+        (gate.is_some(), "--gate", job),
+        (*cache, "--cache", job),
+        (!labels.is_empty(), "--label", job),
+        (timeout.is_some(), "--timeout", job),
+    ];
+    match wanted.into_iter().find(|(is_wanted, ..)| *is_wanted) {
+        Some((_, option, instead)) => {
+            Err(GenerateError::Unsupported { target: TARGET, option, instead })
+        }
+        None => Ok(()),
+    }
+}
+
+/// A repository's address without the user name and password that it may bring.
+fn without_login(address: String) -> String {
+    let Ok(mut url) = address.parse::<Url>() else { return address };
+    // The user of ssh is no secret, and without it the address is another one.
+    let kept =
+        url.set_password(None).is_ok() && (url.scheme() == "ssh" || url.set_username("").is_ok());
+    if kept && url.as_str() != address { url.to_string() } else { address }
+}

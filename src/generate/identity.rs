@@ -1,0 +1,63 @@
+//! How a job logs in to clouds with tokens that the CI system has put into its environment.
+//!
+//! No key is stored anywhere, and no action or plugin of others sees what the job gets: the libraries
+//! of the clouds read a token from a file, under names that they document.
+
+use askama::Template;
+
+use super::{Cloud, Options, filters, text};
+
+/// What the CI system has put into `AWS_ID_TOKEN`, `GCP_ID_TOKEN` and `AZURE_ID_TOKEN`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tokens {
+    /// The tokens.
+    Values,
+    /// Paths of files that hold them.
+    Files,
+}
+
+#[derive(Template)]
+#[template(path = "generate/identity.sh", escape = "none", syntax = "ci")]
+struct Script<'a> {
+    cloud: &'a Cloud,
+    temporary: &'static str,
+    is_file: bool,
+}
+
+impl Options {
+    /// The script that logs the job in, for a POSIX shell; `temporary` is a directory of the job's, as
+    /// text of a shell between double quotes. Nothing where it logs in to no cloud.
+    #[must_use]
+    pub fn identity_script(&self, tokens: Tokens, temporary: &'static str) -> Option<String> {
+        let is_file = tokens == Tokens::Files;
+        let script = Script { cloud: &self.cloud, temporary, is_file };
+        (!self.cloud.is_empty()).then(|| text(&script))
+    }
+
+    /// The variables of the CI system's that the script reads, each with what it is.
+    #[must_use]
+    pub fn identity_needs(&self) -> Vec<(&'static str, &'static str)> {
+        let mut needs = Vec::new();
+        let mut need = |is_given: bool, name, what| {
+            if !is_given {
+                needs.push((name, what));
+            }
+        };
+        if let Some(aws) = &self.cloud.aws {
+            need(aws.role.is_some(), "AWS_ROLE_ARN", "the role to take on at AWS");
+            need(aws.region.is_some(), "AWS_REGION", "the region at AWS");
+        }
+        if let Some(gcp) = &self.cloud.gcp {
+            let provider = "the provider at Google Cloud: projects/.../providers/...";
+            need(gcp.provider.is_some(), "GCP_WORKLOAD_IDENTITY_PROVIDER", provider);
+            let account = "the service account to be at Google Cloud";
+            need(gcp.service_account.is_some(), "GCP_SERVICE_ACCOUNT", account);
+        }
+        if let Some(azure) = &self.cloud.azure {
+            need(azure.client_id.is_some(), "AZURE_CLIENT_ID", "the application to be at Azure");
+            need(azure.tenant_id.is_some(), "AZURE_TENANT_ID", "the directory that it is in");
+            need(azure.subscription_id.is_some(), "AZURE_SUBSCRIPTION_ID", "the subscription");
+        }
+        needs
+    }
+}

@@ -1,0 +1,108 @@
+//! `generate jenkins`: a declarative pipeline.
+
+use askama::Template;
+
+use super::container::Container;
+use super::{GenerateError, Options, Tokens, filters, text};
+
+const TARGET: &str = "jenkins";
+
+/// A directory of the build's own on the agent, beside the workspace.
+const TEMPORARY: &str = "${WORKSPACE_TMP:?}";
+
+#[derive(Template)]
+#[template(path = "generate/Jenkinsfile", escape = "none", syntax = "ci")]
+struct Pipeline<'a> {
+    own_version: &'static str,
+    options: &'a Options,
+    /// Credentials and variables that the pipeline reads, each with what it is.
+    needs: Vec<(&'static str, &'static str)>,
+    variables: Vec<(&'static str, String)>,
+    /// Variables that hold the path of a token, and the credential that it is.
+    tokens: Vec<(&'static str, &'static str)>,
+    script: String,
+}
+
+/// What the shell of the one step does.
+#[derive(Template)]
+#[template(path = "generate/jenkins.sh", escape = "none", syntax = "ci")]
+struct Script<'a> {
+    options: &'a Options,
+    install: Option<String>,
+    identity: Option<String>,
+    container: Option<String>,
+}
+
+/// A declarative pipeline for Jenkins.
+///
+/// # Errors
+/// When it cannot do what `options` ask for.
+pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
+    options.check(TARGET, &[])?;
+    let mut needs = Vec::new();
+    if options.endpoint.is_none() {
+        needs.push(("credential `butler-registry-url`", "the registry's address, as secret text"));
+    }
+    let mut tokens = Vec::new();
+    let cloud = &options.cloud;
+    for (is_asked, variable, credential, name) in [
+        (cloud.aws.is_some(), "AWS_ID_TOKEN", "butler-aws", "credential `butler-aws`"),
+        (cloud.gcp.is_some(), "GCP_ID_TOKEN", "butler-gcp", "credential `butler-gcp`"),
+        (cloud.azure.is_some(), "AZURE_ID_TOKEN", "butler-azure", "credential `butler-azure`"),
+    ] {
+        if is_asked {
+            tokens.push((variable, credential));
+            needs.push((name, "an id token as file, of the OpenID Connect Provider plugin"));
+        }
+    }
+    needs.extend(options.identity_needs());
+    let script = Script {
+        options,
+        install: options.install_script("${WORKSPACE_TMP:?}/butler-runner"),
+        identity: options.identity_script(Tokens::Files, TEMPORARY),
+        container: container(options),
+    };
+    let pipeline = Pipeline {
+        own_version: env!("CARGO_PKG_VERSION"),
+        options,
+        needs,
+        variables: options.network_variables(),
+        tokens,
+        script: text(&script),
+    };
+    Ok(text(&pipeline))
+}
+
+fn container(options: &Options) -> Option<String> {
+    let cloud = &options.cloud;
+    let mut container = Container::new(options, TEMPORARY)?;
+    container.mount("$WORKSPACE/.butler", "");
+    container.hand_on(["JENKINS_URL", "BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
+    container.hand_on(["BUTLER_REPORT_DIR", "BUTLER_REPORT"]);
+    if !options.cache {
+        container.mount("$BUTLER_CACHE_DIR", "");
+    }
+    if !cloud.is_empty() {
+        container.mount("$identity", ":ro");
+    }
+    container.hand_on(identity_variables(options));
+    Some(container.script())
+}
+
+/// What the script that logs in sets.
+fn identity_variables(options: &Options) -> Vec<&'static str> {
+    let cloud = &options.cloud;
+    let mut names = Vec::new();
+    if cloud.aws.is_some() {
+        names.extend(["AWS_REGION", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"]);
+        names.push("AWS_WEB_IDENTITY_TOKEN_FILE");
+    }
+    if cloud.gcp.is_some() {
+        names.push("GOOGLE_APPLICATION_CREDENTIALS");
+    }
+    if cloud.azure.is_some() {
+        names.extend(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID", "ARM_SUBSCRIPTION_ID"]);
+        names.push("ARM_OIDC_TOKEN_FILE_PATH");
+    }
+    names
+}

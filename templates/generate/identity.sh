@@ -1,0 +1,66 @@
+# Who the job is to the clouds: the providers exchange the token of the CI system for one of theirs.
+umask 077
+identity=$(mktemp -d "{= temporary|at(0) =}/butler-identity.XXXXXX")
+{%- if let Some(aws) = cloud.aws %}
+{%- if let Some(role) = aws.role %}
+AWS_ROLE_ARN={= role|shell =}
+{%- endif %}
+{%- if let Some(region) = aws.region %}
+AWS_REGION={= region|shell =}
+{%- endif %}
+export AWS_ROLE_ARN="${AWS_ROLE_ARN:?is not set}" AWS_REGION="${AWS_REGION:?is not set}"
+export AWS_ROLE_SESSION_NAME="butler-run"
+{%- if is_file %}
+cp "$AWS_ID_TOKEN" "$identity/aws"
+{%- else %}
+printf %s "$AWS_ID_TOKEN" >"$identity/aws"
+{%- endif %}
+export AWS_WEB_IDENTITY_TOKEN_FILE="$identity/aws"
+{%- endif %}
+{%- if let Some(gcp) = cloud.gcp %}
+{%- if let Some(provider) = gcp.provider %}
+GCP_WORKLOAD_IDENTITY_PROVIDER={= provider|shell =}
+{%- endif %}
+{%- if let Some(service_account) = gcp.service_account %}
+GCP_SERVICE_ACCOUNT={= service_account|shell =}
+{%- endif %}
+{%- if is_file %}
+cp "$GCP_ID_TOKEN" "$identity/gcp"
+{%- else %}
+printf %s "$GCP_ID_TOKEN" >"$identity/gcp"
+{%- endif %}
+printf '{
+  "type": "external_account",
+  "audience": "//iam.googleapis.com/%s",
+  "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+  "token_url": "https://sts.googleapis.com/v1/token",
+  "service_account_impersonation_url": "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/%s:generateAccessToken",
+  "credential_source": { "file": "%s" }
+}\n' "${GCP_WORKLOAD_IDENTITY_PROVIDER:?is not set}" "${GCP_SERVICE_ACCOUNT:?is not set}" "$identity/gcp" >"$identity/gcp.json"
+export GOOGLE_APPLICATION_CREDENTIALS="$identity/gcp.json"
+{%- endif %}
+{%- if let Some(azure) = cloud.azure %}
+{%- if let Some(id) = azure.client_id %}
+ARM_CLIENT_ID={= id|shell =}
+{%- else %}
+ARM_CLIENT_ID="${AZURE_CLIENT_ID:?is not set}"
+{%- endif %}
+{%- if let Some(id) = azure.tenant_id %}
+ARM_TENANT_ID={= id|shell =}
+{%- else %}
+ARM_TENANT_ID="${AZURE_TENANT_ID:?is not set}"
+{%- endif %}
+{%- if let Some(id) = azure.subscription_id %}
+ARM_SUBSCRIPTION_ID={= id|shell =}
+{%- else %}
+ARM_SUBSCRIPTION_ID="${AZURE_SUBSCRIPTION_ID:?is not set}"
+{%- endif %}
+export ARM_USE_OIDC=true ARM_CLIENT_ID ARM_TENANT_ID ARM_SUBSCRIPTION_ID
+{%- if is_file %}
+cp "$AZURE_ID_TOKEN" "$identity/azure"
+{%- else %}
+printf %s "$AZURE_ID_TOKEN" >"$identity/azure"
+{%- endif %}
+export ARM_OIDC_TOKEN_FILE_PATH="$identity/azure"
+{%- endif %}
+umask 022

@@ -1,0 +1,27 @@
+set -eu
+export CI=true
+export BUTLER_ENDPOINT BUTLER_RUN_ID="$RUN_ID" BUTLER_TOKEN="$CALLBACK_TOKEN"
+export BUTLER_REPORT_DIR="$WORKSPACE/.butler/report" BUTLER_REPORT="$WORKSPACE/.butler/report.html"
+{%- if options.cache %}
+# The workspace stays on the agent: what is installed is there for the next run.
+export BUTLER_CACHE_DIR="$WORKSPACE/.butler/cache"
+{%- else %}
+export BUTLER_CACHE_DIR="$WORKSPACE_TMP/butler-cache"
+{%- endif %}
+export BUTLER_RECOVERY_DIR="$WORKSPACE/.butler/recovery"
+rm -rf "$BUTLER_REPORT_DIR" "$BUTLER_REPORT"
+mkdir -p "$WORKSPACE/.butler" "$WORKSPACE_TMP"
+{%- if let Some(install) = install %}
+{= install|at(0) =}
+{%- endif %}
+{%- if let Some(identity) = identity %}
+{= identity|at(0) =}
+{%- endif %}
+# When the build is aborted, Jenkins ends every process that has its cookies in its environment. The
+# runner has them, and what it starts does not: so the runner alone is asked to end, and ends
+# Terraform in order. `exec`: there is no shell left that would be ended instead.
+{%- if let Some(container) = container %}
+{= container|at(0) =}
+{%- else %}
+exec butler-runner execute
+{%- endif %}

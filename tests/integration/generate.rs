@@ -1,0 +1,301 @@
+//! `generate`: what is written for each CI system, what its own tools say of it, and what it does.
+
+mod run;
+
+use expect_test::{ExpectFile, expect, expect_file};
+use serde_json::Value;
+
+use crate::support::linters::{
+    Schema, actionlint, check_jsonschema, groovy_lint, shellcheck, yaml, yamllint, zizmor,
+};
+use crate::support::machine::{Machine, Said};
+
+const DIGEST: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// Options that all targets have but `generic`.
+const ALL: &[&str] = &[
+    "--endpoint=https://portal.example.com/api/registry",
+    "--runner-version=1.2.3",
+    "--aws-role=arn:aws:iam::123456789012:role/terraform",
+    "--aws-region=eu-central-1",
+    "--gcp-provider=projects/1/locations/global/workloadIdentityPools/ci/providers/jobs",
+    "--gcp-service-account=terraform@project.iam.gserviceaccount.com",
+    "--azure-client-id=00000000-0000-0000-0000-000000000001",
+    "--azure-tenant-id=00000000-0000-0000-0000-000000000002",
+    "--azure-subscription-id=00000000-0000-0000-0000-000000000003",
+    "--gate=production",
+    "--cache",
+    "--label=self-hosted",
+    "--label=linux",
+    "--timeout=90m",
+    "--proxy=http://proxy.example.com:3128",
+    "--no-proxy=localhost,.example.com",
+    "--ca-bundle=/etc/ssl/company.pem",
+];
+
+/// The binary from a mirror, and one archive of it only.
+fn pinned() -> Vec<String> {
+    let checksum = format!("--checksum={DIGEST}");
+    let releases = "--releases=https://mirror.example.com/butler-runner/releases".to_owned();
+    all().chain([checksum, releases]).collect()
+}
+
+/// In the image, with who to be in the cloud left to the CI system.
+fn in_image() -> Vec<String> {
+    let digest = format!("--digest=sha256:{DIGEST}");
+    let kept =
+        all().filter(|option| !option.starts_with("--aws-") && !option.starts_with("--gcp-"));
+    let kept = kept.filter(|option| !option.starts_with("--azure-"));
+    let own = ["--image", "--oidc=aws", "--oidc=gcp", "--oidc=azure"].map(str::to_owned);
+    kept.chain(own).chain([digest]).collect()
+}
+
+fn all() -> impl Iterator<Item = String> {
+    ALL.iter().map(|option| (*option).to_owned())
+}
+
+fn generate(target: &str, options: &[String]) -> Said {
+    let mut words = vec!["generate", target];
+    words.extend(options.iter().map(String::as_str));
+    Machine::new().run(&words)
+}
+
+/// What is written with no options, with all for the binary, and with all for the image.
+fn variants(target: &str, expected: [ExpectFile; 3]) -> [String; 3] {
+    let options = [Vec::new(), pinned(), in_image()];
+    let texts = options.map(|options| generate(target, &options).well().stdout);
+    for (text, expected) in texts.iter().zip(expected) {
+        expected.assert_eq(text);
+    }
+    texts
+}
+
+/// The scripts of a workflow's steps.
+fn steps(workflow: &str) -> Vec<(String, String)> {
+    let document = &yaml(workflow)[0];
+    let steps = document["jobs"]["run"]["steps"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    steps
+        .filter(|step| step.get("run").is_some())
+        .map(|step| (text(&step["name"]), text(&step["run"])))
+        .collect()
+}
+
+/// What GitLab makes of the job's script.
+fn gitlab_script(job: &str) -> String {
+    let document = &yaml(job)[0];
+    let entries = document["butler-run"]["script"].as_array().unwrap().iter();
+    entries.fold(String::new(), |script, entry| script + entry.as_str().unwrap() + "\n")
+}
+
+/// The script of the pipeline's one `sh` step, as Groovy reads it.
+fn jenkins_script(pipeline: &str) -> String {
+    let (_, rest) = pipeline.split_once("sh '''").unwrap();
+    let (script, _) = rest.split_once("\n                    '''").unwrap();
+    let mut characters = script.chars();
+    let mut read = String::new();
+    while let Some(character) = characters.next() {
+        read.push(if character == '\\' { characters.next().unwrap() } else { character });
+    }
+    read + "\n"
+}
+
+#[test]
+fn github_workflows_are_stable_and_taken_by_the_tools_of_github() {
+    let expected = [
+        expect_file!["../data/generated/github-actions.yml"],
+        expect_file!["../data/generated/github-actions-all.yml"],
+        expect_file!["../data/generated/github-actions-image.yml"],
+    ];
+    for text in variants("github-actions", expected) {
+        check_jsonschema(Schema::GitHubWorkflows, &text).unwrap();
+        yamllint(&text).unwrap();
+        actionlint(&text).unwrap();
+        zizmor("pedantic", &text).unwrap();
+        for (_, script) in steps(&text) {
+            assert!(!script.contains("${{"), "an expression is put into a script:\n{script}");
+            shellcheck("bash", &script).unwrap();
+        }
+        let (_, last) = steps(&text).pop().unwrap();
+        let started = last.trim_end().lines().skip_while(|line| !line.starts_with("exec ")).last();
+        assert!(started.unwrap().trim_end().ends_with("butler-runner execute"), "{last}");
+    }
+}
+
+#[test]
+fn gitlab_jobs_are_stable_and_taken_by_the_tools_of_gitlab() {
+    let expected = [
+        expect_file!["../data/generated/gitlab-ci.yml"],
+        expect_file!["../data/generated/gitlab-ci-all.yml"],
+        expect_file!["../data/generated/gitlab-ci-image.yml"],
+    ];
+    for text in variants("gitlab-ci", expected) {
+        check_jsonschema(Schema::GitLabCi, &text).unwrap();
+        yamllint(&text).unwrap();
+        shellcheck("sh", &gitlab_script(&text)).unwrap();
+    }
+}
+
+#[test]
+fn jenkinsfiles_are_stable_and_taken_by_the_tools_of_jenkins() {
+    let expected = [
+        expect_file!["../data/generated/Jenkinsfile"],
+        expect_file!["../data/generated/Jenkinsfile-all"],
+        expect_file!["../data/generated/Jenkinsfile-image"],
+    ];
+    for text in variants("jenkins", expected) {
+        groovy_lint(&text).unwrap();
+        shellcheck("sh", &jenkins_script(&text)).unwrap();
+    }
+}
+
+#[test]
+fn json_for_other_systems_has_the_keys_of_the_contract_and_no_secret() {
+    let machine = Machine::new();
+    let run = serde_json::json!({
+        "runId": "550e8400-e29b-41d4-a716-446655440000",
+        "operation": "plan",
+        "terraformVersion": "1.9.0",
+        "source": {
+            "gitRepo": "https://user:hunter2@github.com/org/infra.git",
+            "gitRef": "v1.2.0",
+            "workingDirectory": "modules/vpc",
+        },
+        "variables": {"password": {"value": "hunter2", "sensitive": true}},
+        "callbacks": {"statusUrl": "/v1/ci/module-runs/550e8400-e29b-41d4-a716-446655440000/status"},
+    });
+    std::fs::write(machine.path("run.json"), run.to_string()).unwrap();
+    let words = ["generate", "generic", "--config", "run.json"];
+    let words = [&words[..], &["--endpoint", "https://portal.example.com/api/registry"]].concat();
+    let said = machine.run(&words).well();
+    assert!(!said.stdout.contains("hunter2"), "{}", said.stdout);
+    let mut answer = said.json();
+    let install = answer["runner"]["install"].take();
+    shellcheck("sh", install.as_str().unwrap()).unwrap();
+    expect![[r#"
+        {
+          "manual": {
+            "callbackUrl": "https://portal.example.com/api/registry/v1/ci/module-runs/550e8400-e29b-41d4-a716-446655440000/status",
+            "gitRef": "v1.2.0",
+            "gitRepo": "https://github.com/org/infra.git",
+            "operation": "plan",
+            "terraformVersion": "1.9.0",
+            "token": "<callback token, brce_...>",
+            "workingDirectory": "modules/vpc"
+          },
+          "runner": {
+            "command": "./butler-runner execute",
+            "envVars": {
+              "BUTLER_ENDPOINT": "https://portal.example.com/api/registry",
+              "BUTLER_RUN_ID": "550e8400-e29b-41d4-a716-446655440000",
+              "BUTLER_TOKEN": "<callback token, brce_...>"
+            },
+            "install": null
+          }
+        }"#]]
+    .assert_eq(&format!("{answer:#}"));
+    expect_file!["../data/generated/generic.json"]
+        .assert_eq(&generate("generic", &[]).well().stdout);
+}
+
+#[test]
+fn what_is_typed_in_stays_a_value() {
+    let hostile = r#"it's "x": [y] # \ `z` {{ a }} <<b>> ''' """#;
+    let options =
+        ["gate", "label", "no-proxy", "ca-bundle"].map(|option| format!("--{option}={hostile}"));
+    let workflow = generate("github-actions", &options).well().stdout;
+    let job = &yaml(&workflow)[0]["jobs"]["run"];
+    assert_eq!(job["environment"], hostile);
+    assert_eq!(job["runs-on"][0], hostile);
+    assert_eq!(job["env"]["NO_PROXY"], hostile);
+    let scripts: String = steps(&workflow).into_iter().map(|(_, script)| script).collect();
+    assert_eq!(run::shell_word(&scripts, "cat ", " >>"), hostile);
+    let job = generate("gitlab-ci", &options).well().stdout;
+    assert_eq!(yaml(&job)[0]["butler-run"]["environment"]["name"], hostile);
+    assert_eq!(run::shell_word(&gitlab_script(&job), "export NO_PROXY=", "\n"), hostile);
+    let pipeline = generate("jenkins", &options).well().stdout;
+    groovy_lint(&pipeline).unwrap();
+    let quoted = r#"'it\'s "x": [y] # \\ `z` {{ a }} <<b>> \'\'\' ""'"#;
+    assert!(pipeline.contains(&format!("message {quoted}\n")), "{pipeline}");
+    assert!(pipeline.contains(&format!("NO_PROXY = {quoted}\n")), "{pipeline}");
+}
+
+#[test]
+fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
+    let shown = |target, options: &[&str]| {
+        let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
+        generate(target, &options).shown().to_owned()
+    };
+    let refused = [
+        shown("github-actions", &["--gate=${{ secrets.X }}"]),
+        shown("gitlab-ci", &["--label=$CI_JOB_TOKEN"]),
+        shown("jenkins", &["--gate=one\ntwo"]),
+        shown("generic", &["--cache"]),
+        shown("generic", &["--image"]),
+        shown("github-actions", &["--endpoint=https://user:hunter2@portal.example.com/"]),
+        shown("github-actions", &["--releases=http://mirror.example.com/"]),
+        shown("github-actions", &["--latest", &format!("--checksum={DIGEST}")]),
+        shown("github-actions", &[&format!("--digest=sha256:{DIGEST}")]),
+        shown("github-actions", &["--checksum=123"]),
+        shown("github-actions", &["--image=x:latest"]),
+    ];
+    expect![[r#"
+        exit 2
+        error: `github-actions` would not take `${{ secrets.X }}` of `--gate` as it is, but evaluate the `${{` in it
+        hint: leave the option out: the file then names a variable of the CI system's own
+        exit 2
+        error: `gitlab-ci` would not take `$CI_JOB_TOKEN` of `--label` as it is, but evaluate the `$` in it
+        hint: leave the option out: the file then names a variable of the CI system's own
+        exit 2
+        error: `--gate` holds a character that cannot be seen: "one\ntwo"
+        exit 2
+        error: `generic` cannot do `--cache`
+        hint: set it where your CI system describes the job
+        exit 2
+        error: `generic` cannot do `--image`
+        hint: start `butler-runner execute` in the image, with the variables of `runner.envVars`
+        exit 2
+        error: invalid value 'https://user:hunter2@portal.example.com/' for '--endpoint <URL>': it holds a user name or password, which the file would show
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: invalid value 'http://mirror.example.com/' for '--releases <URL>': it has to begin with https://
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: `--latest` does not go with `--checksum <SHA256>`
+        exit 2
+        error: `--image [<NAME>]` is missing
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: invalid value '123' for '--checksum <SHA256>': it has to be 64 hexadecimal digits
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: invalid value 'x:latest' for '--image [<NAME>]': it has to be the name of an image without a tag or a digest
+        hint: `butler-runner generate github-actions --help` shows what there is
+    "#]].assert_eq(&refused.concat());
+}
+
+#[test]
+fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let machine = Machine::new();
+    let path = machine.path("butler-run.yml");
+    let words = ["generate", "github-actions", "--output", "butler-run.yml"];
+    machine.run(&words).well();
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, generate("github-actions", &[]).stdout);
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+    std::fs::write(&path, "mine").unwrap();
+    let said = machine.run(&words);
+    expect![[r#"
+        exit 2
+        error: `butler-run.yml` exists already
+        hint: `--force` overwrites it
+    "#]]
+    .assert_eq(said.shown());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    machine.run(&[&words[..], &["--force"]].concat()).well();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    let left = std::fs::read_dir(machine.path("")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".butler")), "{left:?}");
+}

@@ -1,0 +1,481 @@
+//! What is generated does what it says: the shell of each target, as it is written with no options,
+//! from the download to the exit code. `github.com` is a site on loopback, to which curl is led by
+//! its own configuration.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sha2::{Digest, Sha256};
+
+use super::{generate, gitlab_script, jenkins_script, steps};
+use crate::support::authority::Authority;
+use crate::support::environment::find_program;
+use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
+use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually, wrapped};
+
+/// The release of this version on a `github.com` of a test's own.
+struct Releases {
+    authority: Authority,
+    site: ReleaseSite,
+}
+
+impl Releases {
+    /// With an archive that holds `binary`.
+    fn with(binary: &Path) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = archive();
+        let packed = Command::new("tar")
+            .args(["--create", "--use-compress-program=gzip -1", "--dereference"])
+            .arg("--file")
+            .arg(directory.path().join(&archive))
+            .args(["--transform=s,.*/,,", "--absolute-names"])
+            .arg(binary)
+            .output()
+            .unwrap();
+        assert!(packed.status.success(), "{packed:?}");
+        let packed = std::fs::read(directory.path().join(&archive)).unwrap();
+        let sums = format!("{}  {archive}\n", hex::encode(Sha256::digest(&packed)));
+        let version = env!("CARGO_PKG_VERSION");
+        let place = format!("/butlerdotdev/butler-runner/releases/download/v{version}/{archive}");
+        let authority = Authority::of(&["github.com"]);
+        let files = [(&*place, &*packed), (&*format!("{place}.sha256"), sums.as_bytes())];
+        let site = ReleaseSite::start_with_files(&authority, &files);
+        Self { authority, site }
+    }
+
+    /// With the runner that is tested.
+    fn of_the_runner() -> Self {
+        Self::with(Path::new(env!("CARGO_BIN_EXE_butler-runner")))
+    }
+
+    /// Leads the curl of whoever has this home directory here.
+    fn lead_there(&self, home: &Path) {
+        let port = self.site.url().port().unwrap();
+        let bundle = self.authority.bundle();
+        let text = format!(
+            "connect-to = \"github.com:443:127.0.0.1:{port}\"\ncacert = \"{}\"\n",
+            bundle.display()
+        );
+        std::fs::write(home.join(".curlrc"), text).unwrap();
+    }
+}
+
+fn archive() -> String {
+    format!("butler-runner_{}.tar.gz", platform())
+}
+
+/// What a shell makes of the word that stands in a line of `script` between these two.
+pub(super) fn shell_word(script: &str, before: &str, after: &str) -> String {
+    let mut lines = script.lines().filter_map(|line| line.trim_start().strip_prefix(before));
+    let line = lines.next_back().unwrap();
+    let word = line.split(after).next().unwrap();
+    let printed = format!("printf %s {word}");
+    let output = Command::new("/bin/sh").args(["-c", &printed]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A job's shell in the world, with what the CI system gives it.
+fn job(
+    world: &World,
+    shell: &[&str],
+    script: &str,
+    variables: &[(&str, &str)],
+) -> tokio::process::Command {
+    let words = [shell, &["-c", script]].concat();
+    let mut command = wrapped(&world.command(&[]), &words);
+    command.envs(variables.iter().copied()).current_dir(world.path("tmp"));
+    command
+}
+
+/// A world in which a run waits, and whose curl gets to `releases`.
+async fn world(operation: &str, releases: &Releases) -> World {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    for name in ["workspace", "workspace-tmp", "runner-temp"] {
+        std::fs::create_dir(world.path(name)).unwrap();
+    }
+    releases.lead_there(&world.path("home"));
+    world.add_run(world.config(operation));
+    world
+}
+
+fn shown(output: &Output) -> String {
+    format!(
+        "{}\n{}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// Carries out the steps of the workflow as GitHub does for `event`; returns what the last one did.
+async fn github(world: &World, event: &str) -> Output {
+    let workflow = generate("github-actions", &[]).well().stdout;
+    let text = |name: &str| world.path(name).display().to_string();
+    std::fs::write(world.path("event.json"), event).unwrap();
+    for name in ["path", "output", "summary"] {
+        std::fs::write(world.path(name), "").unwrap();
+    }
+    let endpoint = world.endpoint();
+    let variables = [
+        ("GITHUB_ACTIONS", "true"),
+        ("GITHUB_EVENT_PATH", &*text("event.json")),
+        ("GITHUB_OUTPUT", &*text("output")),
+        ("GITHUB_PATH", &*text("path")),
+        ("GITHUB_SERVER_URL", "https://github.com"),
+        ("GITHUB_STEP_SUMMARY", &*text("summary")),
+        ("RUNNER_TEMP", &*text("runner-temp")),
+    ];
+    let mut last = None;
+    for (name, script) in steps(&workflow) {
+        let shell = ["/bin/bash", "--noprofile", "--norc", "-eo", "pipefail"];
+        let mut command = job(world, &shell, &script, &variables);
+        let added = std::fs::read_to_string(world.path("path")).unwrap();
+        let mut path: Vec<PathBuf> = added.lines().map(PathBuf::from).collect();
+        path.extend(std::env::split_paths(&crate::support::environment::search_path()));
+        command.env("PATH", std::env::join_paths(path).unwrap());
+        if name == "Carry out the run" {
+            command.env("BUTLER_ENDPOINT", &endpoint);
+            command.env("BUTLER_RUN_ID", RUN_ID).env("BUTLER_TOKEN", TOKEN);
+        }
+        let output = command.output().await.unwrap();
+        let ended = !output.status.success();
+        last = Some(output);
+        if ended {
+            break;
+        }
+    }
+    last.unwrap()
+}
+
+/// The events that start the workflow: by hand or `trigger`, and by the registry.
+fn events() -> [String; 2] {
+    let inputs = serde_json::json!({"callback_token": TOKEN, "run_id": RUN_ID});
+    let payload = serde_json::json!({
+        "butler_url": "https://portal.example.com/api/registry",
+        "run_id": RUN_ID,
+        "callback_token": TOKEN,
+        "operation": "plan",
+        "module_name": r#"x","callback_token":"brce_other"#,
+    });
+    [
+        format!("{:#}", serde_json::json!({"inputs": inputs, "ref": "refs/heads/main"})),
+        serde_json::json!({"action": "butler-run", "client_payload": payload}).to_string(),
+    ]
+}
+
+#[tokio::test]
+async fn a_github_workflow_masks_installs_runs_and_ends_as_the_run_does() {
+    let releases = Releases::of_the_runner();
+    for event in events() {
+        let world = world("plan", &releases).await;
+        let output = github(&world, &event).await;
+        assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+        assert_eq!(world.statuses(), ["running", "succeeded"]);
+    }
+    let world = world("explode", &releases).await;
+    let output = github(&world, &events()[0]).await;
+    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
+    assert_eq!(world.last_status()["status"], "failed");
+}
+
+#[tokio::test]
+async fn the_first_step_of_a_workflow_masks_the_events_token_and_nothing_else() {
+    let workflow = generate("github-actions", &[]).well().stdout;
+    let (name, script) = steps(&workflow).remove(0);
+    assert_eq!(name, "Mask the callback token");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("event.json");
+    let mask = |event: &str| {
+        std::fs::write(&file, event).unwrap();
+        let mut command = Command::new("/bin/bash");
+        command.args(["-eo", "pipefail", "-c", &script]).env("GITHUB_EVENT_PATH", &file);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    for event in events() {
+        assert_eq!(mask(&event), (Some(0), format!("::add-mask::{TOKEN}\n")), "{event}");
+    }
+    for event in ["{}", r#"{"inputs":{"callback_token":""}}"#, ""] {
+        assert_eq!(mask(event).0, Some(1), "{event}");
+    }
+}
+
+#[tokio::test]
+async fn a_gitlab_job_installs_runs_and_ends_as_the_run_does() {
+    let releases = Releases::of_the_runner();
+    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    for (operation, code) in [("apply", 0), ("explode", 1)] {
+        let world = world(operation, &releases).await;
+        let (endpoint, workspace) = (world.endpoint(), world.path("workspace"));
+        let variables = [
+            ("BUTLER_REGISTRY_URL", &*endpoint),
+            ("CALLBACK_TOKEN", TOKEN),
+            ("CI_PROJECT_DIR", workspace.to_str().unwrap()),
+            ("CI_SERVER_HOST", "gitlab.example.com"),
+            ("GITLAB_CI", "true"),
+            ("RUN_ID", RUN_ID),
+        ];
+        let output = job(&world, &["/bin/sh", "-e"], &script, &variables).output().await.unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", shown(&output));
+        assert!(!shown(&output).contains(TOKEN), "{}", shown(&output));
+        assert!(workspace.join(".butler/report/result.json").is_file(), "{}", shown(&output));
+    }
+}
+
+#[tokio::test]
+async fn a_jenkins_step_installs_runs_and_ends_as_the_run_does() {
+    let releases = Releases::of_the_runner();
+    let script = jenkins_script(&generate("jenkins", &[]).well().stdout);
+    for (operation, code) in [("plan", 0), ("explode", 1)] {
+        let world = world(operation, &releases).await;
+        let output = in_jenkins(&world, &script).output().await.unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", shown(&output));
+        assert!(!shown(&output).contains(TOKEN), "{}", shown(&output));
+    }
+}
+
+/// The step's shell with what Jenkins gives it.
+fn in_jenkins(world: &World, script: &str) -> tokio::process::Command {
+    let text = |name: &str| world.path(name).display().to_string();
+    let variables = [
+        ("BUTLER_ENDPOINT", &*world.endpoint()),
+        ("CALLBACK_TOKEN", TOKEN),
+        ("HUDSON_COOKIE", "f1108901-9650-426e-89e8-b40aeba4c784"),
+        ("HUDSON_SERVER_COOKIE", "e28a37828ffba010"),
+        ("JENKINS_NODE_COOKIE", "53d0ec43-b3e1-4f6a-9b23-3957eaf8a8b8"),
+        ("JENKINS_SERVER_COOKIE", "durable-d259f7f23dec0511"),
+        ("JENKINS_URL", "https://jenkins.example.com/"),
+        ("RUN_ID", RUN_ID),
+        ("WORKSPACE", &*text("workspace")),
+        ("WORKSPACE_TMP", &*text("workspace-tmp")),
+    ];
+    job(world, &["/bin/sh"], script, &variables)
+}
+
+/// Processes of the world that have a variable of this name.
+fn with_variable(world: &World, name: &str) -> Vec<Pid> {
+    let (mark, own) = (format!("\0{name}="), world.path("tmp").display().to_string());
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = format!("\0{}", String::from_utf8_lossy(&environment));
+        environment.contains(&mark) && environment.contains(&own)
+    })
+    .map(Pid::from_raw)
+    .collect()
+}
+
+#[tokio::test]
+async fn an_aborted_build_of_jenkins_reaches_the_runner_alone_which_ends_terraform_in_order() {
+    let releases = Releases::of_the_runner();
+    let world = world("apply", &releases).await;
+    let started = world.path("started");
+    let module = format!(
+        r#"resource "terraform_data" "held" {{
+  provisioner "local-exec" {{
+    command = "env > '{0}.part' && mv '{0}.part' '{0}' && exec sleep 600"
+  }}
+}}
+"#,
+        started.display()
+    );
+    world.commit(&[("main.tf", &module)]);
+    let script = jenkins_script(&generate("jenkins", &[]).well().stdout);
+    let process = in_jenkins(&world, &script).spawn().unwrap();
+    eventually("a provisioner", || started.exists()).await;
+    let inherited = std::fs::read_to_string(&started).unwrap();
+    assert!(!inherited.contains("COOKIE="), "{inherited}");
+    assert!(inherited.contains("JENKINS_URL="), "{inherited}");
+    // As Jenkins does it: whoever has the step's cookie.
+    let found = with_variable(&world, "JENKINS_SERVER_COOKIE");
+    assert_eq!(found, [Pid::from_raw(process.id().unwrap().cast_signed())], "the runner alone");
+    kill(found[0], Signal::SIGTERM).unwrap();
+    let output = process.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(143), "{}", shown(&output));
+    assert_eq!(world.last_status()["status"], "cancelled");
+    let log = world.received().logs.iter().any(|line| line.content.contains("Interrupt received"));
+    assert!(log, "Terraform was asked to end, not killed: {}", shown(&output));
+    assert!(!world.path(".terraform.tfstate.lock.info").exists());
+}
+
+/// A stand-in for the runner that says so.
+const STAND_IN: &str = "#!/bin/sh\necho it began\n";
+
+/// A machine with the programs that the installation takes, and a release of a stand-in.
+struct Bare {
+    releases: Releases,
+    directory: tempfile::TempDir,
+}
+
+impl Bare {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["bin", "home", "release"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let binary = directory.path().join("release/butler-runner");
+        executable(&binary, STAND_IN);
+        let bare = Self { releases: Releases::with(&binary), directory };
+        bare.releases.lead_there(&bare.path("home"));
+        let needed = [
+            "cat",
+            "chmod",
+            "curl",
+            "gzip",
+            "mkdir",
+            "mktemp",
+            "mv",
+            "rm",
+            "sh",
+            "sha256sum",
+            "tar",
+            "uname",
+        ];
+        for name in needed {
+            bare.add(name);
+        }
+        bare
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn add(&self, name: &str) {
+        let program = find_program(name).unwrap_or_else(|| panic!("the tests need {name}"));
+        std::os::unix::fs::symlink(program, self.path("bin").join(name)).unwrap();
+    }
+
+    fn remove(&self, name: &str) {
+        std::fs::remove_file(self.path("bin").join(name)).unwrap();
+    }
+
+    /// Installs as `generic` says, with these options, and runs what is there then; returns the exit
+    /// code and what was said.
+    fn install(&self, options: &[&str]) -> (Option<i32>, String) {
+        let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
+        let answer = generate("generic", &options).well().json();
+        let install = answer["runner"]["install"].as_str().unwrap();
+        let script = format!("{install}\nexec ./butler-runner execute\n");
+        let place = self.path("job");
+        let _ = std::fs::remove_dir_all(&place);
+        std::fs::create_dir(&place).unwrap();
+        let output = Command::new("/bin/sh")
+            .args(["-c", &script])
+            .current_dir(&place)
+            .env_clear()
+            .envs([("PATH", self.path("bin")), ("HOME", self.path("home"))])
+            .env("GH_TOKEN", "ghs_x")
+            .output()
+            .unwrap();
+        let names = std::fs::read_dir(&place).unwrap();
+        let left: Vec<_> = names.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        let expected: &[&str] = if output.status.success() { &["butler-runner"] } else { &[] };
+        assert_eq!(left, expected, "nothing but what was verified is left");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    }
+
+    /// The message of an installation that has to fail.
+    fn refused(&self, options: &[&str]) -> String {
+        let (code, text) = self.install(options);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(!text.contains("it began"), "{text}");
+        text
+    }
+}
+
+#[test]
+fn nothing_is_installed_that_is_not_what_was_released() {
+    let bare = Bare::new();
+    let (code, text) = bare.install(&[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.starts_with("it began\n"), "{text}");
+    let archive = archive();
+    let site = &bare.releases.site;
+    for (file, fault, reason) in [
+        (&*archive, Fault::Changed, "the release says"),
+        (&*archive, Fault::Missing, "cannot be downloaded"),
+        (".sha256", Fault::Missing, "cannot be downloaded"),
+        (".sha256", Fault::Halved, "is about another file"),
+    ] {
+        let path = if file == ".sha256" { format!("{archive}.sha256") } else { file.to_owned() };
+        site.misbehave(&path, fault);
+        let text = bare.refused(&[]);
+        assert!(text.contains("butler-runner is not installed: "), "{text}");
+        assert!(text.contains(reason), "{reason}: {text}");
+        site.behave();
+    }
+    let digest = "0".repeat(64);
+    for sums in
+        [format!("{digest}  {archive}\n"), format!("{digest}  other.tar.gz\n"), String::new()]
+    {
+        site.replace(&format!("{archive}.sha256"), sums);
+        bare.refused(&[]);
+    }
+}
+
+#[test]
+fn an_archive_can_be_pinned_by_its_digest() {
+    let bare = Bare::new();
+    let (_, packed) = bare.releases.site.file(&archive());
+    let digest = format!("--checksum={}", hex::encode(Sha256::digest(&packed)));
+    let other = format!("--checksum={}", "0".repeat(64));
+    assert_eq!(bare.install(&[&other, &digest]).0, Some(0));
+    let text = bare.refused(&[&other]);
+    assert!(text.contains("which is not one of those that are allowed"), "{text}");
+}
+
+#[test]
+fn a_site_that_fails_for_a_moment_is_asked_again() {
+    let bare = Bare::new();
+    bare.releases.site.misbehave(&archive(), Fault::Failing(1));
+    let (code, text) = bare.install(&[]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn a_download_does_not_leave_tls() {
+    let bare = Bare::new();
+    let plain = ReleaseSite::start(&[]);
+    bare.releases.site.lead_to(&plain.url());
+    assert!(bare.refused(&[]).contains("cannot be downloaded"));
+    assert_eq!(plain.requests(), [""; 0]);
+}
+
+#[test]
+fn without_a_program_that_verifies_nothing_is_installed_and_either_will_do() {
+    let bare = Bare::new();
+    bare.remove("sha256sum");
+    let text = bare.refused(&[]);
+    assert!(text.contains("neither sha256sum nor shasum is here"), "{text}");
+    let sums = find_program("sha256sum").unwrap();
+    let shasum = format!("#!/bin/sh\nshift 2\nexec {} \"$@\"\n", sums.display());
+    executable(&bare.path("bin/shasum"), shasum);
+    assert_eq!(bare.install(&[]).0, Some(0));
+    bare.remove("curl");
+    assert!(bare.refused(&[]).contains("curl is missing"));
+}
+
+#[test]
+fn where_the_github_cli_is_there_the_attestation_has_to_hold() {
+    let bare = Bare::new();
+    let asked = bare.path("asked");
+    let gh = |code: i32| {
+        let script = format!(
+            "#!/bin/sh\n[ \"$3\" != '' ] || exit 0\necho \"$*\" >'{}'\nexit {code}\n",
+            asked.display()
+        );
+        executable(&bare.path("bin/gh"), script);
+    };
+    gh(1);
+    let text = bare.refused(&[]);
+    assert!(text.contains("was not built by its project"), "{text}");
+    gh(0);
+    assert_eq!(bare.install(&[]).0, Some(0));
+    let expected = format!("attestation verify {} --repo butlerdotdev/butler-runner\n", archive());
+    assert_eq!(std::fs::read_to_string(&asked).unwrap(), expected);
+}
