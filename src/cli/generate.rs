@@ -13,8 +13,9 @@ use super::complain;
 use super::kubernetes::Kubernetes;
 use crate::error::Advice;
 use crate::generate::{
-    Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version, generic,
-    github_actions, gitlab_ci, jenkins, run_outline,
+    Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version,
+    azure_pipelines, bitbucket_pipelines, circleci, generic, github_actions, gitlab_ci, jenkins,
+    run_outline, tekton,
 };
 use crate::run::Exit;
 use crate::settings::{Arguments, Environment};
@@ -32,6 +33,15 @@ enum Target {
     /// A workflow for GitHub Actions
     #[command(name = "github-actions")]
     GitHubActions(Wrapper),
+    /// A pipeline for Azure Pipelines
+    AzurePipelines(Wrapper),
+    /// A custom pipeline for Bitbucket Pipelines
+    BitbucketPipelines(Wrapper),
+    /// A configuration for CircleCI
+    #[command(name = "circleci")]
+    CircleCi(Wrapper),
+    /// A task, a pipeline and a trigger template for Tekton
+    Tekton(Wrapper),
     /// A job for GitLab CI
     #[command(name = "gitlab-ci")]
     GitLabCi(Wrapper),
@@ -149,6 +159,10 @@ impl Generate {
         match self.target {
             Target::Kubernetes(kubernetes) => kubernetes.run(log, environment),
             Target::GitHubActions(wrapper) => wrapper.write(github_actions),
+            Target::AzurePipelines(wrapper) => wrapper.write(azure_pipelines),
+            Target::BitbucketPipelines(wrapper) => wrapper.write(bitbucket_pipelines),
+            Target::CircleCi(wrapper) => wrapper.write(circleci),
+            Target::Tekton(wrapper) => wrapper.write(tekton),
             Target::GitLabCi(wrapper) => wrapper.write(gitlab_ci),
             Target::Jenkins(wrapper) => wrapper.write(jenkins),
             Target::Generic(target) => target.write(),

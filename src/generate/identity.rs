@@ -14,6 +14,8 @@ pub enum Tokens {
     Values,
     /// Paths of files that hold them.
     Files,
+    /// The same, where they are renewed: so they are not copied.
+    RenewedFiles,
 }
 
 #[derive(Template)]
@@ -21,7 +23,8 @@ pub enum Tokens {
 struct Script<'a> {
     cloud: &'a Cloud,
     temporary: &'static str,
-    is_file: bool,
+    /// What puts a file where it is to be; none where there is no file.
+    put: Option<&'static str>,
 }
 
 impl Options {
@@ -29,8 +32,12 @@ impl Options {
     /// text of a shell between double quotes. Nothing where it logs in to no cloud.
     #[must_use]
     pub fn identity_script(&self, tokens: Tokens, temporary: &'static str) -> Option<String> {
-        let is_file = tokens == Tokens::Files;
-        let script = Script { cloud: &self.cloud, temporary, is_file };
+        let put = match tokens {
+            Tokens::Values => None,
+            Tokens::Files => Some("cp"),
+            Tokens::RenewedFiles => Some("ln -s"),
+        };
+        let script = Script { cloud: &self.cloud, temporary, put };
         (!self.cloud.is_empty()).then(|| text(&script))
     }
 

@@ -6,6 +6,9 @@
 //! in `templates/generate`.
 
 mod actions;
+mod azure_pipelines;
+mod bitbucket_pipelines;
+mod circleci;
 mod container;
 mod error;
 mod filters;
@@ -16,7 +19,11 @@ mod identity;
 mod install;
 mod jenkins;
 mod options;
+mod tekton;
 
+pub use azure_pipelines::azure_pipelines;
+pub use bitbucket_pipelines::bitbucket_pipelines;
+pub use circleci::circleci;
 pub use error::GenerateError;
 pub use generic::{RunOutline, generic, run_outline};
 pub use github_actions::github_actions;
@@ -24,6 +31,7 @@ pub use gitlab_ci::gitlab_ci;
 pub use identity::Tokens;
 pub use jenkins::jenkins;
 pub use options::{Aws, Azure, Cloud, Gcp, IMAGE, Install, Network, Options, RELEASES, Version};
+pub use tekton::tekton;
 
 /// What a template makes: lines, each of them ended.
 fn text(template: &impl askama::Template) -> String {

@@ -199,6 +199,16 @@ impl Options {
         self.timeout.map_or(60, |timeout| timeout.as_secs().div_ceil(60).max(1))
     }
 
+    /// The variables of the CI system's that the file reads for all runs, each with what it is.
+    #[must_use]
+    pub fn needs(&self) -> Vec<(&'static str, &'static str)> {
+        let registry = ("BUTLER_REGISTRY_URL", "the registry's address, with its path");
+        let mut needs = Vec::new();
+        needs.extend(self.endpoint.is_none().then_some(registry));
+        needs.extend(self.identity_needs());
+        needs
+    }
+
     /// The image with its tag and digest, where the job runs in it.
     #[must_use]
     pub fn image(&self) -> Option<String> {

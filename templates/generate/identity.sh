@@ -10,8 +10,8 @@ AWS_REGION={= region|shell =}
 {%- endif %}
 export AWS_ROLE_ARN="${AWS_ROLE_ARN:?is not set}" AWS_REGION="${AWS_REGION:?is not set}"
 export AWS_ROLE_SESSION_NAME="butler-run"
-{%- if is_file %}
-cp "$AWS_ID_TOKEN" "$identity/aws"
+{%- if let Some(put) = put %}
+{= put|at(0) =} "$AWS_ID_TOKEN" "$identity/aws"
 {%- else %}
 printf %s "$AWS_ID_TOKEN" >"$identity/aws"
 {%- endif %}
@@ -24,8 +24,8 @@ GCP_WORKLOAD_IDENTITY_PROVIDER={= provider|shell =}
 {%- if let Some(service_account) = gcp.service_account %}
 GCP_SERVICE_ACCOUNT={= service_account|shell =}
 {%- endif %}
-{%- if is_file %}
-cp "$GCP_ID_TOKEN" "$identity/gcp"
+{%- if let Some(put) = put %}
+{= put|at(0) =} "$GCP_ID_TOKEN" "$identity/gcp"
 {%- else %}
 printf %s "$GCP_ID_TOKEN" >"$identity/gcp"
 {%- endif %}
@@ -56,8 +56,8 @@ ARM_SUBSCRIPTION_ID={= id|shell =}
 ARM_SUBSCRIPTION_ID="${AZURE_SUBSCRIPTION_ID:?is not set}"
 {%- endif %}
 export ARM_USE_OIDC=true ARM_CLIENT_ID ARM_TENANT_ID ARM_SUBSCRIPTION_ID
-{%- if is_file %}
-cp "$AZURE_ID_TOKEN" "$identity/azure"
+{%- if let Some(put) = put %}
+{= put|at(0) =} "$AZURE_ID_TOKEN" "$identity/azure"
 {%- else %}
 printf %s "$AZURE_ID_TOKEN" >"$identity/azure"
 {%- endif %}

@@ -3,7 +3,7 @@
 
 use crate::support::linters::{
     Findings, Schema, actionlint, check_jsonschema, groovy_lint, kubernetes_validate, shellcheck,
-    yaml, yamllint, zizmor,
+    tekton_lint, yaml, yamllint, zizmor,
 };
 
 fn assert_finds(checked: Result<(), Findings>, expected: &str) {
@@ -106,6 +106,19 @@ fn a_jenkinsfile_that_does_not_parse_is_found() {
     };
     groovy_lint(&pipeline("}\n")).unwrap();
     assert_finds(groovy_lint(&pipeline("")), "Unexpected input");
+}
+
+#[test]
+fn a_parameter_that_nobody_declared_is_found() {
+    let task = |name: &str| {
+        format!(
+            "apiVersion: tekton.dev/v1\nkind: Task\nmetadata:\n  name: a\nspec:\n  params:\n    \
+             - name: b\n      type: string\n  steps:\n    - name: c\n      image: d:1\n      \
+             args: [$(params.b), $(params.{name})]\n"
+        )
+    };
+    tekton_lint(&task("b")).unwrap();
+    assert_finds(tekton_lint(&task("e")), "Undefined param 'e'");
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod doctor;
 mod execute;
 mod faults;
 mod generate;
+mod generate_pipelines;
 mod hostile;
 mod layout;
 mod leftovers;

@@ -74,7 +74,7 @@ impl Findings {
 /// Holds a file of a CI system to the schema of its vendor.
 pub(crate) fn check_jsonschema(schema: Schema, text: &str) -> Result<(), Findings> {
     let mut command = python_tool("check-jsonschema");
-    command.args(["--color", "never", "--verbose", "--builtin-schema", schema.builtin()]);
+    command.args(["--color", "never", "--builtin-schema", schema.builtin()]);
     command.args(schema.transform().map(|name| format!("--data-transform={name}")));
     check("check-jsonschema", command, "file.yml", text)
 }
@@ -122,6 +122,14 @@ pub(crate) fn groovy_lint(text: &str) -> Result<(), Findings> {
     command.args(["--noserver", "--no-insight", "--loglevel", "error", "--failon", "error"]);
     command.args(["--config", "recommended-jenkinsfile"]);
     check("npm-groovy-lint", command, "Jenkinsfile", text)
+}
+
+/// Looks for mistakes in tasks and pipelines of Tekton; a warning counts.
+pub(crate) fn tekton_lint(text: &str) -> Result<(), Findings> {
+    let mut command = tool("node");
+    command.arg(in_repository("target/tools/lint-node/node_modules/.bin/tekton-lint"));
+    command.args(["--max-warnings", "0"]);
+    check("tekton-lint", command, "tekton.yaml", text)
 }
 
 /// Looks for mistakes in a script for `shell` (`sh`, `bash`).

@@ -1,0 +1,30 @@
+# Tekton signals this shell and the runner alike. The shell waits for the runner in any case, to tell
+# how it ended.
+trap : TERM INT
+{%- if options.endpoint.is_none() %}
+export BUTLER_ENDPOINT="${BUTLER_REGISTRY_URL:?is not set: the address of the registry}"
+{%- endif %}
+{%- if options.cache %}
+if [ -n "$CACHE" ]; then
+    # What one run must not read of another stays in the pod.
+    export BUTLER_CACHE_DIR="$CACHE" BUTLER_RECOVERY_DIR="$HOME/recovery"
+fi
+{%- endif %}
+{%- if let Some(identity) = identity %}
+{%- if options.cloud.aws.is_some() %}
+AWS_ID_TOKEN=/var/run/secrets/butler-runner/aws
+{%- endif %}
+{%- if options.cloud.gcp.is_some() %}
+GCP_ID_TOKEN=/var/run/secrets/butler-runner/gcp
+{%- endif %}
+{%- if options.cloud.azure.is_some() %}
+AZURE_ID_TOKEN=/var/run/secrets/butler-runner/azure
+{%- endif %}
+{= identity|at(0) =}
+{%- endif %}
+code=0
+butler-runner execute || code=$?
+status=$(sed -n 's/^ *"status": *"\([a-z_]*\)".*/\1/p' "$BUTLER_REPORT_DIR/result.json" 2>/dev/null | head -n 1)
+printf '%s' "$code" >"$(results.exit-code.path)"
+printf '%s' "${status:-unknown}" >"$(results.status.path)"
+exit "$code"
