@@ -4,12 +4,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use tokio::time::Instant;
 
 use super::ci_target::{Target, fail};
 use super::flags::{Flags, Selection};
-use super::{block_on, logging, refuse, together};
+use super::{block_on, kubernetes, logging, refuse, together};
 use crate::run::Exit;
 use crate::screen::Screen;
 use crate::secret::Redactor;
@@ -35,7 +35,15 @@ skipped, 4 the CI system is unreachable or refuses, 5 it is not over yet";
 #[command(after_help = EXIT_CODES)]
 pub(super) struct CiStatus {
     #[command(subcommand)]
-    target: Target<Wanted>,
+    target: Where,
+}
+
+#[derive(Subcommand)]
+enum Where {
+    #[command(flatten)]
+    Ci(Target<Wanted>),
+    /// A Job in a Kubernetes cluster
+    Kubernetes(Box<kubernetes::Look>),
 }
 
 #[derive(Args)]
@@ -61,8 +69,12 @@ impl Selection for StatusFlags {
 
 impl CiStatus {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let target = match self.target {
+            Where::Ci(target) => target,
+            Where::Kubernetes(look) => return look.run(&log, environment, NOT_OVER),
+        };
         let redactor = Arc::new(Redactor::new());
-        let (mut place, Wanted { external_run_id, wait, flags }) = match self.target.split() {
+        let (mut place, Wanted { external_run_id, wait, flags }) = match target.split() {
             Ok(split) => split,
             Err(error) => return fail(&error, &redactor),
         };

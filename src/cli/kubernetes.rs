@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tokio::time::Instant;
 use url::Url;
 
 use super::flags::{Flags, Selection};
@@ -13,18 +14,23 @@ use super::generate::{Output, digest, endpoint, image, text, timeout};
 use super::{block_on, complain, logging, refuse, together};
 use crate::cancel::Stop;
 use crate::cluster::{
-    Azure, CaBundle, Cache, Cluster, ClusterError, Egress, Follower, Identity, JobOptions,
-    Manifests, Network, Outcome, Resources, Toleration, apply, check, follow,
+    Access, Azure, CaBundle, Cache, Cluster, ClusterError, Egress, Follower, Identity, JobName,
+    JobOptions, Manifests, Network, Outcome, Progress, Resources, Run, Toleration, apply, check,
+    create, follow, status,
 };
 use crate::error::{Advice, chain};
 use crate::generate::IMAGE;
 use crate::run::{Exit, signals};
 use crate::screen::Screen;
 use crate::secret::Redactor;
-use crate::settings::setting::{ENDPOINT, RUN_ID, TOKEN, TOKEN_FILE};
+use crate::settings::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use crate::settings::{
-    Arguments, Environment, Logging, Setting, cluster_access, cluster_run, cluster_template,
+    Arguments, Environment, HandedOn, Logging, Setting, SettingsError, cluster_access,
+    cluster_template,
 };
+
+/// How long a run is followed at most.
+const LONGEST_RUN: Duration = Duration::from_hours(24);
 
 /// What `--help` says of the exit codes.
 const EXIT_CODES: &str = "Exit codes: 0 printed, created, or the run succeeded; with --apply the \
@@ -73,12 +79,12 @@ pub(super) struct PlaceFlags {
     namespace: Option<String>,
 }
 
-/// Which run.
+/// Which run. The token is never an argument here: what is handed on is not this machine's alone.
 pub(super) struct RunFlags;
 
 impl Selection for RunFlags {
     fn has(setting: &Setting) -> bool {
-        [&ENDPOINT, &RUN_ID, &TOKEN, &TOKEN_FILE].contains(&setting)
+        [&ENDPOINT, &RUN_ID, &TOKEN_FILE].contains(&setting)
     }
 }
 
@@ -226,21 +232,15 @@ impl Kubernetes {
         if !self.apply {
             return print(&options, &arguments, &self.output);
         }
-        let mut warnings = Vec::new();
-        let resolved = Logging::resolve(&arguments, environment).and_then(|logging| {
-            Ok((logging, cluster_run(&arguments, environment, &mut warnings)?))
-        });
-        let (logging, run) = match resolved {
-            Ok(resolved) => resolved,
+        let (logging, given) = match given(&arguments, environment) {
+            Ok(given) => given,
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
-        redactor.register([&run.token]);
+        redactor.register([&given.token]);
         let _log = logging::start(&logging, environment, &redactor, &Screen::default());
-        for warning in &warnings {
-            tracing::warn!("{warning}");
-        }
-        let access = cluster_access(self.place.kubeconfig, self.place.context, environment);
+        let run = run(given);
+        let access = self.place.access(environment);
         let carried_out = block_on(async {
             let cluster = Cluster::connect(&access, options.namespace.as_deref()).await?;
             let manifests = Manifests::new(&options, &run);
@@ -254,10 +254,142 @@ impl Kubernetes {
         });
         match carried_out {
             Some(Ok(code)) => code,
-            Some(Err(error)) => report(&error),
+            Some(Err(error)) => report(&error, &redactor),
             None => Exit::Failed.code(),
         }
     }
+}
+
+impl PlaceFlags {
+    fn access(self, environment: &Environment) -> Access {
+        cluster_access(self.kubeconfig, self.context, environment)
+    }
+}
+
+fn given(
+    arguments: &Arguments,
+    environment: &Environment,
+) -> Result<(Logging, HandedOn), SettingsError> {
+    let logging = Logging::resolve(arguments, environment)?;
+    Ok((logging, HandedOn::resolve(arguments, environment)?))
+}
+
+/// The run for a Job, once there is a log for what looks like a mistake.
+fn run(given: HandedOn) -> Run {
+    for warning in &given.warnings {
+        tracing::warn!("{warning}");
+    }
+    let HandedOn { endpoint, run_id, token, .. } = given;
+    Run { endpoint: endpoint.to_string(), id: run_id.to_string(), token }
+}
+
+/// Starts a run as a Job, and does not wait for it: `trigger kubernetes`.
+#[derive(Args)]
+pub(super) struct Start {
+    #[command(flatten)]
+    job: JobFlags,
+    #[command(flatten)]
+    place: PlaceFlags,
+    /// The address of a page on the run, in which {namespace} and {job} are put
+    #[arg(long, value_name = "URL")]
+    page: Option<String>,
+    #[command(flatten)]
+    run: Flags<RunFlags>,
+}
+
+impl Start {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = together(log, self.run.into_arguments());
+        let (logging, given) = match given(&arguments, environment) {
+            Ok(given) => given,
+            Err(error) => return refuse(&error),
+        };
+        let redactor = Arc::new(Redactor::new());
+        redactor.register([&given.token]);
+        let _log = logging::start(&logging, environment, &redactor);
+        let options = self.job.into_options(self.place.namespace.clone());
+        let (run, access) = (run(given), self.place.access(environment));
+        let started = block_on(async {
+            let cluster = Cluster::connect(&access, options.namespace.as_deref()).await?;
+            create(&cluster, Manifests::new(&options, &run), self.page.as_deref()).await
+        });
+        match started {
+            Some(Ok(progress)) => say(&progress, Exit::Success.code()),
+            Some(Err(error)) => report(&error, &redactor),
+            None => Exit::Failed.code(),
+        }
+    }
+}
+
+/// Says how a run's Job stands: `ci-status kubernetes`.
+#[derive(Args)]
+pub(super) struct Look {
+    /// NAMESPACE/JOB: `externalRunId` of trigger
+    #[arg(long, value_name = "ID", value_parser = place)]
+    external_run_id: (String, String),
+    /// Follow the run until it is over
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait [default: 24h]
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    timeout: Option<Duration>,
+    /// A file that describes clusters [default: KUBECONFIG, else ~/.kube/config, else the pod's account]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context in it [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// The address of a page on the run, in which {namespace} and {job} are put
+    #[arg(long, value_name = "URL")]
+    page: Option<String>,
+}
+
+impl Look {
+    /// `not_over` is the exit code for a run that is under way.
+    pub(super) fn run(self, log: &Arguments, environment: &Environment, not_over: u8) -> u8 {
+        let logging = match Logging::resolve(log, environment) {
+            Ok(logging) => logging,
+            Err(error) => return refuse(&error),
+        };
+        let redactor = Arc::new(Redactor::new());
+        let _log = logging::start(&logging, environment, &redactor);
+        let access = cluster_access(self.kubeconfig, self.context, environment);
+        let (namespace, job) = self.external_run_id;
+        let looked = block_on(async {
+            let cluster = Cluster::connect(&access, Some(&namespace)).await?;
+            let limit = self.timeout.unwrap_or(LONGEST_RUN);
+            let deadline = self.wait.then(|| Instant::now() + limit);
+            status(&cluster, &JobName::given(job), self.page.as_deref(), deadline).await
+        });
+        match looked {
+            Some(Ok(progress)) => {
+                let code = match progress.status {
+                    Some("succeeded") => Exit::Success.code(),
+                    Some("cancelled") => Exit::Cancelled.code(),
+                    _ if progress.is_over() => Exit::Failed.code(),
+                    _ => not_over,
+                };
+                say(&progress, code)
+            }
+            Some(Err(error)) => report(&error, &redactor),
+            None => Exit::Failed.code(),
+        }
+    }
+}
+
+/// Prints an answer for programs; `code` where it could be.
+fn say(progress: &Progress, code: u8) -> u8 {
+    let text = serde_json::to_string(progress).unwrap_or_default();
+    match writeln!(std::io::stdout(), "{text}") {
+        Ok(()) => code,
+        Err(_) => Exit::Failed.code(),
+    }
+}
+
+fn place(text: &str) -> Result<(String, String), String> {
+    let (namespace, job) =
+        text.split_once('/').ok_or_else(|| "it has to be NAMESPACE/JOB".to_owned())?;
+    Ok((name(namespace)?, name(job)?))
 }
 
 fn print(options: &JobOptions, arguments: &Arguments, output: &Output) -> u8 {
@@ -288,7 +420,14 @@ async fn carry_out(
             return Ok(Exit::Failed.code());
         }
     };
-    let applied = apply(cluster, manifests).await?;
+    let name = manifests.name();
+    let applied = tokio::select! {
+        applied = apply(cluster, manifests) => applied?,
+        () = stop.urgent() => {
+            complain(&format!("left while the Job `{name}` was being created: it may be there"), None);
+            return Ok(Exit::Failed.code());
+        }
+    };
     let (name, namespace) = (&applied.name, cluster.namespace());
     tracing::info!("created the Job {name} in namespace {namespace}");
     if detach {
@@ -312,9 +451,11 @@ async fn carry_out(
     }
 }
 
-/// Says why the cluster was of no use; returns the exit code for it.
-pub(super) fn report(error: &ClusterError) -> u8 {
-    complain(&chain(error), error.advice().as_deref());
+/// Says why the cluster was of no use, without secrets; returns the exit code for it.
+fn report(error: &ClusterError, redactor: &Redactor) -> u8 {
+    let message = chain(error);
+    let shown = redactor.redact_lines(message.as_bytes());
+    complain(&shown, error.advice().as_deref());
     Exit::Failed.code()
 }
 

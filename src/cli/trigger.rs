@@ -4,12 +4,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use tokio::time::Instant;
 
 use super::ci_target::{Inputs, Target, fail, inputs};
 use super::flags::{Flags, Selection};
-use super::{block_on, logging, refuse, together};
+use super::{block_on, kubernetes, logging, refuse, together};
 use crate::run::Exit;
 use crate::screen::Screen;
 use crate::secret::Redactor;
@@ -33,7 +33,15 @@ look before you start it again, 2 usage, 4 the CI system is unreachable or refus
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Trigger {
     #[command(subcommand)]
-    target: Target<Wanted>,
+    target: Where,
+}
+
+#[derive(Subcommand)]
+enum Where {
+    #[command(flatten)]
+    Ci(Target<Wanted>),
+    /// A Kubernetes cluster: one Job a run
+    Kubernetes(Box<kubernetes::Start>),
 }
 
 #[derive(Args)]
@@ -57,8 +65,12 @@ impl Selection for TriggerFlags {
 
 impl Trigger {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let target = match self.target {
+            Where::Ci(target) => target,
+            Where::Kubernetes(start) => return start.run(log, environment),
+        };
         let redactor = Arc::new(Redactor::new());
-        let (mut place, Wanted { inputs: given, flags }) = match self.target.split() {
+        let (mut place, Wanted { inputs: given, flags }) = match target.split() {
             Ok(split) => split,
             Err(error) => return fail(&error, &redactor),
         };

@@ -24,6 +24,8 @@ use super::error::{ClusterError, Request};
 const WATCH_SECONDS: u32 = 50;
 /// When a watch is given up that the server should have ended.
 const WATCH_LIMIT: Duration = Duration::from_secs(60);
+/// Between two watches: a server that ends each at once is not asked all the time.
+const PAUSE: Duration = Duration::from_millis(250);
 /// How long a cluster may be away before nobody waits for it any more. The run itself goes on.
 const AWAY_LIMIT: Duration = Duration::from_mins(10);
 
@@ -74,6 +76,7 @@ where
         let round = round(cluster, api, selection, name, sight);
         let Err(error) = round.await else {
             (since, pauses) = (None, patience().build());
+            tokio::time::sleep(PAUSE).await;
             continue;
         };
         let away = since.get_or_insert_with(Instant::now).elapsed();
@@ -151,6 +154,7 @@ where
             }
             publish(&known, sight);
         }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

@@ -133,6 +133,63 @@ fn scalar_text(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// The places of an object, as comments name them.
+    fn places(value: &Value, path: &str, found: &mut Vec<String>) {
+        found.push(path.to_owned());
+        match value {
+            Value::Object(members) => members.iter().for_each(|(name, value)| {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                places(value, &path, found);
+            }),
+            Value::Array(elements) => elements.iter().for_each(|element| {
+                let name = element["name"].as_str().unwrap_or_default();
+                places(element, &format!("{path}[{name}]"), found);
+            }),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn each_comment_stands_at_a_place_that_there_is() {
+        use crate::cluster::{Cache, Egress, Identity, JobOptions, Network, Resources, Run};
+
+        let options = JobOptions {
+            namespace: None,
+            image: "image".to_owned(),
+            pull_secrets: Vec::new(),
+            deadline: std::time::Duration::from_secs(1),
+            grace: std::time::Duration::from_secs(1),
+            keep: std::time::Duration::from_secs(1),
+            resources: Resources { cpu: "1".to_owned(), memory: "1Gi".to_owned() },
+            node_selector: std::collections::BTreeMap::new(),
+            tolerations: Vec::new(),
+            service_account: None,
+            mount_account_token: false,
+            identity: Identity { gcp: Some("a@b".to_owned()), ..Identity::default() },
+            cache: Cache::Pod,
+            network: Network::default(),
+            egress: Some(Egress::default()),
+            environment_from: Vec::new(),
+            mounted_secrets: Vec::new(),
+        };
+        let manifests = Manifests::new(&options, &Run::placeholder(None));
+        let text = manifests.to_yaml().unwrap();
+        let objects = [
+            serde_json::to_value(&manifests.account).unwrap(),
+            serde_json::to_value(&manifests.secret).unwrap(),
+            serde_json::to_value(&manifests.policy).unwrap(),
+            serde_json::to_value(&manifests.job).unwrap(),
+        ];
+        for comment in comments::COMMENTS {
+            let object = objects.iter().find(|object| object["kind"] == comment.kind).unwrap();
+            let mut found = Vec::new();
+            places(object, "", &mut found);
+            assert!(found.iter().any(|place| place == comment.path), "{comment:?}");
+            let line = comment.text.lines().next().unwrap();
+            assert!(text.contains(&format!("# {line}\n")), "{comment:?}");
+        }
+    }
+
     #[test]
     fn what_yaml_could_take_for_something_else_is_quoted() {
         for text in ["butler-run-7", "/run/butler", "butler.dev/run-id", "v1", "ALL", "nothing"] {

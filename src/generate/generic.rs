@@ -96,10 +96,8 @@ pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateEr
     let source = run.source.clone().unwrap_or_default();
     let status_url = run.callbacks.as_ref().and_then(|it| it.status_url.clone());
     let status_url = status_url.unwrap_or_else(|| format!("/v1/ci/module-runs/{run_id}/status"));
-    let callback_url = match status_url.strip_prefix('/') {
-        Some(_) => format!("{endpoint}{status_url}"),
-        None => status_url,
-    };
+    let is_relative = status_url.starts_with('/');
+    let callback_url = if is_relative { format!("{endpoint}{status_url}") } else { status_url };
     let or = |text: Option<String>, otherwise: &str| text.unwrap_or_else(|| otherwise.to_owned());
     let answer = Answer {
         runner: Runner {

@@ -1,32 +1,14 @@
-//! What is needed to run in a Kubernetes cluster: which cluster, and which run.
+//! What is needed to run in a Kubernetes cluster: which cluster, and a run where none is given.
 
 use std::path::PathBuf;
 
-use super::reader::{Reader, required};
-use super::setting::{ENDPOINT, RUN_ID, TOKEN, TOKEN_FILE};
-use super::{Arguments, Environment, OWN_PREFIX, SettingsError, parse, token, variable};
+use super::reader::Reader;
+use super::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
+use super::{Arguments, Environment, OWN_PREFIX, SettingsError, parse, variable};
 use crate::cluster::{Access, Proxies, Run};
 
 /// Where kubeconfig is below HOME, as `kubectl` has it.
 const KUBECONFIG_BELOW_HOME: &str = ".kube/config";
-
-/// The run that a Job is to carry out, from flags and variables as `execute` reads them; adds to
-/// `warnings` what looks like a mistake.
-///
-/// # Errors
-/// When one of them is missing or cannot be.
-pub fn cluster_run(
-    arguments: &Arguments,
-    environment: &Environment,
-    warnings: &mut Vec<String>,
-) -> Result<Run, SettingsError> {
-    let reader = Reader { arguments, environment };
-    Ok(Run {
-        endpoint: required(&ENDPOINT, reader.parsed(&ENDPOINT, parse::endpoint)?)?.to_string(),
-        id: required(&RUN_ID, reader.parsed(&RUN_ID, parse::run_id)?)?.to_string(),
-        token: token::token(arguments, environment, warnings)?,
-    })
-}
 
 /// A run that is not known yet: what flags say of it, else a place where it is put in. Depends on
 /// nothing else, and holds no secret.
@@ -34,14 +16,9 @@ pub fn cluster_run(
 /// # Errors
 /// When a flag cannot be, or gives a token.
 pub fn cluster_template(arguments: &Arguments) -> Result<Run, SettingsError> {
-    for setting in [&TOKEN, &TOKEN_FILE] {
-        if arguments.value(setting).is_some() {
-            let flag = setting.flags[0];
-            return Err(SettingsError::OutOfPlace {
-                flag,
-                mode: "a file that is printed: add --apply",
-            });
-        }
+    if arguments.value(&TOKEN_FILE).is_some() {
+        let mode = "a file that is printed: add --apply";
+        return Err(SettingsError::OutOfPlace { flag: TOKEN_FILE.flags[0], mode });
     }
     let environment = &Environment::new(std::collections::BTreeMap::new(), PathBuf::new());
     let reader = Reader { arguments, environment };
@@ -118,10 +95,10 @@ mod tests {
     fn template_takes_flags_and_no_variables_and_no_token() {
         let run = cluster_template(&Arguments::default().with(&RUN_ID, "7")).unwrap();
         assert_eq!((&*run.endpoint, &*run.id), ("${BUTLER_ENDPOINT}", "7"));
-        let error = cluster_template(&Arguments::default().with(&TOKEN, "brce_x")).unwrap_err();
+        let error = cluster_template(&Arguments::default().with(&TOKEN_FILE, "/x")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--token does not go with a file that is printed: add --apply"
+            "--token-file does not go with a file that is printed: add --apply"
         );
     }
 }

@@ -32,7 +32,7 @@ use secrecy::SecretString;
 use url::Url;
 
 pub use arguments::Arguments;
-pub use cluster::{cluster_access, cluster_run, cluster_template};
+pub use cluster::{cluster_access, cluster_template};
 pub use doctor::{Access, DoctorSettings};
 pub use environment::Environment;
 pub use error::SettingsError;

@@ -55,7 +55,7 @@ directory="{{ directory|at(0) }}"
     found=${found%% *}
     {%- if pinned.is_empty() %}
     fetch "$archive.sha256"
-    read -r wanted name <"$archive.sha256" || fail "$archive.sha256 is empty"
+    read -r wanted name <"$archive.sha256" || [ -n "$wanted" ] || fail "$archive.sha256 is empty"
     [ "${name#\*}" = "$archive" ] || fail "$archive.sha256 is about another file"
     [ "$found" = "$wanted" ] || fail "$archive has the digest $found, the release says $wanted"
     {%- else %}

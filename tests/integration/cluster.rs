@@ -198,6 +198,43 @@ async fn dry_run_has_the_cluster_check_everything_and_creates_nothing() {
 }
 
 #[tokio::test]
+async fn run_that_is_triggered_is_read_back_until_it_is_over() {
+    let scene = Scene::new("apply", SLOW).await;
+    let run = |words: &[&str]| {
+        let mut command = scene.world.command(words);
+        command
+            .env("BUTLER_ENDPOINT", scene.world.endpoint())
+            .env("BUTLER_RUN_ID", RUN_ID)
+            .env("BUTLER_TOKEN", TOKEN);
+        async move { Said::of(&command.output().await.unwrap()) }
+    };
+    let page = "https://dashboard.example.com/{namespace}/{job}";
+    let started = run(&["trigger", "kubernetes", "--page", page]).await;
+    let id = format!("{NAMESPACE}/{JOB}");
+    let url = format!("https://dashboard.example.com/{id}");
+    assert_eq!(started.code, Some(0), "{started:#?}");
+    let answer = format!("{{\"externalRunId\":\"{id}\",\"externalUrl\":\"{url}\"}}\n");
+    assert_eq!(started.stdout, answer);
+    scene.under_way().await;
+    let look = ["ci-status", "kubernetes", "--external-run-id", &id];
+    let looked = run(&look).await;
+    assert_eq!(looked.code, Some(5), "{looked:#?}");
+    assert_eq!(
+        looked.stdout,
+        format!(
+            "{{\"externalRunId\":\"{id}\",\"externalUrl\":null,\"status\":\"running\",\"reported\":\"Running\"}}\n"
+        )
+    );
+    let waiting = run(&[&look[..], &["--wait"]].concat());
+    let (waited, ()) = tokio::join!(waiting, async { scene.cluster.course(Course::Deadline) });
+    assert_eq!(waited.code, Some(1), "{waited:#?}");
+    assert!(waited.stdout.contains("\"status\":\"timed_out\""), "{waited:#?}");
+    let missing = run(&["ci-status", "kubernetes", "--external-run-id", "runs/other"]).await;
+    assert_eq!(missing.code, Some(1));
+    missing.says("error: there is no Job `other` in namespace `runs`\n");
+}
+
+#[tokio::test]
 async fn run_that_is_missing_is_said_before_anything_is_asked() {
     let scene = Scene::still().await;
     let mut command = scene.world.command(&["generate", "kubernetes", "--apply"]);

@@ -66,12 +66,13 @@ fn archive() -> String {
     format!("butler-runner_{}.tar.gz", platform())
 }
 
-/// What a shell makes of the last assignment to a variable in a script.
-pub(super) fn shell_value(script: &str, name: &str) -> String {
-    let beginning = format!("export {name}=");
-    let line = script.lines().rev().find(|line| line.trim_start().starts_with(&beginning));
-    let script = format!("{}\nprintf %s \"${name}\"", line.unwrap());
-    let output = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+/// What a shell makes of the word that stands in a line of `script` between these two.
+pub(super) fn shell_word(script: &str, before: &str, after: &str) -> String {
+    let mut lines = script.lines().filter_map(|line| line.trim_start().strip_prefix(before));
+    let line = lines.next_back().unwrap();
+    let word = line.split(after).next().unwrap();
+    let printed = format!("printf %s {word}");
+    let output = Command::new("/bin/sh").args(["-c", &printed]).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -301,7 +302,7 @@ async fn an_aborted_build_of_jenkins_reaches_the_runner_alone_which_ends_terrafo
 }
 
 /// A stand-in for the runner that says so.
-const STAND_IN: &str = "#!/bin/sh\necho ran\n";
+const STAND_IN: &str = "#!/bin/sh\necho it began\n";
 
 /// A machine with the programs that the installation takes, and a release of a stand-in.
 struct Bare {
@@ -382,7 +383,7 @@ impl Bare {
     fn refused(&self, options: &[&str]) -> String {
         let (code, text) = self.install(options);
         assert_eq!(code, Some(1), "{text}");
-        assert!(!text.contains("ran"), "{text}");
+        assert!(!text.contains("it began"), "{text}");
         text
     }
 }
@@ -392,7 +393,7 @@ fn nothing_is_installed_that_is_not_what_was_released() {
     let bare = Bare::new();
     let (code, text) = bare.install(&[]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.starts_with("ran\n"), "{text}");
+    assert!(text.starts_with("it began\n"), "{text}");
     let archive = archive();
     let site = &bare.releases.site;
     for (file, fault, reason) in [

@@ -74,18 +74,22 @@ async fn run(
     let mut course = shared.course.subscribe();
     let interfered = course.wait_for(|course| *course != Course::Run);
     let happened = tokio::select! {
-        happened = interfered => Some(*happened.unwrap()),
-        status = child.wait() => return Some(ended(shared, name, status.unwrap(), None).await),
+        happened = interfered => Ok(*happened.unwrap()),
+        status = child.wait() => Err(status.unwrap()),
+    };
+    let happened = match happened {
+        Ok(happened) => Some(happened),
+        Err(status) => return Some(ended(shared, name, status, None).await),
     };
     let process = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     match happened {
         Some(Course::OutOfMemory) => {
-            kill(process, Signal::SIGKILL).unwrap();
+            kill_all(shared);
             let status = child.wait().await.unwrap();
             Some(ended(shared, name, status, Some("OOMKilled")).await)
         }
         Some(Course::NodeLost) => {
-            kill(process, Signal::SIGKILL).unwrap();
+            kill_all(shared);
             child.wait().await.unwrap();
             shared.update(|store| {
                 store.change(path, |pod| {
@@ -247,10 +251,21 @@ pub(super) fn pass_deadline(shared: &Arc<Shared>) {
     condition(shared, &job, "Failed", "DeadlineExceeded", message);
 }
 
-/// Ends what still runs.
+/// Kills everything that the node's containers have started, as the kernel does with a container:
+/// what a runner that is killed leaves behind would go on otherwise.
 pub(super) fn kill_all(shared: &Shared) {
+    // A runner is shielded from who is not root, and so not found by its environment.
     for process in shared.store.lock().unwrap().processes.values() {
         let _ = kill(Pid::from_raw(i32::try_from(*process).unwrap()), Signal::SIGKILL);
+    }
+    let mark = shared.node.as_os_str().as_encoded_bytes();
+    let is_ours = |environment: Vec<u8>| environment.windows(mark.len()).any(|it| it == mark);
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(process) = process.map(Pid::from_raw) else { continue };
+        if std::fs::read(entry.path().join("environ")).is_ok_and(is_ours) {
+            let _ = kill(process, Signal::SIGKILL);
+        }
     }
 }
 
