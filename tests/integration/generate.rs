@@ -239,7 +239,39 @@ fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
         shown("github-actions", &["--checksum=123"]),
         shown("github-actions", &["--image=x:latest"]),
     ];
-    expect![""].assert_eq(&refused.concat());
+    expect![[r#"
+        exit 2
+        error: `github-actions` would not take `${{ secrets.X }}` of `--gate` as it is, but evaluate the `${{` in it
+        hint: leave the option out: the file then names a variable of the CI system's own
+        exit 2
+        error: `gitlab-ci` would not take `$CI_JOB_TOKEN` of `--label` as it is, but evaluate the `$` in it
+        hint: leave the option out: the file then names a variable of the CI system's own
+        exit 2
+        error: `--gate` holds a character that cannot be seen: "one\ntwo"
+        exit 2
+        error: `generic` cannot do `--cache`
+        hint: set it where your CI system describes the job
+        exit 2
+        error: `generic` cannot do `--image`
+        hint: start `butler-runner execute` in the image, with the variables of `runner.envVars`
+        exit 2
+        error: invalid value *** for '--endpoint <URL>': it holds a user name or password, which the file would show
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: invalid value 'http://mirror.example.com/' for '--releases <URL>': it has to begin with https://
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: `--latest` does not go with `--checksum <SHA256>`
+        exit 2
+        error: `--image [<NAME>]` is missing
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: invalid value '123' for '--checksum <SHA256>': it has to be 64 hexadecimal digits
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: invalid value 'x:latest' for '--image [<NAME>]': it has to be the name of an image without a tag or a digest
+        hint: `butler-runner generate github-actions --help` shows what there is
+    "#]].assert_eq(&refused.concat());
 }
 
 #[test]
@@ -256,7 +288,8 @@ fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
     let said = machine.run(&words);
     expect![[r#"
         exit 2
-        error: `butler-runner` exists already
+        error: `butler-run.yml` exists already
+        hint: `--force` overwrites it
     "#]]
     .assert_eq(said.shown());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
