@@ -37,8 +37,7 @@ enum Target {
     AzurePipelines(Wrapper),
     /// A custom pipeline for Bitbucket Pipelines
     BitbucketPipelines(Wrapper),
-    /// A configuration for CircleCI
-    #[command(name = "circleci")]
+    #[command(name = "circleci", about = "A configuration for CircleCI")]
     CircleCi(Wrapper),
     /// A task, a pipeline and a trigger template for Tekton
     Tekton(Wrapper),

@@ -106,11 +106,12 @@ fn names(argument: &str) -> String {
     SETTINGS.iter().find(of).map(|setting| format!(" ({setting})")).unwrap_or_default()
 }
 
-/// `text` on one line and with every word masked that holds a token.
+/// `text` on one line and with every word masked that holds a token, or an address with a login.
 fn masked(text: &str) -> String {
     text.split(' ')
         .map(|word| {
-            if TOKENS.iter().any(|token| word.contains(token)) {
+            let has_login = word.contains("://") && word.contains('@');
+            if has_login || TOKENS.iter().any(|token| word.contains(token)) {
                 "***".to_owned()
             } else {
                 visible(word).collect()

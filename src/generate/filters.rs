@@ -97,12 +97,9 @@ mod tests {
         for entry in std::fs::read_dir(templates).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
-            // `${{` is an expression of the CI system's own.
-            let default = text.split("{{ ").zip(text.split("{{ ").skip(1));
-            let default = default.filter(|(before, _)| !before.ends_with('$'));
-            let default = default.filter_map(|(_, part)| part.split_once(" }}"));
-            let other = text.split("{= ").skip(1).filter_map(|part| part.split_once(" =}"));
-            for (expression, _) in default.chain(other) {
+            // Where values stand between `{=` and `=}`, `{{` belongs to the CI system.
+            let (begin, end) = if text.contains("{= ") { ("{= ", " =}") } else { ("{{ ", " }}") };
+            for (expression, _) in text.split(begin).skip(1).filter_map(|it| it.split_once(end)) {
                 let filter = expression.rsplit('|').next().unwrap();
                 let known = ["yaml", "shell", "groovy", "comment"].contains(&filter)
                     || filter.starts_with("at(");

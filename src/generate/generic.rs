@@ -120,8 +120,11 @@ pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateEr
             working_directory: or(source.working_directory, "."),
         },
     };
-    let json = serde_json::to_string_pretty(&answer).expect("texts are always JSON");
-    Ok(json + "\n")
+    Ok(lines(&answer))
+}
+
+fn lines(answer: &Answer) -> String {
+    serde_json::to_string_pretty(answer).expect("texts are always JSON") + "\n"
 }
 
 /// What there is no key for.

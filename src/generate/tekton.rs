@@ -65,7 +65,7 @@ pub fn tekton(options: &Options) -> Result<String, GenerateError> {
         needs: options.needs(),
         variables: options.network_variables(),
         image: image.unwrap_or_else(|| format!("{IMAGE}:{}", options.version)),
-        script: script.render().expect("writing to a string does not fail"),
+        script: text(&script),
         selector,
         pipeline_minutes: options.timeout_minutes() + 5,
     };

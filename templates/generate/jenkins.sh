@@ -10,7 +10,7 @@ export BUTLER_CACHE_DIR="$WORKSPACE_TMP/butler-cache"
 {%- endif %}
 export BUTLER_RECOVERY_DIR="$WORKSPACE/.butler/recovery"
 rm -rf "$BUTLER_REPORT_DIR" "$BUTLER_REPORT"
-mkdir -p "$WORKSPACE/.butler" "$WORKSPACE_TMP"
+mkdir -p "$WORKSPACE/.butler" "$WORKSPACE_TMP" "$BUTLER_CACHE_DIR"
 {%- if let Some(install) = install %}
 {= install|at(0) =}
 {%- endif %}

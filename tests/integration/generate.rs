@@ -255,7 +255,7 @@ fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
         error: `generic` cannot do `--image`
         hint: start `butler-runner execute` in the image, with the variables of `runner.envVars`
         exit 2
-        error: invalid value 'https://user:hunter2@portal.example.com/' for '--endpoint <URL>': it holds a user name or password, which the file would show
+        error: invalid value *** for '--endpoint <URL>': it holds a user name or password, which the file would show
         hint: `butler-runner generate github-actions --help` shows what there is
         exit 2
         error: invalid value 'http://mirror.example.com/' for '--releases <URL>': it has to begin with https://
