@@ -12,9 +12,11 @@ mod internal;
 mod logging;
 mod nss;
 mod schema;
+mod shell;
 mod shield;
 mod tool;
 mod usage;
+mod version;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -42,7 +44,8 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 the run failed, 2 usage, 3 ca
 4 registry unreachable or refusing, 128+n stopped by signal n";
 
 #[derive(Parser)]
-#[command(name = "butler-runner", version, about, after_help = EXIT_CODES)]
+#[command(name = "butler-runner", version, long_version = version::long())]
+#[command(about, after_help = EXIT_CODES)]
 #[command(disable_help_subcommand = true, subcommand_required = true)]
 struct CommandLine {
     #[command(flatten)]
@@ -66,6 +69,9 @@ enum Command {
     /// Manage versions of Terragrunt: the commands of `tool` with this product
     Terragrunt(tool::Tool),
     Schema(schema::Schema),
+    Completions(shell::Completions),
+    #[command(name = "man")]
+    Manual(shell::Manual),
     #[command(flatten)]
     Internal(internal::Internal),
 }
@@ -101,6 +107,8 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),
         Command::Terragrunt(tool) => tool.run(Some(Product::Terragrunt), log, environment),
         Command::Schema(schema) => schema.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Manual(manual) => manual.run(),
         Command::Internal(internal) => internal.run(),
     }
 }

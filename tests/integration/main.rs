@@ -5,6 +5,7 @@
 mod backend;
 mod backends;
 mod binary;
+mod command_line;
 mod doctor;
 mod execute;
 mod faults;
