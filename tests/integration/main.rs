@@ -16,6 +16,7 @@ mod locks;
 mod logs;
 mod masking;
 mod memory;
+mod packages;
 mod plan_json;
 mod providers;
 mod registry;
