@@ -175,7 +175,10 @@ fn packed(packages: &str) -> PathBuf {
             "--dpkgopt=path-exclude=/usr/share/man/*",
             "--dpkgopt=path-exclude=/usr/share/doc/*",
         ]);
-        make.arg(format!("--include={packages}")).arg("bookworm").arg(&new);
+        if !packages.is_empty() {
+            make.arg(format!("--include={packages}"));
+        }
+        make.arg("bookworm").arg(&new);
         for (suite, place) in [
             ("bookworm", "debian"),
             ("bookworm-updates", "debian"),
