@@ -90,9 +90,11 @@ impl Notation for AsItIs {
     }
 }
 
-impl std::fmt::Display for Phase {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
+impl Phase {
+    /// What it is called, everywhere.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Config => "config",
             Self::Source => "source",
             Self::Tool => "tool",
@@ -103,6 +105,12 @@ impl std::fmt::Display for Phase {
             Self::Validate => "validate",
             Self::Test => "test",
             Self::Report => "report",
-        })
+        }
+    }
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
     }
 }

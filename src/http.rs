@@ -3,12 +3,17 @@
 //! Reading the system's certificates takes longer than most of what the commands do: it is done when
 //! a client is first needed, and once for all clients of the process.
 
+mod observed;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use native_tls::TlsConnector;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use reqwest::{RequestBuilder, Response};
+
+pub use observed::{Asked, Exchange, Observed, Observer, Peer};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,6 +72,8 @@ pub struct Clients {
     /// Makes a connection for each request and closes it: the buffers of one that is kept would
     /// hold what was read and written last.
     pub closed: reqwest::Client,
+    /// Who watches their requests.
+    pub observed: Observed,
 }
 
 /// Both clients, made as [`client`] makes one.
@@ -76,7 +83,7 @@ pub struct Clients {
 pub fn clients(ca_bundle: Option<&Path>, redirects: Redirects) -> Result<Clients, HttpError> {
     let kept = client(ca_bundle, redirects)?;
     let closed = builder(ca_bundle, redirects)?.pool_max_idle_per_host(0).build();
-    Ok(Clients { kept, closed: closed.map_err(HttpError::Build)? })
+    Ok(Clients { kept, closed: closed.map_err(HttpError::Build)?, observed: Observed::default() })
 }
 
 /// A client that trusts the system's certificates and those in `ca_bundle` (PEM).
@@ -96,13 +103,28 @@ pub fn client(
 pub struct LazyClient {
     made: Arc<OnceLock<reqwest::Client>>,
     ca_bundle: Option<PathBuf>,
+    observed: Observed,
 }
 
 impl LazyClient {
     /// What [`client`] would make now of `ca_bundle`.
     #[must_use]
     pub fn new(ca_bundle: Option<PathBuf>) -> Self {
-        Self { made: Arc::default(), ca_bundle }
+        Self { made: Arc::default(), ca_bundle, observed: Observed::default() }
+    }
+
+    /// The same with somebody who watches its requests.
+    #[must_use]
+    pub fn observed(self, observed: Observed) -> Self {
+        Self { observed, ..self }
+    }
+
+    /// Sends a request for a release, made with [`Self::get`].
+    ///
+    /// # Errors
+    /// As `RequestBuilder::send` has them.
+    pub async fn send(&self, request: RequestBuilder) -> reqwest::Result<Response> {
+        self.observed.send(Peer::Releases, request).await
     }
 
     /// The client; all clones of this have the same.

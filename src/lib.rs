@@ -9,7 +9,7 @@
 //!
 //! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
 //! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`,
-//! `ci`, `generate`; not each other) → mechanism (`process`,
+//! `ci`, `generate`, `telemetry`; not each other) → mechanism (`process`,
 //! `http`) → leaves (`secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
 
 mod blocking;
@@ -34,6 +34,7 @@ pub mod run;
 pub mod secret;
 pub mod settings;
 pub mod spec;
+pub mod telemetry;
 pub mod timeline;
 pub mod tool;
 mod trust;

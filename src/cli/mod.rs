@@ -8,6 +8,7 @@ mod demo;
 mod doctor;
 mod execute;
 mod flags;
+mod generate;
 mod internal;
 mod logging;
 mod nss;
@@ -68,6 +69,7 @@ enum Command {
     Tofu(tool::Tool),
     /// Manage versions of Terragrunt: the commands of `tool` with this product
     Terragrunt(tool::Tool),
+    Generate(Box<generate::Generate>),
     Schema(schema::Schema),
     Completions(shell::Completions),
     #[command(name = "man")]
@@ -106,6 +108,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Terraform(tool) => tool.run(Some(Product::Terraform), log, environment),
         Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),
         Command::Terragrunt(tool) => tool.run(Some(Product::Terragrunt), log, environment),
+        Command::Generate(generate) => generate.run(),
         Command::Schema(schema) => schema.run(),
         Command::Completions(completions) => completions.run(),
         Command::Manual(manual) => manual.run(),

@@ -5,6 +5,12 @@
 //! of a run are the CI system's own variables and secrets. One file a target; the texts are templates
 //! in `templates/generate`.
 
+mod error;
+mod filters;
+mod github_actions;
+mod install;
 mod options;
 
-pub use options::{Aws, Azure, Cloud, Gcp, Install, Network, Options, Version};
+pub use error::GenerateError;
+pub use github_actions::github_actions;
+pub use options::{Aws, Azure, Cloud, Gcp, IMAGE, Install, Network, Options, RELEASES, Version};

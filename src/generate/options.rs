@@ -4,6 +4,15 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::GenerateError;
+use crate::error::visible;
+
+/// Where the project's own releases are, without the version.
+pub const RELEASES: &str = "https://github.com/butlerdotdev/butler-runner/releases";
+
+/// The project's own image.
+pub const IMAGE: &str = "ghcr.io/butlerdotdev/butler-runner";
+
 /// What a wrapper is to do. The same for all targets; what a target cannot do is an error.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Options {
@@ -41,8 +50,9 @@ pub enum Version {
 pub enum Install {
     /// Its archive is downloaded, and verified with the release's checksum file and attestation.
     Binary {
-        /// The archive's SHA-256 (hex), where it is to be no other.
-        sha256: Option<String>,
+        /// The SHA-256 (hex) of each archive that may be used, one a platform; none for all that
+        /// the release's checksum file names.
+        sha256: Vec<String>,
         /// Where releases are, without the version; the project's own where none is given.
         releases: Option<Url>,
     },
@@ -56,6 +66,7 @@ pub enum Install {
 }
 
 /// Who the job is to the clouds: it gets a token of its own from the CI system (OIDC) and no key.
+/// What is not given here, a variable of the CI system's names.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Cloud {
     /// Amazon Web Services.
@@ -67,32 +78,32 @@ pub struct Cloud {
 }
 
 /// A role that trusts the CI system.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Aws {
     /// `arn:aws:iam::123456789012:role/terraform`.
-    pub role: String,
+    pub role: Option<String>,
     /// `eu-central-1`.
-    pub region: String,
+    pub region: Option<String>,
 }
 
 /// A pool that trusts the CI system.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Gcp {
     /// `projects/123/locations/global/workloadIdentityPools/ci/providers/github`.
-    pub provider: String,
+    pub provider: Option<String>,
     /// `terraform@project.iam.gserviceaccount.com`.
-    pub service_account: String,
+    pub service_account: Option<String>,
 }
 
 /// An application that trusts the CI system. None of these is secret.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Azure {
     /// The application.
-    pub client_id: String,
+    pub client_id: Option<String>,
     /// The directory that it is in.
-    pub tenant_id: String,
+    pub tenant_id: Option<String>,
     /// What it works on.
-    pub subscription_id: String,
+    pub subscription_id: Option<String>,
 }
 
 /// How the job gets to the network.
@@ -104,4 +115,96 @@ pub struct Network {
     pub no_proxy: Option<String>,
     /// A PEM file on the job's machine with certificates to trust beside the system's.
     pub ca_bundle: Option<String>,
+}
+
+impl Options {
+    /// Refuses what the target would not take as the text that it is. `evaluated` are the marks by
+    /// which its files say that something is to be put in their place.
+    ///
+    /// # Errors
+    /// When a value holds one of `evaluated`, or a character that is not to be seen.
+    pub fn check(&self, target: &'static str, evaluated: &[&str]) -> Result<(), GenerateError> {
+        for (option, text) in self.texts() {
+            if !visible(&text).eq(text.chars()) {
+                return Err(GenerateError::Invisible { option, text });
+            }
+            if let Some(mark) = evaluated.iter().find(|mark| text.contains(**mark)) {
+                let mark = (*mark).to_owned();
+                return Err(GenerateError::Evaluated { target, option, text, mark });
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that was typed in, each with the option that it belongs to.
+    fn texts(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let Self { endpoint, install, cloud, gate, labels, network, .. } = self;
+        let url = |url: &Option<Url>| url.as_ref().map(ToString::to_string);
+        let (releases, image, digest) = match install {
+            Install::Binary { releases, .. } => (url(releases), None, None),
+            Install::Image { name, digest } => (None, Some(name.clone()), digest.clone()),
+        };
+        let aws = cloud.aws.clone().unwrap_or_default();
+        let gcp = cloud.gcp.clone().unwrap_or_default();
+        let azure = cloud.azure.clone().unwrap_or_default();
+        let single = [
+            ("--endpoint", url(endpoint)),
+            ("--releases", releases),
+            ("--image", image),
+            ("--digest", digest),
+            ("--aws-role", aws.role),
+            ("--aws-region", aws.region),
+            ("--gcp-provider", gcp.provider),
+            ("--gcp-service-account", gcp.service_account),
+            ("--azure-client-id", azure.client_id),
+            ("--azure-tenant-id", azure.tenant_id),
+            ("--azure-subscription-id", azure.subscription_id),
+            ("--gate", gate.clone()),
+            ("--proxy", url(&network.proxy)),
+            ("--no-proxy", network.no_proxy.clone()),
+            ("--ca-bundle", network.ca_bundle.clone()),
+        ];
+        let single = single.into_iter().filter_map(|(option, text)| Some((option, text?)));
+        single.chain(labels.iter().map(|label| ("--label", label.clone())))
+    }
+
+    /// The variables by which the job gets to the network.
+    #[must_use]
+    pub fn network_variables(&self) -> Vec<(&'static str, String)> {
+        let Network { proxy, no_proxy, ca_bundle } = &self.network;
+        // A proxy is an origin, and programs differ on a slash at its end.
+        let proxy = proxy.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned());
+        [
+            ("HTTPS_PROXY", proxy.clone()),
+            ("HTTP_PROXY", proxy),
+            ("NO_PROXY", no_proxy.clone()),
+            ("BUTLER_CA_BUNDLE", ca_bundle.clone()),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+    }
+
+    /// When the CI system ends the job, in whole minutes.
+    #[must_use]
+    pub fn timeout_minutes(&self) -> u64 {
+        self.timeout.as_secs().div_ceil(60).max(1)
+    }
+
+    /// The image with its tag and digest, where the job runs in it.
+    #[must_use]
+    pub fn image(&self) -> Option<String> {
+        let Install::Image { name, digest } = &self.install else { return None };
+        let digest = digest.as_ref().map(|digest| format!("@{digest}")).unwrap_or_default();
+        Some(format!("{name}:{}{digest}", self.version))
+    }
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exactly(version) => version.fmt(formatter),
+            Self::Latest => formatter.write_str("latest"),
+        }
+    }
 }

@@ -12,7 +12,7 @@ use super::key::idempotency_key;
 use super::retry::{Limits, Patience, retry};
 use super::wire::parse_config;
 use super::{Address, AddressError, Body, Callback, Callbacks, RegistryError};
-use crate::http::Clients;
+use crate::http::{Clients, Peer};
 use crate::spec::RunSpec;
 
 /// The largest answer that is taken for a configuration or a status.
@@ -215,7 +215,7 @@ impl Client {
     ) -> Result<Response, RegistryError> {
         let mut idle = if self.answered.load(Ordering::Relaxed) { IDLE_CONNECTIONS } else { 0 };
         loop {
-            match request().send().await {
+            match self.http.observed.send(Peer::Registry, request()).await {
                 Ok(response) => {
                     self.answered.store(true, Ordering::Relaxed);
                     return Ok(response);

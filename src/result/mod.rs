@@ -53,6 +53,8 @@ pub struct RunResult {
     pub diagnostics: Vec<Diagnostic>,
     /// What the runner warned of.
     pub warnings: Vec<String>,
+    /// How many lines of the log the registry did not get.
+    pub undelivered_lines: u64,
     /// When which phase began, and how long it took.
     pub timings: Timings,
 }
@@ -77,6 +79,7 @@ impl RunResult {
             changes: Vec::new(),
             diagnostics: Vec::new(),
             warnings: Vec::new(),
+            undelivered_lines: 0,
             timings,
         }
     }

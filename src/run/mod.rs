@@ -201,7 +201,7 @@ impl Run<'_> {
                     directory: &directory,
                     log: &logs.log,
                     stop: &self.stop,
-                    timeline: &self.reports.notices.timeline,
+                    notices: &self.reports.notices,
                     grace: Grace { normal: grace, urgent },
                     var_files: &self.var_files,
                 };

@@ -12,8 +12,10 @@ use std::time::Duration;
 use super::outcome::Exit;
 use super::reports::replace;
 use crate::cancel::{Step, Stop};
+use crate::http::Observed;
 use crate::result::{RunResult, table};
 use crate::settings::{LogFormat, Settings};
+use crate::telemetry::Telemetry;
 use crate::timeline::Timeline;
 
 /// How long an output that takes nothing may hold up the end.
@@ -25,6 +27,7 @@ pub(super) struct Notices {
     pub(super) timeline: Timeline,
     directory: Option<PathBuf>,
     format: LogFormat,
+    telemetry: Option<Telemetry>,
     /// None once the result was told.
     output: Mutex<Option<Box<dyn Write + Send>>>,
 }
@@ -38,10 +41,12 @@ impl std::fmt::Debug for Notices {
 impl Notices {
     /// Notices as `settings` want them, on `output` what is for people who look on.
     pub(super) fn new(settings: &Settings, output: Box<dyn Write + Send>) -> Self {
+        let timeline = Timeline::start();
         Self {
-            timeline: Timeline::start(),
             directory: settings.report_dir.clone(),
             format: settings.logging.format,
+            telemetry: telemetry(settings, &timeline),
+            timeline,
             output: Mutex::new(Some(output)),
         }
     }
@@ -55,7 +60,20 @@ impl Notices {
         if let Some(directory) = &self.directory {
             write_json(directory, &result);
         }
+        if let Some(telemetry) = &self.telemetry {
+            stop.within(Step::Terminal, telemetry.finish(&result)).await;
+        }
         self.show(output, result, stop).await;
+    }
+
+    /// Who watches the requests of the run.
+    pub(super) fn observed(&self) -> Observed {
+        self.telemetry.as_ref().map(Telemetry::observed).unwrap_or_default()
+    }
+
+    /// What those are a part of that the run starts.
+    pub(super) fn traceparent(&self) -> Option<String> {
+        self.telemetry.as_ref().map(Telemetry::traceparent)
     }
 
     /// The same for a run of which nothing is known but its end; what never began has no result.
@@ -84,6 +102,20 @@ impl Notices {
             let _ = writeln!(output, "{}", table(&result.timings)).and_then(|()| output.flush());
         });
         stop.within(Step::Terminal, tokio::time::timeout(STALL, written)).await;
+    }
+}
+
+/// Begins to tell the collector, if there is one.
+fn telemetry(settings: &Settings, timeline: &Timeline) -> Option<Telemetry> {
+    match Telemetry::start(settings.collector.as_ref()?) {
+        Ok(telemetry) => {
+            timeline.watch(telemetry.watcher());
+            Some(telemetry)
+        }
+        Err(error) => {
+            tracing::warn!("the collector is told nothing: {error}; check OTEL_EXPORTER_OTLP_*");
+            None
+        }
     }
 }
 

@@ -170,6 +170,8 @@ impl Outcome {
             moved: counts.moved,
             forget: counts.forget,
         });
+        let undelivered = self.undelivered.as_ref().map(UndeliveredLogs::lines);
+        result.undelivered_lines = undelivered.map_or(0, u64::from);
         result.resources_after = *resources;
         result.tests = tests.map(|tests| TestResults {
             passed: tests.passed,

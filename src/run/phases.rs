@@ -6,6 +6,7 @@ use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
 use super::init::Providers;
+use super::notices::Notices;
 use super::operations::{Files, operate};
 use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
@@ -21,7 +22,6 @@ use crate::process::{Environment, Grace};
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{RunSpec, Source, ToolRequest};
-use crate::timeline::Timeline;
 use crate::tool::ToolOptions;
 use crate::workspace::{self, Inputs, Module, ModuleError, VariableFiles, source};
 
@@ -44,7 +44,7 @@ pub(super) struct Context<'run> {
     pub(super) directory: &'run RunDirectory,
     pub(super) log: &'run RunLog,
     pub(super) stop: &'run Stop,
-    pub(super) timeline: &'run Timeline,
+    pub(super) notices: &'run Notices,
     pub(super) grace: Grace,
     /// Variable files that the user passes as they are.
     pub(super) var_files: &'run [PathBuf],
@@ -67,10 +67,10 @@ pub(super) async fn perform(
     let inputs = resolve_inputs(context, spec)?;
     state_place::check_run(context, spec, &inputs)?;
     let options = run_options(context);
-    let (place, tools) = prepare(context, spec, &options, findings).await?;
+    let (place, tools) = Box::pin(prepare(context, spec, &options, findings)).await?;
     check_operation(spec.operation, &tools.tool.request)?;
     let through_terragrunt = tools.terragrunt.is_some();
-    let preparing = context.timeline.begin(Phase::Variables);
+    let preparing = context.notices.timeline.begin(Phase::Variables);
     let module = read_module(&place.directory, through_terragrunt)?;
     // What Terragrunt makes of the module is seen after `init`.
     if !through_terragrunt || spec.backend.is_some() || module.backend.is_some() {
@@ -89,7 +89,7 @@ pub(super) async fn perform(
     redactor.end_observation();
     let mut environment = environment(context, spec, &place, &inputs)?;
     let Tools { tool, terragrunt } =
-        tools.settle(context, &options, &place.directory, &environment).await?;
+        Box::pin(tools.settle(context, &options, &place.directory, &environment)).await?;
     let in_place = matches!(spec.source, Source::Directory(_));
     // Both stay in use, and so cannot be uninstalled, until the last command has ended: `tool` and
     // `terragrunt` must outlive the engine.
@@ -129,7 +129,7 @@ pub(super) async fn perform(
         patience: context.settings.tool.timeout,
     };
     let allow_ephemeral_state = context.settings.allow_ephemeral_state;
-    let timeline = context.timeline.clone();
+    let timeline = context.notices.timeline.clone();
     let files =
         Files { variables, backend, in_place, plan, allow_ephemeral_state, providers, timeline };
     operate(&mut engine, spec.operation, &files, findings).await
@@ -210,12 +210,12 @@ async fn prepare(
     let (place, first) = if let Some(request) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
         tokio::try_join!(place(context, spec, &mut findings.commit), async {
-            let _span = context.timeline.begin(Phase::Tool);
+            let _span = context.notices.timeline.begin(Phase::Tool);
             make_ready(context, request, options).await
         })?
     } else {
         let place = place(context, spec, &mut findings.commit).await?;
-        let _span = context.timeline.begin(Phase::Tool);
+        let _span = context.notices.timeline.begin(Phase::Tool);
         let default = context.settings.tool.default_version.clone();
         let request = choose(context, &place.directory, default, options).await?;
         (place, make_ready(context, &request, options).await?)
@@ -241,7 +241,7 @@ async fn place(
     spec: &RunSpec,
     commit: &mut Option<String>,
 ) -> Result<Place, Failure> {
-    let _span = context.timeline.begin(Phase::Source);
+    let _span = context.notices.timeline.begin(Phase::Source);
     match &spec.source {
         Source::Directory(directory) => {
             Ok(Place { directory: directory.clone(), used_tokens: Vec::new() })
@@ -278,6 +278,9 @@ fn environment(
     let mut environment = context.settings.child_environment(&place.used_tokens);
     for name in &spec.setup.overruled {
         environment.remove(name);
+    }
+    if let Some(traceparent) = context.notices.traceparent() {
+        environment.set("TRACEPARENT", traceparent);
     }
     for (name, value, _) in &inputs.environment {
         environment.set(name, value.expose_secret());

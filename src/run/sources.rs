@@ -50,7 +50,7 @@ pub(super) async fn start(
             let address = Address::new(endpoint.clone(), run_id.clone());
             let limits =
                 Limits { attempt: settings.request_timeout, long: settings.registry_timeout };
-            let own = match http::clients(
+            let mut own = match http::clients(
                 settings.tool.ca_bundle.as_deref(),
                 http::Redirects::Refuse,
             ) {
@@ -60,6 +60,7 @@ pub(super) async fn start(
                     return Exit::Usage;
                 }
             };
+            own.observed = reports.notices.observed();
             let client = Arc::new(Client::new(own, address, token.clone(), limits));
             from_registry(settings, stop, client, reports, terminal).await
         }

@@ -64,7 +64,8 @@ pub(super) fn run_options(context: &Context<'_>) -> ToolOptions {
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
         ..tool_options(
             &context.settings.tool,
-            LazyClient::new(context.settings.tool.ca_bundle.clone()),
+            LazyClient::new(context.settings.tool.ca_bundle.clone())
+                .observed(context.notices.observed()),
             context.settings.owner(),
         )
     }
@@ -136,7 +137,7 @@ impl Tools {
                 },
             })
         };
-        let settled = unless_stopped(context, settling).await?;
+        let settled = Box::pin(unless_stopped(context, settling)).await?;
         if settled.said(shown) != before {
             settled.announce(context);
         }

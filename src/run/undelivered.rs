@@ -50,6 +50,11 @@ pub(super) struct UndeliveredLogs {
 }
 
 impl UndeliveredLogs {
+    /// How many there are.
+    pub(super) const fn lines(&self) -> u32 {
+        self.lines
+    }
+
     /// Keeps what an upload has left, if it has left anything that somebody may want, and hurries
     /// once a signal has come. The spool is wiped after this has completed.
     pub(super) async fn keep(

@@ -17,6 +17,7 @@ mod resolve;
 pub mod setting;
 mod source;
 mod table;
+mod telemetry;
 mod token;
 pub mod variable;
 
@@ -41,6 +42,7 @@ pub use variable::VARIABLES;
 use crate::ci::System;
 use crate::process;
 use crate::spec::{Operation, RunId, ToolRequest};
+use crate::telemetry::Collector;
 use crate::tool::Sites;
 use crate::workspace::SensitiveValues;
 use crate::workspace::source::GitEnvironment;
@@ -98,6 +100,8 @@ pub struct Settings {
     pub summary: Option<PathBuf>,
     /// Where a page on the run is written.
     pub report: Option<PathBuf>,
+    /// Who is told of phases and requests.
+    pub collector: Option<Collector>,
     /// How the runner logs.
     pub logging: Logging,
     /// What the environment offers for git.

@@ -18,7 +18,7 @@ use super::setting::{
 };
 use super::{
     Arguments, CleanSettings, Environment, Logging, RunSource, Settings, SettingsError,
-    ToolSettings, directories, mirrors, parse, source, variable,
+    ToolSettings, directories, mirrors, parse, source, telemetry, variable,
 };
 use crate::ci::System;
 use crate::workspace::source::GitEnvironment;
@@ -123,6 +123,7 @@ impl Settings {
             ci,
             summary: reader.path(&SUMMARY)?,
             report: reader.path(&REPORT)?,
+            collector: telemetry::collector(environment, tool.ca_bundle.as_ref(), &mut warnings),
             logging: Logging::resolve(arguments, environment)?,
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),

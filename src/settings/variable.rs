@@ -33,6 +33,13 @@ pub const VARIABLES: &[&Variable] = &[
     &TG_REMOTE,
     &TG_REMOTE_USER,
     &TG_REMOTE_PASSWORD,
+    &OTLP_ENDPOINT,
+    &OTLP_TRACES_ENDPOINT,
+    &OTLP_METRICS_ENDPOINT,
+    &OTLP_PROTOCOL,
+    &OTEL_SERVICE_NAME,
+    &OTEL_SDK_DISABLED,
+    &TRACEPARENT,
 ];
 
 /// What the fetch of the source inherits beside: proxies and certificates, as every HTTP client
@@ -161,3 +168,36 @@ pub const TG_REMOTE_PASSWORD: Variable =
     Variable { name: "TG_REMOTE_PASSWORD", help: "The password for it" };
 /// `TERM`.
 pub const TERM: Variable = Variable { name: "TERM", help: "With the value dumb, no progress bar" };
+/// `OTEL_EXPORTER_OTLP_ENDPOINT`.
+pub const OTLP_ENDPOINT: Variable = Variable {
+    name: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    help: "An OpenTelemetry collector that is told of phases, requests and durations; without one nothing is told",
+};
+/// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
+pub const OTLP_TRACES_ENDPOINT: Variable = Variable {
+    name: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    help: "Another address for traces alone",
+};
+/// `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT`.
+pub const OTLP_METRICS_ENDPOINT: Variable = Variable {
+    name: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    help: "Another address for metrics alone",
+};
+/// `OTEL_EXPORTER_OTLP_PROTOCOL`.
+pub const OTLP_PROTOCOL: Variable = Variable {
+    name: "OTEL_EXPORTER_OTLP_PROTOCOL",
+    help: "What the collector speaks; with anything but http/protobuf nothing is told",
+};
+/// `OTEL_SERVICE_NAME`.
+pub const OTEL_SERVICE_NAME: Variable = Variable {
+    name: "OTEL_SERVICE_NAME",
+    help: "What the runner is called there; by default butler-runner",
+};
+/// `OTEL_SDK_DISABLED`.
+pub const OTEL_SDK_DISABLED: Variable =
+    Variable { name: "OTEL_SDK_DISABLED", help: "With the value true, nothing is told" };
+/// `TRACEPARENT`.
+pub const TRACEPARENT: Variable = Variable {
+    name: "TRACEPARENT",
+    help: "What the run is a part of (W3C Trace Context); Terraform gets the run's own",
+};

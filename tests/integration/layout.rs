@@ -10,7 +10,17 @@ const LAYERS: [&[&str]; 5] = [
         "trust",
     ],
     &["http", "process"],
-    &["ci", "engine", "generate", "providers", "registry", "report", "tool", "workspace"],
+    &[
+        "ci",
+        "engine",
+        "generate",
+        "providers",
+        "registry",
+        "report",
+        "telemetry",
+        "tool",
+        "workspace",
+    ],
     &["devregistry", "doctor", "run", "settings"],
     &["cli"],
 ];

@@ -11,6 +11,7 @@ pub(crate) mod git_server;
 pub(crate) mod gpg;
 pub(crate) mod http_backend;
 pub(crate) mod kubernetes;
+pub(crate) mod linters;
 pub(crate) mod machine;
 pub(crate) mod object_store;
 pub(crate) mod postgres;

@@ -115,7 +115,7 @@ pub(super) async fn answer(
         if let Some(rest) = rest {
             request = rest.add_to(request);
         }
-        let response = match speaking(&at, fetcher.silence, request.send()).await? {
+        let response = match speaking(&at, fetcher.silence, fetcher.http.send(request)).await? {
             Ok(response) => response,
             Err(source) => return Err(DownloadError::Request { url: shown(&at), source }),
         };

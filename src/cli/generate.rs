@@ -1,0 +1,289 @@
+//! `generate`: writes the file that a CI system needs to start the runner.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use url::Url;
+
+use super::complain;
+use crate::error::Advice;
+use crate::generate::{
+    Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version,
+    github_actions,
+};
+use crate::run::Exit;
+
+/// Write the file that a CI system needs to start the runner
+#[derive(Args)]
+pub(super) struct Generate {
+    #[command(subcommand)]
+    target: Target,
+}
+
+#[derive(Subcommand)]
+enum Target {
+    /// A workflow for GitHub Actions
+    #[command(name = "github-actions")]
+    GitHubActions(Wrapper),
+}
+
+/// What all targets are asked for. Values that are left out are the CI system's own variables.
+#[derive(Args)]
+pub(super) struct Wrapper {
+    /// The registry's address, with its path
+    #[arg(long, value_name = "URL", value_parser = endpoint)]
+    endpoint: Option<Url>,
+    /// The version of the runner that jobs use [default: this one]
+    #[arg(long, value_name = "VERSION")]
+    runner_version: Option<semver::Version>,
+    /// Use whatever version is newest when the job runs
+    #[arg(long, conflicts_with_all = ["runner_version", "checksums", "digest"])]
+    latest: bool,
+    /// The SHA-256 of an archive that may be installed, and no other; can be repeated, one a platform
+    #[arg(long = "checksum", value_name = "SHA256", value_parser = sha256)]
+    checksums: Vec<String>,
+    /// Where releases are, without the version [default: the project's own]
+    #[arg(long, value_name = "URL", value_parser = https)]
+    releases: Option<Url>,
+    /// Run in an image instead of installing the binary [default image: the project's own]
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = IMAGE, value_parser = image)]
+    #[arg(conflicts_with_all = ["checksums", "releases"])]
+    image: Option<String>,
+    /// The digest of the image, and no other: sha256:...
+    #[arg(long, value_name = "DIGEST", requires = "image", value_parser = digest)]
+    digest: Option<String>,
+    /// Log in to this cloud with a token of the CI system's (OIDC); can be repeated
+    #[arg(long, value_name = "CLOUD")]
+    oidc: Vec<Provider>,
+    /// The role that the job takes on at AWS
+    #[arg(long, value_name = "ARN")]
+    aws_role: Option<String>,
+    /// The region at AWS
+    #[arg(long, value_name = "REGION")]
+    aws_region: Option<String>,
+    /// The workload identity provider at Google Cloud: projects/.../providers/...
+    #[arg(long, value_name = "NAME")]
+    gcp_provider: Option<String>,
+    /// The service account at Google Cloud
+    #[arg(long, value_name = "EMAIL")]
+    gcp_service_account: Option<String>,
+    /// The application at Azure
+    #[arg(long, value_name = "ID")]
+    azure_client_id: Option<String>,
+    /// The directory at Azure that the application is in
+    #[arg(long, value_name = "ID")]
+    azure_tenant_id: Option<String>,
+    /// The subscription at Azure
+    #[arg(long, value_name = "ID")]
+    azure_subscription_id: Option<String>,
+    /// The environment or approval that the job has to pass first
+    #[arg(long, value_name = "NAME", value_parser = text)]
+    gate: Option<String>,
+    /// Keep installed tools and providers for the next job
+    #[arg(long)]
+    cache: bool,
+    /// Where the job runs: a runner label, tag, pool or agent; can be repeated
+    #[arg(long = "label", value_name = "LABEL", value_parser = text)]
+    labels: Vec<String>,
+    /// When the CI system ends the job
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = timeout)]
+    timeout: Duration,
+    /// The proxy that the job uses
+    #[arg(long, value_name = "URL", value_parser = endpoint)]
+    proxy: Option<Url>,
+    /// Hosts that are asked directly, separated by commas
+    #[arg(long, value_name = "HOSTS", value_parser = text)]
+    no_proxy: Option<String>,
+    /// A PEM file on the job's machine with certificates to trust beside the system's
+    #[arg(long, value_name = "FILE", value_parser = text)]
+    ca_bundle: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where the file goes to.
+#[derive(Args)]
+pub(super) struct Output {
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Overwrite the file if it exists
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+/// A cloud that can be logged in to without a key.
+#[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
+enum Provider {
+    Aws,
+    Gcp,
+    Azure,
+}
+
+impl Generate {
+    pub(super) fn run(self) -> u8 {
+        match self.target {
+            Target::GitHubActions(wrapper) => wrapper.write(github_actions),
+        }
+    }
+}
+
+impl Wrapper {
+    fn write(self, render: fn(&Options) -> Result<String, GenerateError>) -> u8 {
+        let (options, output) = self.into_options();
+        match render(&options) {
+            Ok(text) => output.write(&text),
+            Err(error) => {
+                complain(&error.to_string(), error.advice().as_deref());
+                Exit::Usage.code()
+            }
+        }
+    }
+
+    fn into_options(self) -> (Options, Output) {
+        let version = if self.latest {
+            Version::Latest
+        } else {
+            Version::Exactly(self.runner_version.unwrap_or_else(own_version))
+        };
+        let install = match self.image {
+            Some(name) => Install::Image { name, digest: self.digest },
+            None => Install::Binary { sha256: self.checksums, releases: self.releases },
+        };
+        let asked = |provider| self.oidc.contains(&provider);
+        let aws = Aws { role: self.aws_role, region: self.aws_region };
+        let gcp = Gcp { provider: self.gcp_provider, service_account: self.gcp_service_account };
+        let azure = Azure {
+            client_id: self.azure_client_id,
+            tenant_id: self.azure_tenant_id,
+            subscription_id: self.azure_subscription_id,
+        };
+        let cloud = Cloud {
+            aws: (asked(Provider::Aws) || aws != Aws::default()).then_some(aws),
+            gcp: (asked(Provider::Gcp) || gcp != Gcp::default()).then_some(gcp),
+            azure: (asked(Provider::Azure) || azure != Azure::default()).then_some(azure),
+        };
+        let network =
+            Network { proxy: self.proxy, no_proxy: self.no_proxy, ca_bundle: self.ca_bundle };
+        let options = Options {
+            endpoint: self.endpoint,
+            version,
+            install,
+            cloud,
+            gate: self.gate,
+            cache: self.cache,
+            labels: self.labels,
+            timeout: self.timeout,
+            network,
+        };
+        (options, self.output)
+    }
+}
+
+impl Output {
+    /// Writes `text` to where it goes; returns the exit code.
+    pub(super) fn write(&self, text: &str) -> u8 {
+        let Some(path) = &self.output else {
+            return match std::io::stdout().write_all(text.as_bytes()) {
+                Ok(()) => Exit::Success.code(),
+                Err(_) => Exit::Failed.code(),
+            };
+        };
+        if !self.force && path.symlink_metadata().is_ok() {
+            let message = format!("`{}` exists already", path.display());
+            complain(&message, Some("`--force` overwrites it"));
+            return Exit::Usage.code();
+        }
+        match save(path, text, self.force) {
+            Ok(()) => Exit::Success.code(),
+            Err(error) => {
+                complain(&format!("{error:#}"), None);
+                Exit::Failed.code()
+            }
+        }
+    }
+}
+
+/// Writes a file that is for others to read: whole, or not at all.
+fn save(path: &Path, text: &str, overwrite: bool) -> anyhow::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let cannot = || format!("cannot write `{}`", path.display());
+    let readable = std::fs::Permissions::from_mode(0o644);
+    let mut file = tempfile::Builder::new()
+        .prefix(".butler-runner-")
+        .permissions(readable)
+        .tempfile_in(parent)
+        .with_context(cannot)?;
+    file.write_all(text.as_bytes()).with_context(cannot)?;
+    file.as_file().sync_all().with_context(cannot)?;
+    if overwrite {
+        file.persist(path).map_err(|error| error.error).with_context(cannot)?;
+    } else {
+        file.persist_noclobber(path).map_err(|error| error.error).with_context(cannot)?;
+    }
+    Ok(())
+}
+
+fn own_version() -> semver::Version {
+    env!("CARGO_PKG_VERSION").parse().expect("cargo has read it")
+}
+
+fn https(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|_| "it is no URL".to_owned())?;
+    if url.scheme() != "https" {
+        return Err("it has to begin with https://".to_owned());
+    }
+    without_login(url)
+}
+
+fn endpoint(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|_| "it is no URL".to_owned())?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("it has to begin with https:// or http://".to_owned());
+    }
+    without_login(url)
+}
+
+fn without_login(url: Url) -> Result<Url, String> {
+    if url.username().is_empty() && url.password().is_none() {
+        Ok(url)
+    } else {
+        Err("it holds a user name or password, which the file would show".to_owned())
+    }
+}
+
+fn sha256(text: &str) -> Result<String, String> {
+    let is_digest = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digest = is_digest.then(|| text.to_ascii_lowercase());
+    digest.ok_or_else(|| "it has to be 64 hexadecimal digits".to_owned())
+}
+
+fn digest(text: &str) -> Result<String, String> {
+    let digest = text.strip_prefix("sha256:").map(sha256);
+    let digest = digest.unwrap_or_else(|| Err("it has to begin with sha256:".to_owned()))?;
+    Ok(format!("sha256:{digest}"))
+}
+
+/// The name of an image, without a tag or a digest, which have options of their own.
+fn image(text: &str) -> Result<String, String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
+    let last = text.rsplit('/').next().unwrap_or_default();
+    if text.is_empty() || !text.bytes().all(is_name) || last.contains(':') {
+        return Err("it has to be the name of an image without a tag or a digest".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn text(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let timeout = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if timeout.is_zero() { Err("it is zero".to_owned()) } else { Ok(timeout) }
+}

@@ -1,0 +1,53 @@
+//! Why a wrapper cannot be written.
+
+use crate::error::Advice;
+
+/// Why a wrapper cannot be written.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum GenerateError {
+    /// The target has no such thing.
+    #[error("`{target}` cannot do `{option}`")]
+    Unsupported {
+        /// The target.
+        target: &'static str,
+        /// The option that it was asked for with.
+        option: &'static str,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// The target would put something else in the place of what was typed in.
+    #[error(
+        "`{target}` would not take `{text}` of `{option}` as it is, but evaluate the `{mark}` in it"
+    )]
+    Evaluated {
+        /// The target.
+        target: &'static str,
+        /// The option.
+        option: &'static str,
+        /// What was typed in.
+        text: String,
+        /// What it would evaluate.
+        mark: String,
+    },
+    /// A line break, a colour, or what hides other text.
+    #[error("`{option}` holds a character that cannot be seen: {text:?}")]
+    Invisible {
+        /// The option.
+        option: &'static str,
+        /// What was typed in.
+        text: String,
+    },
+}
+
+impl Advice for GenerateError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Unsupported { instead, .. } => Some((*instead).to_owned()),
+            Self::Evaluated { .. } => Some(
+                "leave the option out: the file then names a variable of the CI system's own"
+                    .to_owned(),
+            ),
+            Self::Invisible { .. } => None,
+        }
+    }
+}

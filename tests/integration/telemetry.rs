@@ -1,0 +1,226 @@
+//! What an OpenTelemetry collector is told of a run, in the protocol's own messages.
+//!
+//! The collector is a stand-in that keeps what it is sent: it takes each body apart with the
+//! definitions that OpenTelemetry publishes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use butler_runner::devregistry::Server;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::KeyValue;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+
+use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
+
+/// What a collector was sent.
+#[derive(Default)]
+struct Taken {
+    traces: Vec<ExportTraceServiceRequest>,
+    metrics: Vec<ExportMetricsServiceRequest>,
+    bodies: Vec<u8>,
+    keys: Vec<String>,
+}
+
+type Shelf = Arc<Mutex<Taken>>;
+
+struct Collector {
+    server: Server,
+    taken: Shelf,
+}
+
+impl Collector {
+    async fn start() -> Self {
+        let taken = Shelf::default();
+        let note = |taken: &mut Taken, headers: &HeaderMap, body: &Bytes| {
+            taken.bodies.extend_from_slice(body);
+            let key = headers.get("api-key").map(|key| key.to_str().unwrap().to_owned());
+            taken.keys.extend(key);
+        };
+        let traces = move |State(shelf): State<Shelf>, headers: HeaderMap, body: Bytes| async move {
+            let mut taken = shelf.lock().unwrap();
+            note(&mut taken, &headers, &body);
+            taken.traces.push(ExportTraceServiceRequest::decode(body).unwrap());
+        };
+        let metrics = move |State(shelf): State<Shelf>, headers: HeaderMap, body: Bytes| async move {
+            let mut taken = shelf.lock().unwrap();
+            note(&mut taken, &headers, &body);
+            taken.metrics.push(ExportMetricsServiceRequest::decode(body).unwrap());
+        };
+        let router = Router::new()
+            .route("/v1/traces", post(traces))
+            .route("/v1/metrics", post(metrics))
+            .with_state(taken.clone());
+        Self { server: Server::start(router).await.unwrap(), taken }
+    }
+
+    fn endpoint(&self) -> String {
+        let mut url = self.server.endpoint().clone();
+        url.set_path("");
+        url.to_string()
+    }
+
+    fn spans(&self) -> Vec<Span> {
+        let taken = self.taken.lock().unwrap();
+        let resources = taken.traces.iter().flat_map(|request| &request.resource_spans);
+        let scopes = resources.flat_map(|resource| &resource.scope_spans);
+        scopes.flat_map(|scope| scope.spans.clone()).collect()
+    }
+
+    /// The names of all metrics.
+    fn metrics(&self) -> Vec<String> {
+        let taken = self.taken.lock().unwrap();
+        let resources = taken.metrics.iter().flat_map(|request| &request.resource_metrics);
+        let scopes = resources.flat_map(|resource| &resource.scope_metrics);
+        let names = scopes.flat_map(|scope| &scope.metrics).map(|metric| metric.name.clone());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+fn attributes(of: &[KeyValue]) -> BTreeMap<String, String> {
+    let text = |value: Option<&Value>| match value {
+        Some(Value::StringValue(text)) => text.clone(),
+        Some(Value::IntValue(number)) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    let value = |it: &KeyValue| text(it.value.as_ref().and_then(|value| value.value.as_ref()));
+    of.iter().map(|it| (it.key.clone(), value(it))).collect()
+}
+
+/// Prints what it is part of.
+const SHOWING: &str = r#"
+resource "terraform_data" "shown" {
+  provisioner "local-exec" {
+    command = "echo it is $TRACEPARENT"
+  }
+}
+"#;
+
+/// Status codes of spans.
+const OK: i32 = 1;
+const ERROR: i32 = 2;
+
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+#[tokio::test]
+async fn a_run_is_one_trace_with_a_span_for_each_phase_and_request() {
+    let collector = Collector::start().await;
+    let module = format!("{MODULE}{SHOWING}");
+    let mut world = World::new(&[("main.tf", &module)]).await;
+    world.set("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint());
+    world.set("OTEL_EXPORTER_OTLP_HEADERS", "api-key=correct-horse-battery");
+    world.set("TRACEPARENT", PARENT);
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let spans = collector.spans();
+    let run: Vec<_> = spans.iter().filter(|span| span.name == "run apply").collect();
+    let [run] = run[..] else { panic!("{run:?}") };
+    assert_eq!(hex::encode(&run.trace_id), "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(hex::encode(&run.parent_span_id), "b7ad6b7169203331");
+    let said = attributes(&run.attributes);
+    assert_eq!(said["butler.run.id"], RUN_ID);
+    assert_eq!(said["butler.run.status"], "succeeded");
+    assert_eq!(said["process.exit.code"], "0");
+    assert!(spans.iter().all(|span| span.trace_id == run.trace_id));
+    let named = |name: &str| spans.iter().find(|span| span.name == name);
+    for phase in ["config", "source", "tool", "variables", "init", "plan", "apply", "report"] {
+        let span = named(phase).unwrap_or_else(|| panic!("no span `{phase}`"));
+        assert_eq!(span.parent_span_id, run.span_id, "{phase}");
+        assert!(span.start_time_unix_nano <= span.end_time_unix_nano);
+    }
+    for (request, parent) in [
+        ("GET status", "config"),
+        ("GET config", "config"),
+        ("POST plan", "report"),
+        ("POST outputs", "report"),
+        ("POST logs", "report"),
+    ] {
+        let span = named(request).unwrap_or_else(|| panic!("no span `{request}`"));
+        assert_eq!(span.parent_span_id, named(parent).unwrap().span_id, "{request}");
+        assert_eq!(attributes(&span.attributes)["http.response.status_code"], "200");
+    }
+    // What Terraform starts is part of the same.
+    let traceparent = format!("00-{}-{}-01", hex::encode(&run.trace_id), hex::encode(&run.span_id));
+    assert!(world.shown(&end).contains(&format!("it is {traceparent}")));
+    assert_eq!(
+        collector.metrics(),
+        [
+            "butler.log.undelivered",
+            "butler.request.sent",
+            "butler.run.duration",
+            "butler.run.phase.duration",
+            "http.client.request.duration"
+        ]
+    );
+    let document = include_str!("../../docs/telemetry.md");
+    for name in collector.metrics() {
+        assert!(document.contains(&format!("| `{name}` | ")), "{name} is not documented");
+    }
+    for name in spans.iter().flat_map(|span| attributes(&span.attributes).into_keys()) {
+        assert!(document.contains(&format!("`{name}`")), "{name} is not documented");
+    }
+    let taken = collector.taken.lock().unwrap();
+    assert!(taken.keys.iter().all(|key| key == "correct-horse-battery") && !taken.keys.is_empty());
+    let bodies = String::from_utf8_lossy(&taken.bodies).into_owned();
+    assert!(!bodies.contains(TOKEN) && !bodies.contains("hello world"));
+}
+
+#[tokio::test]
+async fn a_run_that_fails_and_requests_that_are_refused_are_errors_there() {
+    let collector = Collector::start().await;
+    let mut world =
+        World::new(&[("main.tf", "resource \"terraform_data\" \"x\" {\n  oops = 1\n}")]).await;
+    world.set("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint());
+    world.faults.lock().unwrap().push(crate::support::world::Fault {
+        method: "GET",
+        endpoint: "config",
+        status: 503,
+        times: 1,
+    });
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let spans = collector.spans();
+    let status = |name: &str| -> Vec<i32> {
+        let named = spans.iter().filter(|span| span.name == name);
+        named.map(|span| span.status.as_ref().map_or(0, |status| status.code)).collect()
+    };
+    assert_eq!(status("run plan"), [ERROR]);
+    assert_eq!(status("GET config"), [ERROR, 0]);
+    assert_ne!(status("GET status"), [OK]);
+    assert!(collector.metrics().contains(&"butler.request.failed".to_owned()));
+}
+
+#[tokio::test]
+async fn a_collector_that_refuses_or_is_gone_changes_nothing_of_the_run() {
+    let refusing = Router::new().fallback(|| async { (StatusCode::FORBIDDEN, "no") });
+    let refusing = Server::start(refusing).await.unwrap();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for endpoint in [refusing.endpoint().to_string(), format!("http://{gone}")] {
+        let mut world = World::new(&[("main.tf", MODULE)]).await;
+        world.set("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
+        let end = world.run(world.config("plan")).await;
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        assert_eq!(world.statuses(), ["running", "succeeded"]);
+        assert!(end.stderr.contains("the collector"), "{}", end.stderr);
+    }
+}
+
+#[tokio::test]
+async fn without_a_collector_nothing_is_part_of_anything() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.set("TRACEPARENT", PARENT);
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(!end.stderr.contains("collector"), "{}", end.stderr);
+}
