@@ -1,6 +1,7 @@
 //! Reads the Dockerfile and does what it says; what it does not know, it does not pass over.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 use crate::root::Root;
@@ -63,7 +64,7 @@ impl Recipe {
     pub(crate) fn build(&self, context: &Path) -> Image {
         let mut stages: Vec<Image> = Vec::new();
         for (word, rest) in &self.lines {
-            println!("{word} {rest}");
+            let _ = writeln!(std::io::stderr(), "{word} {rest}");
             if word == "FROM" {
                 stages.push(Image::from(rest));
                 continue;

@@ -87,7 +87,11 @@ fn man(page: &Path) -> String {
     // Bold is written as a letter twice in the same place.
     let mut letters: Vec<char> = Vec::new();
     for letter in succeeded(&output).chars() {
-        if letter == '\u{8}' { drop(letters.pop()) } else { letters.push(letter) }
+        if letter == '\u{8}' {
+            letters.pop();
+        } else {
+            letters.push(letter);
+        }
     }
     letters.into_iter().filter(|letter| !matches!(letter, '\u{ad}' | '\u{2010}')).collect()
 }
