@@ -9,8 +9,8 @@
 //!
 //! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`) → phases
 //! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`,
-//! `ci`, `generate`, `telemetry`; not each other) → mechanism (`process`,
-//! `http`) → leaves (`secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
+//! `ci`, `generate`, `telemetry`; not each other) → mechanism (`process`, `http`) → leaves
+//! (`platform`, `secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
 
 mod blocking;
 pub mod cancel;
@@ -25,6 +25,7 @@ pub mod event;
 mod fuzz;
 pub mod generate;
 pub mod http;
+pub mod platform;
 pub mod process;
 pub mod providers;
 pub mod registry;

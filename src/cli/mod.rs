@@ -11,10 +11,8 @@ mod flags;
 mod generate;
 mod internal;
 mod logging;
-mod nss;
 mod schema;
 mod shell;
-mod shield;
 mod tool;
 mod usage;
 mod version;
@@ -29,6 +27,7 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::error::{Advice, chain};
+use crate::platform;
 use crate::run::{Exit, Terminal};
 use crate::secret::zero_memory_of_openssl;
 use crate::settings::setting::TOKEN;
@@ -81,11 +80,11 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    shield::raise();
+    platform::shield_process();
     zero_memory_of_openssl();
-    nss::pin();
+    platform::pin_name_lookups();
     let environment = Environment::capture();
-    shield::erase(TOKEN.variables);
+    platform::erase_variables(TOKEN.variables);
     ExitCode::from(run(std::env::args_os(), &environment))
 }
 

@@ -7,6 +7,7 @@ mod backends;
 mod binary;
 mod command_line;
 mod doctor;
+mod documents;
 mod execute;
 mod faults;
 mod hostile;
