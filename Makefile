@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording test fuzz bench check setup-build setup-test
+.PHONY: help build demo recording test image-test fuzz bench check setup-build setup-test setup-image
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -44,6 +44,10 @@ test: setup-test build ## Build, then run all tests, with the static binary as o
 		cargo test --locked --no-fail-fast; \
 	fi
 
+image-test: setup-image build ## As root: carry out every line of the Dockerfile, then runs in what comes of it
+	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	PATH="$$PATH:$$(dirname "$$terraform")" cargo test --locked --test image -- --nocapture
+
 fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, from a new seed
 	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" FUZZ_SEED="$${FUZZ_SEED:-$$(date +%s)}" \
 		cargo test --locked --lib fuzz_ -- --nocapture
@@ -60,3 +64,6 @@ setup-build:
 
 setup-test:
 	@.ci/setup test
+
+setup-image:
+	@.ci/setup image

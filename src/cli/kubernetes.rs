@@ -306,7 +306,7 @@ impl Start {
         };
         let redactor = Arc::new(Redactor::new());
         redactor.register([&given.token]);
-        let _log = logging::start(&logging, environment, &redactor);
+        let _log = logging::start(&logging, environment, &redactor, &Screen::default());
         let options = self.job.into_options(self.place.namespace.clone());
         let (run, access) = (run(given), self.place.access(environment));
         let started = block_on(async {
@@ -352,7 +352,7 @@ impl Look {
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
-        let _log = logging::start(&logging, environment, &redactor);
+        let _log = logging::start(&logging, environment, &redactor, &Screen::default());
         let access = cluster_access(self.kubeconfig, self.context, environment);
         let (namespace, job) = self.external_run_id;
         let looked = block_on(async {

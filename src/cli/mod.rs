@@ -14,13 +14,13 @@ mod generate;
 mod internal;
 mod kubernetes;
 mod logging;
-mod nss;
 mod schema;
 mod screen;
-mod shield;
+mod shell;
 mod tool;
 mod trigger;
 mod usage;
+mod version;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -34,6 +34,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::ci::System;
 use crate::error::{Advice, chain};
 use crate::event::Stream;
+use crate::platform;
 use crate::run::{Exit, Terminal};
 use crate::screen::Screen;
 use crate::secret::zero_memory_of_openssl;
@@ -51,7 +52,8 @@ const EXIT_CODES: &str = "Exit codes: 0 success, 1 the run failed, 2 usage, 3 ca
 4 registry unreachable or refusing, 128+n stopped by signal n";
 
 #[derive(Parser)]
-#[command(name = "butler-runner", version, about, after_help = EXIT_CODES)]
+#[command(name = "butler-runner", version, long_version = version::long())]
+#[command(about, after_help = EXIT_CODES)]
 #[command(disable_help_subcommand = true, subcommand_required = true)]
 struct CommandLine {
     #[command(flatten)]
@@ -78,6 +80,9 @@ enum Command {
     Terragrunt(tool::Tool),
     Generate(Box<generate::Generate>),
     Schema(schema::Schema),
+    Completions(shell::Completions),
+    #[command(name = "man")]
+    Manual(shell::Manual),
     #[command(flatten)]
     Internal(internal::Internal),
 }
@@ -85,12 +90,12 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    shield::raise();
+    platform::shield_process();
     zero_memory_of_openssl();
-    nss::pin();
+    platform::pin_name_lookups();
     let environment = Environment::capture();
-    shield::erase(TOKEN.variables);
-    shield::erase(&[variable::CI_TOKEN.name, variable::CI_API_TOKEN.name]);
+    platform::erase_variables(TOKEN.variables);
+    platform::erase_variables(&[variable::CI_TOKEN.name, variable::CI_API_TOKEN.name]);
     ExitCode::from(run(std::env::args_os(), &environment))
 }
 
@@ -117,6 +122,8 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Terragrunt(tool) => tool.run(Some(Product::Terragrunt), log, environment),
         Command::Generate(generate) => generate.run(log, environment),
         Command::Schema(schema) => schema.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Manual(manual) => manual.run(),
         Command::Internal(internal) => internal.run(),
     }
 }

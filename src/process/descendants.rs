@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
-#[cfg(target_os = "linux")]
-use nix::sys::wait::{Id, WaitStatus, waitid};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use tokio::time::Instant;
 
 use super::table::{Process, processes};
+use crate::platform::{become_subreaper, ended_child, has_children, is_alive};
 
 /// The variable by which the descendants of a command are known; its value names this process.
 const MARK: &str = "STARTED_BY";
@@ -30,11 +29,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long a process may be without an environment because it is just becoming another program.
 const BECOMING: Duration = Duration::from_millis(50);
-
-/// Looks whether a child has ended and takes nothing.
-#[cfg(target_os = "linux")]
-const PEEK: WaitPidFlag =
-    WaitPidFlag::WEXITED.union(WaitPidFlag::WNOHANG).union(WaitPidFlag::WNOWAIT);
 
 /// Which of the processes that lost their parents are descendants of a command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -233,50 +227,6 @@ impl Children {
             Trust::Marked => orphan.has_variable(MARK, &self.mark),
         }
     }
-}
-
-/// Fails on no Linux since 3.4.
-#[cfg(target_os = "linux")]
-fn become_subreaper() -> bool {
-    nix::sys::prctl::set_child_subreaper(true).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn become_subreaper() -> bool {
-    false
-}
-
-/// Whether a child has not ended yet. Its exit status is left to whoever is to take it.
-#[cfg(target_os = "linux")]
-fn is_alive(child: Pid) -> bool {
-    matches!(waitid(Id::Pid(child), PEEK), Ok(WaitStatus::StillAlive))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_alive(_: Pid) -> bool {
-    false
-}
-
-/// Whether there is any child, adopted or not, alive or not.
-#[cfg(target_os = "linux")]
-fn has_children() -> bool {
-    !matches!(waitid(Id::All, PEEK), Err(Errno::ECHILD))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn has_children() -> bool {
-    false
-}
-
-/// A child that has ended and whose exit status nobody has taken; it is left there.
-#[cfg(target_os = "linux")]
-fn ended_child() -> Option<Pid> {
-    waitid(Id::All, PEEK).ok().and_then(|status| status.pid())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn ended_child() -> Option<Pid> {
-    None
 }
 
 /// Everything below `ancestor`.

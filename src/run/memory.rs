@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::platform::{has_room, is_in_memory};
+
 /// Where Linux has a file system in memory that everybody can write to.
 const SHARED_MEMORY: &str = "/dev/shm";
-
-/// The least room that makes it worth while: secret files are small, but others want some too.
-#[cfg(target_os = "linux")]
-const ROOM: u64 = 16 * 1024 * 1024;
 
 /// Where a run's secret files go: `chosen` by the user, else where the system has memory with room.
 /// None where they go to the work directory.
@@ -27,27 +25,4 @@ pub(super) fn is_usable(place: &Path, chosen: Option<&Path>) -> bool {
     use nix::unistd::{AccessFlags, access};
     chosen.is_some()
         || (has_room(place) && access(place, AccessFlags::W_OK | AccessFlags::X_OK).is_ok())
-}
-
-#[cfg(target_os = "linux")]
-fn is_in_memory(path: &Path) -> bool {
-    use nix::sys::statfs::{TMPFS_MAGIC, statfs};
-    statfs(path).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
-}
-
-#[cfg(target_os = "linux")]
-fn has_room(path: &Path) -> bool {
-    nix::sys::statvfs::statvfs(path)
-        .is_ok_and(|found| found.blocks_available() * found.fragment_size() >= ROOM)
-}
-
-/// Other systems have nothing of this kind.
-#[cfg(not(target_os = "linux"))]
-fn is_in_memory(_: &Path) -> bool {
-    false
-}
-
-#[cfg(not(target_os = "linux"))]
-fn has_room(_: &Path) -> bool {
-    false
 }

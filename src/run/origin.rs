@@ -3,7 +3,6 @@
 //! A lock is known to be held only where the same kernel keeps it, or where the file system is one
 //! that a single kernel has at a time. On others, locks may be kept by each machine for itself.
 
-use std::fs::File;
 use std::path::Path;
 
 /// Where Linux says which boot of which machine this is; containers share it with their node.
@@ -57,26 +56,6 @@ impl Origin {
     pub(super) fn is_host_of(&self, here: &Self) -> bool {
         !self.host.is_empty() && self.host == here.host
     }
-}
-
-/// Whether `file` is certainly on a file system that one kernel has alone.
-#[cfg(target_os = "linux")]
-pub(super) fn is_local(file: &File) -> bool {
-    use nix::sys::statfs::{
-        BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, fstatfs,
-    };
-    // Not every C library knows it.
-    const XFS_SUPER_MAGIC: FsType = FsType(0x5846_5342);
-    // Ext2 and ext3 have the number of ext4.
-    let local =
-        [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC, OVERLAYFS_SUPER_MAGIC];
-    fstatfs(file).is_ok_and(|found| local.contains(&found.filesystem_type()))
-}
-
-/// Elsewhere nobody has a work directory on several machines.
-#[cfg(not(target_os = "linux"))]
-pub(super) fn is_local(_: &File) -> bool {
-    true
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use nix::unistd::Uid;
 
-use super::origin::{Origin, is_local};
+use super::origin::Origin;
+use crate::platform::is_local;
 use crate::secret::{Layout, PrivateDirectory, WipeError};
 
 /// How directories of runs are called. The cache's stand-in in the same place has a number there.

@@ -1,6 +1,6 @@
 //! Turns flags and environment into [`Settings`]: the one reader of the environment.
 //!
-//! [`SETTINGS`] is the one table of what can be set; `--help`, the README and every error are held
+//! [`SETTINGS`] is the one table of what can be set; `--help`, docs/settings.md and every error are held
 //! to it. What leaves this module is checked: files exist, URLs can be used, the token can be sent.
 //! Nothing is sent from here, and nothing secret is ever part of a message.
 

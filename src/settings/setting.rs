@@ -1,8 +1,8 @@
-//! The table of all settings: what `--help`, the README and the errors say comes from here.
+//! The table of all settings: what `--help`, docs/settings.md and the errors say comes from here.
 
 use super::{Kind, Section, Setting};
 
-/// All settings, in the order of `--help` and of the README.
+/// All settings, in the order of `--help` and of docs/settings.md.
 pub const SETTINGS: &[&Setting] = &[
     &ENDPOINT,
     &RUN_ID,

@@ -68,7 +68,7 @@ impl Section {
 }
 
 impl Setting {
-    /// The setting's row in the README's table.
+    /// The setting's row in the table of docs/settings.md.
     #[must_use]
     pub fn row(&self) -> String {
         let code = |names: &[&str]| format!("`{}`", names.join("`, `"));
@@ -100,7 +100,7 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// The variable's row in the README's table.
+    /// The variable's row in the table of docs/settings.md.
     #[must_use]
     pub fn row(&self) -> String {
         format!("| `{}` | {} |", self.name, self.help)

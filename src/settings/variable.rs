@@ -2,7 +2,7 @@
 
 use super::Variable;
 
-/// All of them, in the order of the README.
+/// All of them, in the order of docs/settings.md.
 pub const VARIABLES: &[&Variable] = &[
     &GIT_TOKEN,
     &GITHUB_TOKEN,

@@ -1,30 +1,22 @@
-//! Table of settings, command line, README: what can be set is said everywhere in the same way.
+//! Table of settings, command line, documentation: what can be set is said everywhere in the same way.
 
 use std::collections::BTreeSet;
 
 use butler_runner::settings::{SETTINGS, Section, VARIABLES};
 
+use crate::support::documented::assert_documented;
 use crate::support::runner;
 
-const README: &str = include_str!("../../README.md");
-
-/// The rows of the table in the README under the marker `<!-- name -->`.
-fn readme_rows(name: &str) -> Vec<&'static str> {
-    let (_, after) = README.split_once(&format!("<!-- {name} -->")).expect("the marker is there");
-    let table = after.trim_start().lines().take_while(|line| line.starts_with('|'));
-    table.skip(2).collect()
-}
-
 #[test]
-fn readme_has_a_row_for_each_setting_and_no_other() {
+fn documentation_has_a_row_for_each_setting_and_no_other() {
     let rows: Vec<_> = SETTINGS.iter().map(|setting| setting.row()).collect();
-    assert_eq!(readme_rows("settings"), rows, "the table should be:\n{}\n", rows.join("\n"));
+    assert_documented("docs/settings.md", "settings", &rows);
 }
 
 #[test]
-fn readme_has_a_row_for_each_variable_without_a_flag_and_no_other() {
+fn documentation_has_a_row_for_each_variable_without_a_flag_and_no_other() {
     let rows: Vec<_> = VARIABLES.iter().map(|variable| variable.row()).collect();
-    assert_eq!(readme_rows("variables"), rows, "the table should be:\n{}\n", rows.join("\n"));
+    assert_documented("docs/settings.md", "variables", &rows);
 }
 
 #[test]

@@ -281,6 +281,11 @@ impl ReleaseSite {
         self.shared.replaced.lock().unwrap().insert(path.clone(), content.into());
     }
 
+    /// Hands out one more file, at `path`, or another one that is there already.
+    pub(crate) fn put(&self, path: &str, content: impl Into<Bytes>) {
+        self.shared.replaced.lock().unwrap().insert(path.to_owned(), content.into());
+    }
+
     /// Behaves again.
     pub(crate) fn behave(&self) {
         self.shared.faults.lock().unwrap().clear();

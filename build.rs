@@ -1,0 +1,70 @@
+//! Notes for `--version` what the binary is built from.
+//!
+//! Needs no network and no git: what cannot be known is `unknown`. The date is `SOURCE_DATE_EPOCH`
+//! where that is set, else that of the commit, never that of the clock, so that who builds the same
+//! commit again gets the same bytes.
+
+#![expect(clippy::disallowed_methods, reason = "this is how cargo speaks to a build script")]
+
+use std::env::var;
+use std::process::Command;
+
+fn main() {
+    for name in ["BUTLER_RUNNER_COMMIT", "SOURCE_DATE_EPOCH"] {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+    // Only what is released has to say where it is from; else each commit would be a new build.
+    let tree = if var("PROFILE").is_ok_and(|profile| profile == "release") { tree() } else { None };
+    let named = var("BUTLER_RUNNER_COMMIT").ok().filter(|commit| !commit.is_empty());
+    let (commit, committed) = tree.map_or((None, None), |(commit, time)| (Some(commit), time));
+    let commit = named.or(commit).unwrap_or_else(|| "unknown".to_owned());
+    let epoch = var("SOURCE_DATE_EPOCH").ok().and_then(|seconds| seconds.trim().parse().ok());
+    let date = epoch.or(committed).map_or_else(|| "unknown".to_owned(), date);
+    println!("cargo:rustc-env=BUTLER_RUNNER_COMMIT={commit}");
+    println!("cargo:rustc-env=BUTLER_RUNNER_DATE={date}");
+    println!("cargo:rustc-env=BUTLER_RUNNER_TARGET={}", var("TARGET").unwrap_or_default());
+}
+
+/// The commit that is checked out, marked where files differ from it, and its time in seconds.
+fn tree() -> Option<(String, Option<u64>)> {
+    // Another repository may be around an unpacked archive of the sources.
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    let same =
+        std::fs::canonicalize(top).ok()? == std::env::current_dir().ok()?.canonicalize().ok()?;
+    if !same {
+        return None;
+    }
+    // Not the index: asking for the state of the files writes it, and each build would be a new one.
+    for name in ["HEAD", "logs/HEAD"] {
+        if let Some(path) = git(&["rev-parse", "--git-path", name])
+            && std::path::Path::new(&path).exists()
+        {
+            println!("cargo:rerun-if-changed={path}");
+        }
+    }
+    let commit = git(&["describe", "--always", "--dirty", "--exclude=*", "--abbrev=40"])?;
+    let time = git(&["show", "--no-patch", "--format=%ct", "HEAD"]);
+    Some((commit, time.and_then(|seconds| seconds.parse().ok())))
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !said.is_empty()).then_some(said)
+}
+
+/// The day of a time in seconds since 1970, as `2026-02-16`: years of 400 repeat, and begin in
+/// March so that the day that is not in every year is the last.
+fn date(seconds: u64) -> String {
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}

@@ -1,0 +1,95 @@
+//! `completions` and `man`: the command line for shells and for readers, made from the parser itself.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+
+use super::complain;
+use crate::run::Exit;
+
+/// Print a script that completes the command line in a shell
+///
+/// bash: butler-runner completions bash > ~/.local/share/bash-completion/completions/butler-runner
+#[derive(Args)]
+pub(super) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Print the manual page, or write those of all commands into a directory
+#[derive(Args)]
+pub(super) struct Manual {
+    /// Where the pages go, such as ~/.local/share/man/man1; without it the first one is printed
+    directory: Option<PathBuf>,
+}
+
+impl Completions {
+    pub(super) fn run(self) -> u8 {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut public(), "butler-runner", &mut script);
+        if self.shell == Shell::Bash {
+            // clap_complete names a command's case in one way and looks for it in another where the
+            // program's name has a hyphen: https://github.com/clap-rs/clap, bash.rs, CMD_SEP.
+            let text = String::from_utf8_lossy(&script);
+            script = text.replace("butler__subcmd__runner", "butler__runner").into_bytes();
+        }
+        print(&script)
+    }
+}
+
+impl Manual {
+    pub(super) fn run(self) -> u8 {
+        let Some(directory) = self.directory else {
+            let mut page = Vec::new();
+            // Built, as those that are written are: it names its commands' pages.
+            let mut command = public();
+            command.build();
+            return match clap_mangen::Man::new(command).render(&mut page) {
+                Ok(()) => print(&page),
+                Err(error) => failed(&format!("cannot make the page: {error}")),
+            };
+        };
+        match write_pages(&directory) {
+            Ok(()) => Exit::Success.code(),
+            Err(error) => {
+                failed(&format!("cannot write pages into `{}`: {error}", directory.display()))
+            }
+        }
+    }
+}
+
+fn write_pages(directory: &Path) -> std::io::Result<()> {
+    fs_err::create_dir_all(directory)?;
+    clap_mangen::generate_to(public(), directory)
+}
+
+/// The parser without what the runner only starts of itself.
+fn public() -> Command {
+    let whole = super::command();
+    let shown: Vec<_> =
+        whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let mut command = Command::new("butler-runner")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .after_help(super::EXIT_CODES)
+        .disable_help_subcommand(true)
+        .subcommand_required(true);
+    for argument in whole.get_arguments() {
+        command = command.arg(argument.clone());
+    }
+    command.subcommands(shown)
+}
+
+fn print(bytes: &[u8]) -> u8 {
+    match std::io::stdout().write_all(bytes) {
+        Ok(()) => Exit::Success.code(),
+        Err(error) => failed(&format!("cannot write to standard output: {error}")),
+    }
+}
+
+fn failed(message: &str) -> u8 {
+    complain(message, None);
+    Exit::Failed.code()
+}

@@ -1,0 +1,28 @@
+//! What `--version` says: which build this is, for who reports a mistake or asks whether a weakness
+//! of a library is in it. `-V` says the number alone, for scripts.
+
+use std::sync::LazyLock;
+
+/// The number, and a line each on where the binary is from and what is in it.
+static LONG: LazyLock<String> = LazyLock::new(|| {
+    let linking = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
+    // `OpenSSL 3.5.4 30 Sep 2025`
+    let tls: Vec<_> = openssl::version::version().split(' ').take(2).collect();
+    let (major, minor, revision) = git2::Version::get().libgit2_version();
+    format!(
+        "{}\n\
+         commit:   {}\n\
+         date:     {}\n\
+         target:   {}\n\
+         features: {linking}, {}, libgit2 {major}.{minor}.{revision}",
+        env!("CARGO_PKG_VERSION"),
+        env!("BUTLER_RUNNER_COMMIT"),
+        env!("BUTLER_RUNNER_DATE"),
+        env!("BUTLER_RUNNER_TARGET"),
+        tls.join(" "),
+    )
+});
+
+pub(super) fn long() -> &'static str {
+    &LONG
+}

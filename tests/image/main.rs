@@ -1,0 +1,154 @@
+//! The image without an engine to build it: each line of the Dockerfile is carried out in a plain
+//! directory that is its root, and what comes of it carries out runs there, read-only and as users
+//! that it has never heard of.
+//!
+//! Needs root, mmdebstrap and some minutes: `make image-test`. What an engine would have, and this has
+//! not, are the two images that it starts from (made from Debian's packages instead, with this
+//! machine's Rust for the first) and the vendor's release site (one on loopback, with a key of its own).
+
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
+
+mod dockerfile;
+mod root;
+#[expect(dead_code, reason = "shared with the integration tests, which use all of it")]
+#[path = "../integration/support/mod.rs"]
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::LazyLock;
+
+use dockerfile::{Image, Recipe};
+use serde_json::json;
+use support::git_server::{GitServer, Repository};
+use support::release_site::ReleaseSite;
+use support::terraform::machine_terraform;
+use support::world::{MODULE, RUN_ID, TOKEN, World, sequence};
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// Built once for the tests of one process, which `cargo test` has and nextest has not.
+static IMAGE: LazyLock<Image> = LazyLock::new(|| {
+    root::clear();
+    let (program, version) = machine_terraform();
+    let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
+    let mut recipe = Recipe::read(&project().join("Dockerfile"));
+    recipe.argument("TERRAFORM_VERSION", &version);
+    recipe.argument("BUTLER_RUNNER_COMMIT", COMMIT);
+    recipe.argument("VERSION", "9.9.9");
+    // In the place of the vendor's site and key; the runner checks all the same.
+    recipe.lend("BUTLER_MIRROR", site.url().as_str());
+    recipe.lend("BUTLER_SIGNING_KEY", "/run/key.asc");
+    recipe.lend_file("run/key.asc", &std::fs::read(site.key_file()).unwrap());
+    let image = recipe.build(&project());
+    assert!(!site.requests().is_empty(), "Terraform was not downloaded");
+    image
+});
+
+fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+#[test]
+fn image_holds_the_runner_a_verified_terraform_git_and_ssh() {
+    let image = &*IMAGE;
+    let (_, version) = machine_terraform();
+    let runner = image.root.output(image, 65532, &["butler-runner", "--version"]);
+    assert!(
+        runner.starts_with("butler-runner ") && runner.contains("features: static"),
+        "{runner}"
+    );
+    assert!(runner.contains(&format!("commit:   {COMMIT}")), "{runner}");
+    let terraform = image.root.output(image, 65532, &["terraform", "version"]);
+    assert!(terraform.starts_with(&format!("Terraform v{version}\n")), "{terraform}");
+    let words = ["butler-runner", "tool", "verify", "--cache-dir", "/opt/butler-runner"];
+    let verified = image.root.output(image, 65532, &words);
+    assert!(verified.contains(&version), "{verified}");
+    for words in [&["git", "--version"][..], &["ssh", "-V"], &["test", "-s", CERTIFICATES]] {
+        image.root.output(image, 65532, words);
+    }
+    let lists = image.root.path().join("var/lib/apt/lists");
+    assert_eq!(std::fs::read_dir(lists).unwrap().count(), 0, "lists of packages are left");
+}
+
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+#[test]
+fn image_says_what_it_is_and_starts_as_nobody_in_particular() {
+    let image = &*IMAGE;
+    assert_eq!(image.user, "65532:65532");
+    assert_eq!(image.directory, "/workspace");
+    let label = |name: &str| image.labels[&format!("org.opencontainers.image.{name}")].as_str();
+    assert_eq!((label("version"), label("revision")), ("9.9.9", COMMIT));
+    assert_eq!(label("source"), "https://github.com/butlerdotdev/butler-runner");
+    for name in ["title", "description", "documentation", "licenses", "base.name"] {
+        assert!(!label(name).is_empty(), "{name}");
+    }
+    let command: Vec<_> = image.command.iter().map(String::as_str).collect();
+    assert!(image.root.output(image, 65532, &command).contains("Usage: butler-runner"));
+}
+
+#[test]
+fn both_stages_begin_with_an_image_that_cannot_change() {
+    let recipe = Recipe::read(&project().join("Dockerfile"));
+    let bases = recipe.bases();
+    assert_eq!(bases.len(), 2, "{bases:?}");
+    for base in bases {
+        let (name, digest) = base.split_once("@sha256:").expect("pinned by digest");
+        assert!(name.contains(':') && digest.len() == 64, "{base}");
+    }
+}
+
+/// A plan of a private module, for a registry, in a root that nobody can write to.
+async fn plans_as(user: u32) {
+    let image = &*IMAGE;
+    let (_, version) = machine_terraform();
+    let server = GitServer::start();
+    let repository = Repository::create(&[("main.tf", MODULE)]);
+    let world = World::new(&[]).await;
+    let mut config = world.config("plan");
+    config["source"]["gitRepo"] = json!(server.url(&repository));
+    config["stateBackend"]["config"]["path"] = json!("/tmp/terraform.tfstate");
+    world.add_run(config);
+    let mut command = tokio::process::Command::from(image.root.read_only(image, user));
+    command
+        .args(["butler-runner", "execute"])
+        .env("BUTLER_ENDPOINT", world.endpoint())
+        .env("BUTLER_RUN_ID", RUN_ID)
+        .env("BUTLER_TOKEN", TOKEN)
+        .env("BUTLER_LOG_INTERVAL", "1h")
+        .env("WORLD", world.path("tmp"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let end = world.end(&command.output().await.unwrap());
+    assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, world.received().log_text());
+    assert_eq!(world.received().request_names(), sequence(&["POST plan"]));
+    assert_eq!(world.statuses(), ["running", "succeeded"]);
+    assert_eq!(world.last_status()["tool"], format!("terraform {version}"));
+    assert_eq!(world.last_status()["resources_to_add"], 1, "{}", world.last_status());
+}
+
+#[tokio::test]
+async fn its_own_user_plans_on_a_read_only_root() {
+    plans_as(65532).await;
+}
+
+#[tokio::test]
+async fn nobody_plans_on_a_read_only_root() {
+    plans_as(65534).await;
+}
+
+#[tokio::test]
+async fn a_user_that_the_image_does_not_know_plans_on_a_read_only_root() {
+    plans_as(1_000_770_000).await;
+}
+
+#[test]
+fn a_read_only_root_is_one() {
+    let image = &*IMAGE;
+    let output = image.root.read_only(image, 0).args(["touch", "/written"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Read-only"), "{output:?}");
+    let output = image.root.read_only(image, 0).args(["touch", "/tmp/written"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}

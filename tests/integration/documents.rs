@@ -1,0 +1,99 @@
+//! What the documentation says is there, is there: files, messages, and the functions of a platform.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|it| it == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn every_link_to_a_file_leads_to_one() {
+    let mut documents = files(&project("docs"), "md");
+    for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"] {
+        documents.push(project(name));
+    }
+    let mut links = 0;
+    for document in documents {
+        let text = std::fs::read_to_string(&document).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            let led = document.parent().unwrap().join(path);
+            assert!(led.exists(), "`{target}` in {}", document.display());
+            links += 1;
+        }
+    }
+    assert!(links > 40, "{links}");
+}
+
+/// The cells of the rows below `<!-- marker -->`.
+fn rows(file: &str, marker: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(project(file)).unwrap();
+    let (_, after) = text.split_once(&format!("<!-- {marker} -->\n")).expect("the marker is there");
+    let rows = after.lines().take_while(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect())
+        .collect()
+}
+
+/// What stands between backticks.
+fn code(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_message_that_is_explained_is_one_of_the_runners() {
+    let sources: String = files(&project("src"), "rs")
+        .iter()
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let explained = rows("README.md", "troubleshooting");
+    assert!(explained.len() >= 10, "{explained:?}");
+    for row in explained {
+        let pieces = code(&row[0]);
+        assert!(!pieces.is_empty(), "{row:?}");
+        let said = sources.lines().any(|line| pieces.iter().all(|piece| line.contains(piece)));
+        assert!(said, "nothing says `{}`", row[0]);
+    }
+}
+
+#[test]
+fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
+    let asks = |text: &str| {
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let mut code = code.filter(|line| !line.contains("all(test"));
+        code.any(|line| line.contains("cfg") && line.contains("target_os"))
+    };
+    for path in files(&project("src"), "rs") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        let home = path.starts_with(project("src/platform")) || path.ends_with("secret/memory.rs");
+        assert!(home || !asks(text), "{}", path.display());
+    }
+    let functions = |file: &str| -> BTreeSet<String> {
+        let text = std::fs::read_to_string(project(file)).unwrap();
+        let names = text.lines().filter_map(|line| line.strip_prefix("pub fn "));
+        names.map(|rest| rest.split('(').next().unwrap().to_owned()).collect()
+    };
+    let explained: BTreeSet<_> = rows("docs/platforms.md", "platform")
+        .iter()
+        .map(|row| code(&row[0])[0].to_owned())
+        .collect();
+    assert_eq!(functions("src/platform/linux.rs"), explained);
+    assert_eq!(functions("src/platform/other.rs"), explained);
+}
