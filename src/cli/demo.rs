@@ -29,10 +29,12 @@ impl Demo {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let redactor = Arc::new(Redactor::new());
         let arguments = together(log, self.flags.into_arguments());
-        let _log = match Logging::resolve(&arguments, environment) {
-            Ok(logging) => logging::start(&logging, environment, &redactor),
+        let logging = match Logging::resolve(&arguments, environment) {
+            Ok(logging) => logging,
             Err(error) => return refuse(&error),
         };
+        let _log = logging::start(&logging, environment, &redactor);
+        let terminal = || terminal(logging.reader);
         match block_on(crate::run::demo(arguments, environment, &redactor, terminal)) {
             Some(Ok(exit)) => exit.code(),
             Some(Err(error)) => {

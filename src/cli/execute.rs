@@ -39,7 +39,8 @@ impl Execute {
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        block_on(crate::run::execute(settings, redactor, terminal()))
+        let terminal = terminal(settings.ci);
+        block_on(crate::run::execute(settings, redactor, terminal))
             .map_or(Exit::Failed.code(), Exit::code)
     }
 }

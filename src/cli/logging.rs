@@ -14,6 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
 use super::flags::Selection;
+use crate::ci::{System, disarm};
 use crate::secret::{Redactor, redact_json};
 use crate::settings::{Environment, LogFormat, Logging, Section, Setting, variable};
 
@@ -56,6 +57,8 @@ struct Masked<F> {
     redactor: Arc<Redactor>,
     format: F,
     mask: fn(&Redactor, &str) -> String,
+    /// Who reads it beside people.
+    reader: System,
 }
 
 impl<S, N, F> FormatEvent<S, N> for Masked<F>
@@ -73,7 +76,8 @@ where
         let mut text = String::new();
         self.format.format_event(context, Writer::new(&mut text), event)?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
-        writer.write_str(&(self.mask)(&self.redactor, line))?;
+        let masked = (self.mask)(&self.redactor, line);
+        writer.write_str(&disarm(self.reader, &masked))?;
         writer.write_str(&text[line.len()..])
     }
 }
@@ -90,7 +94,7 @@ where
     // The settings have read the filter before.
     let filter = EnvFilter::try_new(&logging.filter).unwrap_or_default();
     let filter = filter.and(filter_fn(may_be_logged));
-    let redactor = redactor.clone();
+    let (redactor, reader) = (redactor.clone(), logging.reader);
     let lines = fmt::layer().with_writer(writer);
     let format = fmt::format();
     match logging.format {
@@ -99,12 +103,15 @@ where
             let mask = |redactor: &Redactor, line: &str| {
                 redactor.redact_lines(line.as_bytes()).into_owned()
             };
-            lines.event_format(Masked { redactor, format, mask }).with_filter(filter).boxed()
+            lines
+                .event_format(Masked { redactor, format, mask, reader })
+                .with_filter(filter)
+                .boxed()
         }
         LogFormat::Json => {
             let format = format.json().flatten_event(true);
             let lines = lines.fmt_fields(JsonFields::new());
-            let masked = Masked { redactor, format, mask: redact_json };
+            let masked = Masked { redactor, format, mask: redact_json, reader };
             lines.event_format(masked).with_filter(filter).boxed()
         }
     }
@@ -140,7 +147,8 @@ mod tests {
 
     fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
         let written = Written::default();
-        let logging = Logging { format, filter: filter.to_owned() };
+        let reader = System::GitHubActions;
+        let logging = Logging { format, filter: filter.to_owned(), reader };
         let writer = written.clone();
         let redactor = Arc::new(Redactor::new());
         let secrets = ["correct horse", "a \"quoted\"\\\nlonger horse", "message", "4711"];
@@ -185,6 +193,17 @@ mod tests {
         std::panic::set_hook(before);
         assert!(text.contains("the runner failed (a bug): ") && text.contains("no ***"), "{text}");
         assert!(!text.contains("horse"), "{text}");
+    }
+
+    #[test]
+    fn what_is_quoted_is_no_command_of_the_ci_system() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let text = logged(format, "info", || {
+                tracing::error!("Error: plan: it said ##[add-mask]e\n::error::no");
+            });
+            assert!(text.contains("it said # #[add-mask]e"), "{text}");
+            assert!(!text.lines().any(|line| line.starts_with("::")), "{text}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::ci::System;
 use crate::error::{Advice, chain};
 use crate::run::{Exit, Terminal};
 use crate::secret::zero_memory_of_openssl;
@@ -126,16 +127,19 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
     }
 }
 
-/// Where the output of children is shown: where the runner's own is.
-fn terminal() -> Terminal {
+/// Where the output of children is shown: where the runner's own is, or in one place in a job of
+/// `system`.
+fn terminal(system: System) -> Terminal {
     let commands = reaches_the_platform(std::io::stdout(), std::io::stderr())
         .then(|| Box::new(std::io::stderr()) as Box<_>);
-    Terminal {
-        stdout: Box::new(std::io::stdout()),
-        stderr: Box::new(std::io::stderr()),
-        commands,
-        notices: Box::new(std::io::stderr()),
-    }
+    // A CI system reads the two pipes in no order, and what stands in a group must stay there.
+    let other = || -> Box<dyn Write + Send> {
+        match system {
+            System::None => Box::new(std::io::stderr()),
+            _ => Box::new(std::io::stdout()),
+        }
+    };
+    Terminal { stdout: Box::new(std::io::stdout()), stderr: other(), commands, notices: other() }
 }
 
 /// Whether `stderr` can be what the CI system itself reads: a pipe or a socket, and not the one of

@@ -155,7 +155,10 @@ impl Reading {
             let Some((file, line, rest)) = rest.match_indices(" line ").find_map(|(at, word)| {
                 let number = &rest[at + word.len()..];
                 let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-                Some((&rest[..at], number[..end].parse().ok()?, &number[end..]))
+                let is_whole =
+                    number[end..].is_empty() || number[end..].starts_with([',', ':', ' ']);
+                let line = number[..end].parse().ok().filter(|_| is_whole)?;
+                Some((&rest[..at], line, &number[end..]))
             }) else {
                 return;
             };

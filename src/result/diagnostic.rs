@@ -30,7 +30,8 @@ pub struct Diagnostic {
 /// A place in the module's source.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Place {
-    /// The file, relative to the directory of the module.
+    /// The file, relative to the directory of the module; one that is not the module's, as a file of
+    /// variables that the run has written, with its whole path.
     pub file: String,
     /// The line, from 1.
     pub line: u32,

@@ -6,12 +6,14 @@
 
 mod change;
 mod diagnostic;
+mod output;
 mod timings;
 
 use serde::Serialize;
 
 pub use change::{Action, AttributeChange, PlannedChange, Shown};
 pub use diagnostic::{Diagnostic, Place, Severity};
+pub use output::Output;
 pub use timings::{PhaseTiming, Timings, table};
 
 use crate::event::Phase;
@@ -38,8 +40,14 @@ pub struct RunResult {
     pub summary: Option<String>,
     /// The tool that was used, `terraform 1.11.4` for example.
     pub tool: Option<String>,
+    /// The repository of the module, without any login; none for a directory.
+    pub source_repository: Option<String>,
+    /// Where the module is: below the root of the repository, or the whole path of a directory.
+    pub source_directory: Option<String>,
     /// The commit that was checked out.
     pub source_commit: Option<String>,
+    /// Whether the plan changes anything, or has found that something was changed elsewhere.
+    pub plan_changes: Option<bool>,
     /// Resources by what a plan does, or an apply did, with them.
     pub counts: Option<ChangeCounts>,
     /// How many resource instances there are after an apply.
@@ -49,6 +57,9 @@ pub struct RunResult {
     /// What the plan changes; not part of the JSON, which has the plan beside it.
     #[serde(skip)]
     pub changes: Vec<PlannedChange>,
+    /// What the module returns after an apply; not part of the JSON.
+    #[serde(skip)]
+    pub outputs: Vec<Output>,
     /// What the tool complained about, in the order in which it did.
     pub diagnostics: Vec<Diagnostic>,
     /// What the runner warned of.
@@ -70,11 +81,15 @@ impl RunResult {
             error: None,
             summary: None,
             tool: None,
+            source_repository: None,
+            source_directory: None,
             source_commit: None,
+            plan_changes: None,
             counts: None,
             resources_after: None,
             tests: None,
             changes: Vec::new(),
+            outputs: Vec::new(),
             diagnostics: Vec::new(),
             warnings: Vec::new(),
             timings,
@@ -88,6 +103,8 @@ impl RunResult {
         let mask = |text: &mut String| *text = redactor.redact_lines(text.as_bytes()).into_owned();
         self.summary.iter_mut().for_each(mask);
         self.warnings.iter_mut().for_each(mask);
+        self.source_repository.iter_mut().for_each(mask);
+        self.source_directory.iter_mut().for_each(mask);
         if let Some(problem) = &mut self.error {
             mask(&mut problem.message);
             problem.advice.iter_mut().for_each(mask);

@@ -15,8 +15,8 @@ use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::undelivered::{Place, UndeliveredLogs};
 use super::workspace::RunDirectory;
 use crate::cancel::{Step, Stop};
+use crate::ci;
 use crate::error::chain;
-use crate::event::AsItIs;
 use crate::report::{
     Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, show, upload,
 };
@@ -62,7 +62,7 @@ impl Logs {
             directory.map_or(settings.work_dir.as_path(), |directory| directory.private().path());
         let mut senders = Vec::new();
         let (sender, receiver) = spool(directory, "terminal");
-        let shown = Shown { sender, notation: Box::new(AsItIs) };
+        let shown = Shown { sender, notation: ci::notation(settings.ci) };
         let terminal = TerminalReader {
             task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
             spool: spool_file(directory, "terminal"),

@@ -21,6 +21,7 @@ mod notices;
 mod operations;
 mod origin;
 mod outcome;
+mod outputs;
 mod ownership;
 mod phases;
 mod plan_report;

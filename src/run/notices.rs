@@ -10,8 +10,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::outcome::Exit;
-use super::reports::replace;
+use super::reports::replace_as;
 use crate::cancel::{Step, Stop};
+use crate::ci::{self, Job, System};
 use crate::result::{RunResult, table};
 use crate::settings::{LogFormat, Settings};
 use crate::timeline::Timeline;
@@ -23,10 +24,18 @@ const STALL: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct Notices {
     pub(super) timeline: Timeline,
-    directory: Option<PathBuf>,
+    job: Job,
+    place: Option<Place>,
     format: LogFormat,
     /// None once the result was told.
     output: Mutex<Option<Box<dyn Write + Send>>>,
+}
+
+/// Where files on the result go.
+struct Place {
+    directory: PathBuf,
+    /// The mode of its files.
+    mode: u32,
 }
 
 impl std::fmt::Debug for Notices {
@@ -40,9 +49,24 @@ impl Notices {
     pub(super) fn new(settings: &Settings, output: Box<dyn Write + Send>) -> Self {
         Self {
             timeline: Timeline::start(),
-            directory: settings.report_dir.clone(),
+            job: settings.job.clone(),
+            place: place(settings),
             format: settings.logging.format,
             output: Mutex::new(Some(output)),
+        }
+    }
+
+    /// Whether files on the result are wanted.
+    pub(super) fn keeps_files(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// Writes a file on the result, if it is wanted; where it cannot be written, that is logged.
+    pub(super) fn write(&self, name: &str, content: &[u8]) {
+        let Some(Place { directory, mode }) = &self.place else { return };
+        let path = directory.join(name);
+        if let Err(error) = replace_as(*mode, &path, content) {
+            tracing::warn!("cannot write the report `{}`: {error}", path.display());
         }
     }
 
@@ -52,10 +76,15 @@ impl Notices {
             return;
         };
         result.timings = self.timeline.timings();
-        if let Some(directory) = &self.directory {
-            write_json(directory, &result);
+        match serde_json::to_vec_pretty(&result) {
+            Ok(json) => self.write("result.json", &json),
+            Err(error) => tracing::warn!(%error, "no JSON of the result (a bug)"),
         }
-        self.show(output, result, stop).await;
+        if self.job.system == System::GitLabCi {
+            self.write_for_gitlab(&result);
+        }
+        write_for_github(&self.job, &result);
+        self.show(output, &result, stop).await;
     }
 
     /// The same for a run of which nothing is known but its end; what never began has no result.
@@ -69,30 +98,77 @@ impl Notices {
         self.publish(RunResult::of(status, exit.code(), self.timeline.timings()), stop).await;
     }
 
-    /// Shows the timings. An output that nobody reads holds up nothing.
-    async fn show(&self, mut output: Box<dyn Write + Send>, result: RunResult, stop: &Stop) {
-        if !tracing::enabled!(tracing::Level::INFO) {
-            return;
+    /// The widget of a merge request, and the outputs as variables of later jobs.
+    fn write_for_gitlab(&self, result: &RunResult) {
+        if let Some(counts) = result.counts {
+            self.write("terraform.json", ci::terraform_report(counts).as_bytes());
         }
-        if self.format == LogFormat::Json {
-            let timings = serde_json::to_string(&result.timings).unwrap_or_default();
-            tracing::info!(timings, "the run has ended");
+        let (text, left_out) = ci::dotenv(&result.outputs);
+        if !left_out.is_empty() {
+            tracing::info!("outputs that are not in outputs.env: {}", left_out.join(", "));
+        }
+        // An empty one is no valid report.
+        if !text.is_empty() {
+            self.write("outputs.env", text.as_bytes());
+        }
+    }
+
+    /// Shows the timings and what the system puts beside the source. An output that nobody reads
+    /// holds up nothing.
+    async fn show(&self, mut output: Box<dyn Write + Send>, result: &RunResult, stop: &Stop) {
+        let mut text = String::new();
+        if tracing::enabled!(tracing::Level::INFO) {
+            if self.format == LogFormat::Json {
+                let timings = serde_json::to_string(&result.timings).unwrap_or_default();
+                tracing::info!(timings, "the run has ended");
+            } else {
+                text = ci::grouped(self.job.system, "timings", &table(&result.timings));
+            }
+        }
+        for line in ci::annotations(result, &self.job) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        if text.is_empty() {
             return;
         }
         let written = tokio::task::spawn_blocking(move || {
             // Where nobody reads it, there is nobody to tell.
-            let _ = writeln!(output, "{}", table(&result.timings)).and_then(|()| output.flush());
+            let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
         });
         stop.within(Step::Terminal, tokio::time::timeout(STALL, written)).await;
     }
 }
 
-fn write_json(directory: &Path, result: &RunResult) {
-    let path = directory.join("result.json");
-    let written = serde_json::to_vec_pretty(result)
-        .map_err(std::io::Error::from)
-        .and_then(|json| replace(&path, json.as_slice()));
-    if let Err(error) = written {
-        tracing::error!("cannot write the result `{}`: {error}", path.display());
+/// Where files on the result go: beside all other reports, or where the system picks them up. There
+/// is nothing in them that the job's log must not show.
+fn place(settings: &Settings) -> Option<Place> {
+    let directory = settings.job.reports.clone()?;
+    if settings.report_dir.is_some() {
+        return Some(Place { directory, mode: 0o600 });
+    }
+    // What uploads them may be another user.
+    match fs_err::create_dir_all(&directory) {
+        Ok(()) => Some(Place { directory, mode: 0o644 }),
+        Err(error) => {
+            tracing::warn!("no reports for {}: {error}", settings.ci.title());
+            None
+        }
+    }
+}
+
+/// The summary and the outputs of the step, where there is room for them.
+fn write_for_github(job: &Job, result: &RunResult) {
+    type Act<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
+    let summary: Act<'_> = &|path| ci::append_summary(path, &ci::summary(result));
+    let outputs: Act<'_> = &|path| ci::write_outputs(path, &ci::step_outputs(result));
+    for (what, path, write) in
+        [("summary", &job.summary, summary), ("outputs", &job.outputs, outputs)]
+    {
+        if let Some(path) = path
+            && let Err(error) = write(path)
+        {
+            tracing::warn!("cannot write the step's {what} to `{}`: {error}", path.display());
+        }
     }
 }

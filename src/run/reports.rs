@@ -1,7 +1,7 @@
 //! Where a run's reports go: to the registry, into a directory, to both, or nowhere.
 
 use std::io::Read;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -184,12 +184,11 @@ impl Reports {
     /// Keeps the `JUnit` file that a test run has left, with its secrets masked: failed checks quote
     /// what they were given.
     pub(super) fn junit(&self, file: &Path) -> Result<(), ReportError> {
-        if self.directory.is_none() {
-            return Ok(());
+        if self.notices.keeps_files() {
+            let content = std::fs::read(file).map_err(ReportError::Read)?;
+            self.notices.write("junit.xml", redact_xml(&self.redactor, &content).as_bytes());
         }
-        let content = std::fs::read(file)
-            .map_err(|source| ReportError::Write { path: file.to_owned(), source })?;
-        self.write("junit.xml", redact_xml(&self.redactor, &content).as_bytes())
+        Ok(())
     }
 
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
@@ -236,9 +235,15 @@ pub(super) fn prepare_directory(path: &Path) -> Result<(), ReportError> {
 }
 
 /// Writes a file (0600) so that there is never half of one.
-pub(super) fn replace(path: &Path, mut content: impl Read) -> std::io::Result<()> {
+fn replace(path: &Path, content: impl Read) -> std::io::Result<()> {
+    replace_as(0o600, path, content)
+}
+
+/// The same with another mode.
+pub(super) fn replace_as(mode: u32, path: &Path, mut content: impl Read) -> std::io::Result<()> {
     let directory = path.parent().expect("a report is a file in a directory");
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    let permissions = std::fs::Permissions::from_mode(mode);
+    let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(directory)?;
     std::io::copy(&mut content, file.as_file_mut())?;
     file.as_file().sync_data()?;
     file.persist(path)?;

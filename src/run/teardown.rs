@@ -7,9 +7,12 @@
 
 use std::path::Path;
 
+use secrecy::ExposeSecret;
+
 use super::guarded;
 use super::logs::{Logs, TerminalReader};
 use super::outcome::{Exit, Failure, Outcome, StatusReport};
+use super::outputs;
 use super::phases::Findings;
 use super::plan_report::PlanReport;
 use super::reports::{ReportError, Reports};
@@ -19,6 +22,7 @@ use super::watch::Watch;
 use super::wiping::{Wiped, Wiping};
 use super::workspace::RunDirectory;
 use crate::cancel::{Step, Stop, StopReason};
+use crate::engine::Planned;
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::registry::RegistryError;
@@ -26,8 +30,9 @@ use crate::report::RunLog;
 use crate::result::RunResult;
 use crate::secret::zero_stack;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{Operation, Product, RunSpec};
+use crate::spec::{Operation, Product, RunSpec, Source};
 use crate::timeline::Span;
+use crate::workspace::source::shown_repository;
 
 /// Why something was given up after a signal.
 const TOO_LATE: &str = "the time after a signal";
@@ -147,7 +152,20 @@ impl<'run> Teardown<'run> {
 
         let Self { settings, stop, reports, directory, spec, watch } = self;
         // Variables, credentials and outputs are zeroed where they lie.
-        let operation = spec.as_ref().map(|spec| spec.operation.to_string());
+        let mut result = outcome.result(settings.plan_status, reports.notices.timeline.timings());
+        result.run_id = run_id(settings);
+        if let Some(spec) = &spec {
+            describe(spec, &mut result);
+        }
+        let looks_for_drift = spec.as_ref().is_some_and(|spec| {
+            matches!(spec.operation, Operation::Refresh | Operation::DriftCheck)
+        });
+        result.plan_changes = findings.plan.as_ref().map(|Planned { summary, .. }| {
+            summary.has_changes() || looks_for_drift && !summary.drift.is_empty()
+        });
+        let outputs = findings.outputs.as_deref();
+        result.outputs =
+            outputs.map(|json| outputs::shown(json, &reports.redactor)).unwrap_or_default();
         drop((spec, findings));
         logs.terminal.detach_spool();
         let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
@@ -164,12 +182,10 @@ impl<'run> Teardown<'run> {
             tracing::error!("{problem}");
             outcome.remark(&problem);
         }
-        let timings = reports.notices.timeline.timings();
-        let mut result = outcome.result(settings.plan_status, timings);
+        result.summary.clone_from(&outcome.achievement.summary);
         result.warnings = [settings.warnings.clone(), logs.log.warnings()].concat();
         result.mask(&reports.redactor);
         result.diagnostics = logs.log.diagnostics();
-        (result.run_id, result.operation) = (run_id(settings), operation);
         // Parts of the report that are empty are filled with what lies on the stack.
         clean_stack().await;
         Concluded {
@@ -332,6 +348,21 @@ fn run_id(settings: &Settings) -> Option<String> {
     match &settings.source {
         RunSource::Registry { run_id, .. } => Some(run_id.to_string()),
         RunSource::File { .. } | RunSource::Local { .. } => None,
+    }
+}
+
+/// What was to be done, and where the module is.
+fn describe(spec: &RunSpec, result: &mut RunResult) {
+    result.operation = Some(spec.operation.to_string());
+    match &spec.source {
+        Source::Git(git) => {
+            result.source_repository = shown_repository(git.repository.expose_secret());
+            let directory = git.working_directory.trim_matches('/');
+            result.source_directory = Some(directory.to_owned());
+        }
+        Source::Directory(directory) => {
+            result.source_directory = Some(directory.display().to_string());
+        }
     }
 }
 

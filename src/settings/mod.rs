@@ -38,7 +38,7 @@ pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
 pub use variable::VARIABLES;
 
-use crate::ci::System;
+use crate::ci::{Job, System};
 use crate::process;
 use crate::spec::{Operation, RunId, ToolRequest};
 use crate::tool::Sites;
@@ -94,6 +94,8 @@ pub struct Settings {
     pub sensitive_values: SensitiveValues,
     /// Whose log and files are written.
     pub ci: System,
+    /// Where that system takes what.
+    pub job: Job,
     /// Where a summary is written.
     pub summary: Option<PathBuf>,
     /// Where a page on the run is written.
@@ -166,6 +168,8 @@ pub struct Logging {
     pub format: LogFormat,
     /// Which lines there are: a filter that `tracing_subscriber::EnvFilter` can read.
     pub filter: String,
+    /// The CI system that reads it too, and must find no commands in what it quotes.
+    pub reader: System,
 }
 
 /// How a log line looks (`--log-format`).

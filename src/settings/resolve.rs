@@ -18,13 +18,16 @@ use super::setting::{
 };
 use super::{
     Arguments, CleanSettings, Environment, Logging, RunSource, Settings, SettingsError,
-    ToolSettings, directories, mirrors, parse, source, variable,
+    ToolSettings, Variable, directories, mirrors, parse, source, variable,
 };
-use crate::ci::System;
+use crate::ci::{Job, System};
 use crate::workspace::source::GitEnvironment;
 
 /// How often log lines are sent: as often as the registry's page asks for them.
 const LOG_EVERY: Duration = Duration::from_secs(2);
+
+/// The directory for a job's reports where none is named, in the job's own.
+const REPORTS_OF_JOB: &str = "butler-report";
 
 /// How often the registry is asked whether the run was cancelled (ADR-001, pre-flight check).
 const ASK_EVERY: Duration = Duration::from_secs(30);
@@ -91,7 +94,9 @@ impl Settings {
         let Reader { arguments, environment } = *reader;
         let tool = ToolSettings::resolve(arguments, environment)?;
         warnings.extend(tool.warnings.iter().cloned());
-        let ci = reader.parsed(&CI, parse::ci_system)?.unwrap_or_else(|| surrounding(environment));
+        let logging = Logging::resolve(arguments, environment)?;
+        let ci = logging.reader;
+        let report_dir = reader.path(&REPORT_DIR)?;
         let platform = platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Make)?;
@@ -100,7 +105,6 @@ impl Settings {
             tmpfs_dir,
             recovery_dir,
             secrets_dir: reader.existing(&SECRETS_DIR, Path::is_dir)?,
-            report_dir: reader.path(&REPORT_DIR)?,
             log_interval: reader.parsed(&LOG_INTERVAL, parse::interval)?.unwrap_or(LOG_EVERY),
             cancel_interval: reader.parsed(&CANCEL_INTERVAL, parse::interval)?.unwrap_or(ASK_EVERY),
             request_timeout: reader
@@ -121,9 +125,11 @@ impl Settings {
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
             ci,
+            job: job(ci, environment, report_dir.as_deref()),
+            report_dir,
             summary: reader.path(&SUMMARY)?,
             report: reader.path(&REPORT)?,
-            logging: Logging::resolve(arguments, environment)?,
+            logging,
             git: git_environment(environment, tool.ca_bundle.clone()),
             environment: without_token(environment.variables(), &source),
             settings_file: reader.existing(&SETTINGS_FILE, Path::is_file)?,
@@ -258,7 +264,8 @@ impl Logging {
             more => if more > 0 { "trace" } else { "error" }.to_owned(),
         };
         let format = reader.parsed(&LOG_FORMAT, parse::log_format)?.unwrap_or_default();
-        Ok(Self { format, filter })
+        let system = reader.parsed(&CI, parse::ci_system)?;
+        Ok(Self { format, filter, reader: system.unwrap_or_else(|| surrounding(environment)) })
     }
 }
 
@@ -266,6 +273,43 @@ impl Logging {
 fn surrounding(environment: &Environment) -> System {
     let has = |name: &str| environment.value(name).is_some_and(|value| value != "false");
     System::detect(has, |path| Path::new(path).exists())
+}
+
+/// Where the job of `system` takes what, from the variables that it sets.
+fn job(system: System, environment: &Environment, report_dir: Option<&Path>) -> Job {
+    let path = |variable: &Variable| environment.value(variable.name).map(PathBuf::from);
+    let text = |variable: &Variable| {
+        environment.value(variable.name).and_then(OsStr::to_str).map(str::to_owned)
+    };
+    let reports = report_dir.map(Path::to_owned);
+    let job = Job { system, reports, ..Job::default() };
+    match system {
+        System::GitHubActions => Job {
+            summary: path(&variable::GITHUB_STEP_SUMMARY),
+            outputs: path(&variable::GITHUB_OUTPUT),
+            workspace: path(&variable::GITHUB_WORKSPACE),
+            repository: text(&variable::GITHUB_REPOSITORY),
+            ..job
+        },
+        System::AzurePipelines => Job {
+            workspace: path(&variable::BUILD_SOURCESDIRECTORY),
+            repository: text(&variable::BUILD_REPOSITORY_NAME),
+            ..job
+        },
+        System::GitLabCi => {
+            // GitLab picks up only what lies below it.
+            let default = path(&variable::CI_PROJECT_DIR).map(|it| it.join(REPORTS_OF_JOB));
+            Job { reports: job.reports.or(default), ..job }
+        }
+        System::Jenkins
+        | System::BitbucketPipelines
+        | System::CircleCi
+        | System::Buildkite
+        | System::TeamCity
+        | System::Tekton
+        | System::Plain
+        | System::None => job,
+    }
 }
 
 fn platform(environment: &Environment) -> Platform {
@@ -372,7 +416,8 @@ mod tests {
         assert_eq!(settings.grace_period, Duration::from_mins(1));
         assert_eq!(settings.plan_status, PlanStatus::Succeeded);
         assert_eq!(settings.work_dir, std::env::temp_dir());
-        let text = Logging { format: LogFormat::Text, filter: "info".to_owned() };
+        let text =
+            Logging { format: LogFormat::Text, filter: "info".to_owned(), reader: System::None };
         assert_eq!(settings.logging, text);
         assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
     }

@@ -13,6 +13,13 @@ pub const VARIABLES: &[&Variable] = &[
     &TMPDIR,
     &PATH,
     &GITHUB_ACTIONS,
+    &GITHUB_STEP_SUMMARY,
+    &GITHUB_OUTPUT,
+    &GITHUB_WORKSPACE,
+    &GITHUB_REPOSITORY,
+    &BUILD_SOURCESDIRECTORY,
+    &BUILD_REPOSITORY_NAME,
+    &CI_PROJECT_DIR,
     &KUBERNETES_SERVICE_HOST,
     &NO_COLOR,
     &TERM,
@@ -79,6 +86,41 @@ pub const PATH: Variable =
 pub const GITHUB_ACTIONS: Variable = Variable {
     name: "GITHUB_ACTIONS",
     help: "With the value true, a grace period of 5s, and secrets are registered as the job's masks",
+};
+/// `GITHUB_STEP_SUMMARY`.
+pub const GITHUB_STEP_SUMMARY: Variable = Variable {
+    name: "GITHUB_STEP_SUMMARY",
+    help: "Where the summary of the step goes, under GitHub Actions",
+};
+/// `GITHUB_OUTPUT`.
+pub const GITHUB_OUTPUT: Variable = Variable {
+    name: "GITHUB_OUTPUT",
+    help: "Where the outputs of the step go, under GitHub Actions",
+};
+/// `GITHUB_WORKSPACE`.
+pub const GITHUB_WORKSPACE: Variable = Variable {
+    name: "GITHUB_WORKSPACE",
+    help: "Where the job has its repository, for the files of annotations, under GitHub Actions",
+};
+/// `GITHUB_REPOSITORY`.
+pub const GITHUB_REPOSITORY: Variable = Variable {
+    name: "GITHUB_REPOSITORY",
+    help: "Which repository that is: annotations name files of no other",
+};
+/// `BUILD_SOURCESDIRECTORY`.
+pub const BUILD_SOURCESDIRECTORY: Variable = Variable {
+    name: "BUILD_SOURCESDIRECTORY",
+    help: "The same as GITHUB_WORKSPACE, under Azure Pipelines",
+};
+/// `BUILD_REPOSITORY_NAME`.
+pub const BUILD_REPOSITORY_NAME: Variable = Variable {
+    name: "BUILD_REPOSITORY_NAME",
+    help: "The same as GITHUB_REPOSITORY, under Azure Pipelines",
+};
+/// `CI_PROJECT_DIR`.
+pub const CI_PROJECT_DIR: Variable = Variable {
+    name: "CI_PROJECT_DIR",
+    help: "Where files for GitLab go without --report-dir: butler-report in it",
 };
 /// `KUBERNETES_SERVICE_HOST`.
 pub const KUBERNETES_SERVICE_HOST: Variable =

@@ -15,6 +15,7 @@ mod locks;
 mod logs;
 mod masking;
 mod memory;
+mod notices;
 mod plan_json;
 mod providers;
 mod registry;

@@ -37,6 +37,13 @@ pub const FETCH_COMMAND: &str = "internal-fetch";
 /// The first argument that makes this executable a credential helper for git.
 pub const CREDENTIAL_COMMAND: &str = "internal-git-credential";
 
+/// A repository's address as it may be shown: without what it logs in with. None where it is no address.
+#[must_use]
+pub fn shown_repository(address: &str) -> Option<String> {
+    let (url, _) = url::RepositoryUrl::parse(address).ok()?;
+    Some(url.as_str().to_owned())
+}
+
 /// What the runner's environment offers for git.
 #[derive(Debug, Default)]
 pub struct GitEnvironment {

@@ -1,0 +1,290 @@
+//! What went wrong, beside the lines of the source that it is about.
+//!
+//! A file is named only where it is one of the job's own repository: the system would show it
+//! beside whatever the job's repository has under that name.
+
+use std::fmt::Write;
+use std::path::{Component, Path};
+
+use super::{Job, System};
+use crate::result::{Diagnostic, Place, RunResult, Severity};
+
+/// How many of each severity there are in a step: GitHub shows no more.
+const MOST: usize = 10;
+
+/// How long a title and a text may be, in bytes.
+const LONGEST: (usize, usize) = (250, 4096);
+
+/// One annotation.
+struct Note {
+    severity: Severity,
+    title: String,
+    text: String,
+    place: Option<Place>,
+}
+
+/// A line for each annotation, in the way of the job's system; none where it has none.
+#[must_use]
+pub fn annotations(result: &RunResult, job: &Job) -> Vec<String> {
+    let line: fn(&Note) -> String = match job.system {
+        System::GitHubActions => github,
+        System::AzurePipelines => azure,
+        System::TeamCity => teamcity,
+        System::GitLabCi
+        | System::Jenkins
+        | System::BitbucketPipelines
+        | System::CircleCi
+        | System::Buildkite
+        | System::Tekton
+        | System::Plain
+        | System::None => return Vec::new(),
+    };
+    let mut notes: Vec<Note> =
+        result.diagnostics.iter().map(|it| Note::of(it, result, job)).collect();
+    if let Some(problem) = &result.error
+        && !notes.iter().any(|note| note.severity == Severity::Error)
+    {
+        let advice = problem.advice.iter().map(|advice| format!("\nhint: {advice}"));
+        let text = [problem.message.clone()].into_iter().chain(advice).collect();
+        let title = format!("{} failed", problem.phase);
+        notes.push(Note { severity: Severity::Error, title, text, place: None });
+    }
+    notes.extend(result.warnings.iter().map(|warning| Note {
+        severity: Severity::Warning,
+        title: "butler-runner".to_owned(),
+        text: warning.clone(),
+        place: None,
+    }));
+    let (errors, warnings) = notes.into_iter().partition(|note| note.severity == Severity::Error);
+    [errors, warnings].into_iter().flat_map(bounded).map(|note| line(&note)).collect()
+}
+
+/// As many as are shown; the last one says how many are not.
+fn bounded(mut notes: Vec<Note>) -> Vec<Note> {
+    if notes.len() > MOST {
+        let more = notes.split_off(MOST - 1);
+        notes.push(Note {
+            severity: more[0].severity,
+            title: format!("{} more", more.len()),
+            text: "They are in the log.".to_owned(),
+            place: None,
+        });
+    }
+    notes
+}
+
+impl Note {
+    fn of(diagnostic: &Diagnostic, result: &RunResult, job: &Job) -> Self {
+        let Diagnostic { severity, summary, detail, subject, place } = diagnostic;
+        let found = place.as_ref().and_then(|place| {
+            Some(Place { file: repository_file(&place.file, result, job)?, line: place.line })
+        });
+        let mut text = if detail.is_empty() { summary.clone() } else { detail.clone() };
+        if let (None, Some(Place { file, line })) = (&found, place) {
+            let _ = write!(text, "\n\non {file} line {line}");
+        }
+        if let Some(subject) = subject {
+            let _ = write!(text, "\n\nin {subject}");
+        }
+        Self {
+            severity: *severity,
+            title: cut(summary, LONGEST.0).to_owned(),
+            text: cut(&text, LONGEST.1).to_owned(),
+            place: found,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// The path from the root of the job's repository, if `file` of the module is in it.
+fn repository_file(file: &str, result: &RunResult, job: &Job) -> Option<String> {
+    // It runs the tool in a copy, in which files are elsewhere.
+    if result.tool.as_ref().is_some_and(|tool| tool.starts_with("terragrunt")) {
+        return None;
+    }
+    let directory = Path::new(result.source_directory.as_deref()?);
+    let directory = if let Some(repository) = &result.source_repository {
+        let of_job = |name: &String| is_repository(repository, name);
+        if !job.repository.as_ref().is_none_or(of_job) {
+            return None;
+        }
+        directory
+    } else {
+        directory.strip_prefix(job.workspace.as_ref()?).ok()?
+    };
+    let mut path: Vec<&str> = Vec::new();
+    let whole = directory.join(file);
+    for component in whole.components() {
+        match component {
+            Component::Normal(name) => path.push(name.to_str()?),
+            Component::CurDir => {}
+            Component::ParentDir => drop(path.pop()?),
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    // Modules from elsewhere are there.
+    (!path.contains(&".terraform")).then(|| path.join("/"))
+}
+
+/// Whether a git URL, or `host:path`, is that of `owner/name`.
+fn is_repository(url: &str, name: &str) -> bool {
+    let url = url.trim_end_matches('/');
+    let url = url.strip_suffix(".git").unwrap_or(url);
+    let Some(at) = url.len().checked_sub(name.len()) else { return false };
+    let (before, end) = url.as_bytes().split_at(at);
+    let is_whole = before.ends_with(b"/") || before.ends_with(b":");
+    is_whole && end.eq_ignore_ascii_case(name.as_bytes())
+}
+
+/// <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>
+fn github(note: &Note) -> String {
+    let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
+    let place = note.place.as_ref();
+    let place = place.map(|it| format!("file={},line={},", property(&it.file), it.line));
+    let (place, title) = (place.unwrap_or_default(), property(&note.title));
+    format!("::{} {place}title={title}::{}", note.kind(), data(&note.text))
+}
+
+/// <https://learn.microsoft.com/azure/devops/pipelines/scripts/logging-commands>
+fn azure(note: &Note) -> String {
+    let data = |text: &str| {
+        let text = text.replace('%', "%AZP25").replace('\r', "%0D").replace('\n', "%0A");
+        text.replace(';', "%3B").replace(']', "%5D")
+    };
+    let place = note.place.as_ref();
+    let place = place.map(|it| format!("sourcepath={};linenumber={};", data(&it.file), it.line));
+    let place = place.unwrap_or_default();
+    let text = data(&format!("{}: {}", note.title, note.text));
+    format!("##vso[task.logissue type={};{place}]{text}", note.kind())
+}
+
+/// <https://www.jetbrains.com/help/teamcity/service-messages.html>
+fn teamcity(note: &Note) -> String {
+    let place = note.place.as_ref();
+    let place = place.map(|it| format!("{}:{}: ", it.file, it.line)).unwrap_or_default();
+    let mut text = String::new();
+    for character in format!("{place}{}: {}", note.title, note.text).chars() {
+        match character {
+            '\n' => text.push_str("|n"),
+            '\r' => text.push_str("|r"),
+            '|' | '\'' | '[' | ']' => text.extend(['|', character]),
+            _ => text.push(character),
+        }
+    }
+    format!("##teamcity[message text='{text}' status='{}']", note.kind().to_uppercase())
+}
+
+fn cut(text: &str, length: usize) -> &str {
+    &text[..text.floor_char_boundary(length)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Phase;
+    use crate::result::{Problem, Timings};
+
+    fn result() -> RunResult {
+        let timings = Timings {
+            started: std::time::SystemTime::UNIX_EPOCH,
+            total: std::time::Duration::ZERO,
+            phases: Vec::new(),
+        };
+        let mut result = RunResult::of("failed", 1, timings);
+        result.source_repository = Some("https://git.example/Org/infra.git".to_owned());
+        result.source_directory = Some("modules/a, b".to_owned());
+        result.diagnostics.push(Diagnostic {
+            severity: Severity::Error,
+            summary: "No, 100%: ]x' | y".to_owned(),
+            detail: "One;\ntwo: 100% ]".to_owned(),
+            subject: None,
+            place: Some(Place { file: "main.tf".to_owned(), line: 3 }),
+        });
+        result
+    }
+
+    fn job(system: System) -> Job {
+        Job { system, repository: Some("org/infra".to_owned()), ..Job::default() }
+    }
+
+    #[test]
+    fn each_system_gets_its_own_form_in_which_no_text_can_end_anything() {
+        let result = result();
+        let line = |system| annotations(&result, &job(system)).join("\n");
+        expect_test::expect![[
+            "::error file=modules/a%2C b/main.tf,line=3,title=No%2C 100%25%3A ]x' | y::One;%0Atwo: 100%25 ]"
+        ]]
+        .assert_eq(&line(System::GitHubActions));
+        expect_test::expect![[
+            "##vso[task.logissue type=error;sourcepath=modules/a, b/main.tf;linenumber=3;]No, 100%AZP25: %5Dx' | y: One%3B%0Atwo: 100%AZP25 %5D"
+        ]]
+        .assert_eq(&line(System::AzurePipelines));
+        expect_test::expect![[
+            "##teamcity[message text='modules/a, b/main.tf:3: No, 100%: |]x|' || y: One;|ntwo: 100% |]' status='ERROR']"
+        ]]
+        .assert_eq(&line(System::TeamCity));
+        assert_eq!(line(System::GitLabCi), "");
+    }
+
+    #[test]
+    fn a_file_is_named_only_where_it_is_in_the_repository_of_the_job() {
+        let file = |change: &dyn Fn(&mut RunResult, &mut Job), name: &str| {
+            let (mut result, mut job) = (result(), job(System::GitHubActions));
+            change(&mut result, &mut job);
+            repository_file(name, &result, &job)
+        };
+        let as_it_is = |_: &mut RunResult, _: &mut Job| {};
+        assert_eq!(file(&as_it_is, "../c/main.tf").as_deref(), Some("modules/c/main.tf"));
+        assert_eq!(file(&as_it_is, "../../../main.tf"), None);
+        assert_eq!(file(&as_it_is, ".terraform/modules/x/main.tf"), None);
+        assert_eq!(file(&as_it_is, "/etc/main.tf"), None);
+        let elsewhere = |_: &mut RunResult, job: &mut Job| job.repository = Some("g/infra".into());
+        assert_eq!(file(&elsewhere, "main.tf"), None);
+        let unknown = |_: &mut RunResult, job: &mut Job| job.repository = None;
+        assert_eq!(file(&unknown, "main.tf").as_deref(), Some("modules/a, b/main.tf"));
+        let local = |result: &mut RunResult, job: &mut Job| {
+            result.source_repository = None;
+            result.source_directory = Some("/work/repository/module".to_owned());
+            job.workspace = Some("/work/repository".into());
+        };
+        assert_eq!(file(&local, "main.tf").as_deref(), Some("module/main.tf"));
+        let wrapped =
+            |result: &mut RunResult, _: &mut Job| result.tool = Some("terragrunt 1.0.0".to_owned());
+        assert_eq!(file(&wrapped, "main.tf"), None);
+        for (url, is) in [
+            ("git@git.example:org/infra.git", true),
+            ("ssh://git.example/ORG/Infra/", true),
+            ("https://git.example/other-org/infra", false),
+            ("infra", false),
+        ] {
+            assert_eq!(is_repository(url, "org/infra"), is, "{url}");
+        }
+    }
+
+    #[test]
+    fn no_more_than_the_system_shows_and_a_failure_of_the_runner_without_any() {
+        let mut result = result();
+        let one = result.diagnostics[0].clone();
+        result.diagnostics = vec![one; MOST + 5];
+        result.warnings.push("odd".to_owned());
+        let lines = annotations(&result, &job(System::GitHubActions));
+        assert_eq!(lines.len(), MOST + 1);
+        assert_eq!(lines[MOST - 1], "::error title=6 more::They are in the log.");
+        assert_eq!(lines[MOST], "::warning title=butler-runner::odd");
+        result.diagnostics.clear();
+        result.error = Some(Problem {
+            phase: Phase::Source,
+            message: "cannot clone".to_owned(),
+            advice: Some("log in".to_owned()),
+        });
+        let lines = annotations(&result, &job(System::GitHubActions));
+        assert_eq!(lines[0], "::error title=source failed::cannot clone%0Ahint: log in");
+    }
+}
