@@ -54,7 +54,7 @@ fn anywhere(line: &str) -> Cow<'_, str> {
             let is = |word: &&str| {
                 rest.get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()))
             };
-            COMMANDS.iter().any(|word| is(word))
+            COMMANDS.iter().any(is)
         })
     };
     let found: Vec<usize> =
