@@ -212,7 +212,7 @@ async fn terminal_gets_a_bar_that_goes_away_and_a_pipe_gets_lines() {
         let command = tokio::process::Command::from(machine.command(&INSTALL));
         (machine, command)
     };
-    let bar = "-] 1.5 of 3.0 MB (";
+    let bar = "-] 1.5 of ";
     site.misbehave(".zip", Fault::Hanging);
     for variables in [&[][..], &[("NO_COLOR", "1")]] {
         let (_machine, command) = typed(variables);
