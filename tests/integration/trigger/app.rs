@@ -109,6 +109,7 @@ impl Apps {
                 &json!({"message": "'Expiration time' claim ('exp') is too far in the future"}),
             );
         }
+        drop(verifier);
         then(self)
     }
 }
