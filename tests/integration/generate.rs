@@ -286,11 +286,11 @@ fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
     std::fs::write(&path, "mine").unwrap();
     let said = machine.run(&words);
-    expect![[r#"
+    expect![[r"
         exit 2
         error: `butler-run.yml` exists already
         hint: `--force` overwrites it
-    "#]]
+    "]]
     .assert_eq(said.shown());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     machine.run(&[&words[..], &["--force"]].concat()).well();
