@@ -233,7 +233,7 @@ fn what_a_target_cannot_do_is_said() {
         said(&["tekton", PINNED]),
         said(&["tekton", "--label=linux"]),
     ];
-    expect![[r#"
+    expect![[r"
         exit 2
         error: `circleci` cannot do `--label`
         hint: a job has one resource class: give the option once
@@ -252,7 +252,8 @@ fn what_a_target_cannot_do_is_said() {
         exit 2
         error: `tekton` cannot do `--label`
         hint: pods are placed by labels of nodes: `--label key=value`
-    "#]].assert_eq(&shown.concat());
+    "]]
+    .assert_eq(&shown.concat());
 }
 
 #[test]
