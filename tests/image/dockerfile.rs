@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use crate::root::Root;
+use crate::root::{Root, take_in};
 
 /// The lines of a Dockerfile, and what a build of it is given.
 pub(crate) struct Recipe {
@@ -153,7 +153,7 @@ impl Image {
                 Some(stage) => {
                     std::fs::copy(stage.root.inside(from), &to).unwrap();
                 }
-                None if *from == "." => self.root.take_in(context, &to),
+                None if *from == "." => take_in(context, &to),
                 None => panic!("`COPY {rest}` is not known here"),
             }
         }

@@ -131,18 +131,19 @@ impl Root {
         command.env_clear().env("PATH", PATH);
         command
     }
+}
 
-    /// `COPY . to`: everything but what .dockerignore names.
-    pub(crate) fn take_in(&self, context: &Path, to: &Path) {
-        let ignored = std::fs::read_to_string(context.join(".dockerignore")).unwrap();
-        let ignored = ignored.lines().map(|name| format!("--exclude=./{name}"));
-        let mut pack = Command::new("tar");
-        pack.arg("-C").arg(context).args(ignored).args(["-cf", "-", "."]);
-        let packed = pack.stdout(std::process::Stdio::piped()).spawn().unwrap();
-        let mut unpack = Command::new("tar");
-        unpack.args(["--no-same-owner", "-xf", "-", "-C"]).arg(to);
-        succeed(unpack.stdin(packed.stdout.unwrap()));
-    }
+/// `COPY . to`: everything but what .dockerignore names.
+pub(crate) fn take_in(context: &Path, to: &Path) {
+    let ignored = std::fs::read_to_string(context.join(".dockerignore")).unwrap();
+    let ignored = ignored.lines().map(|name| format!("--exclude=./{name}"));
+    let mut pack = Command::new("tar");
+    pack.arg("-C").arg(context).args(ignored).args(["-cf", "-", "."]);
+    let mut packing = pack.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut unpack = Command::new("tar");
+    unpack.args(["--no-same-owner", "-xf", "-", "-C"]).arg(to);
+    succeed(unpack.stdin(packing.stdout.take().unwrap()));
+    assert!(packing.wait().unwrap().success());
 }
 
 /// Where roots are, and the packages that they are made of are kept for the next time.

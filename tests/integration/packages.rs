@@ -289,7 +289,8 @@ fn formula_names_the_archives_of_its_version_with_their_checksums() {
         .iter()
         .enumerate()
         .map(|(number, name)| format!("{number:064}  butler-runner_{name}.tar.gz\n"))
-        .collect();
+        .collect::<Vec<_>>()
+        .concat();
     let formula = |lines: &str| {
         std::fs::write(&list, lines).unwrap();
         let script = project("packaging/formula.sh");
