@@ -109,7 +109,6 @@ impl Apps {
                 &json!({"message": "'Expiration time' claim ('exp') is too far in the future"}),
             );
         }
-        drop(verifier);
         then(self)
     }
 }
