@@ -82,9 +82,12 @@ impl Apps {
         };
         let decode =
             |part: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(part).unwrap();
-        let mut verifier = Verifier::new(MessageDigest::sha256(), &self.key).unwrap();
         let signed = format!("{header}.{claims}");
-        if !verifier.verify_oneshot(&decode(signature), signed.as_bytes()).unwrap_or_default() {
+        let is_signed = {
+            let mut verifier = Verifier::new(MessageDigest::sha256(), &self.key).unwrap();
+            verifier.verify_oneshot(&decode(signature), signed.as_bytes()).unwrap_or_default()
+        };
+        if !is_signed {
             return Reply::json(401, &json!({"message": "A JSON web token could not be decoded"}));
         }
         let header: Value = serde_json::from_slice(&decode(header)).unwrap();
@@ -106,7 +109,6 @@ impl Apps {
                 &json!({"message": "'Expiration time' claim ('exp') is too far in the future"}),
             );
         }
-        drop(verifier);
         then(self)
     }
 }
