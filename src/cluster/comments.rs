@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::JobName;
+
 /// What stands at one place of an object.
 #[derive(Debug)]
 pub(super) struct Comment {
@@ -14,8 +16,8 @@ pub(super) struct Comment {
     pub(super) text: &'static str,
 }
 
-/// What the file begins with.
-pub(super) const HEAD: &str = "\
+/// What the file begins with; `NAME` stands for the Job's.
+const HEAD: &str = "\
 # One run of butler-runner: a Job that is never started a second time, the Secret with the run's
 # callback token, and, where it was asked for, a policy for its network. One file a run:
 #
@@ -25,8 +27,13 @@ pub(super) const HEAD: &str = "\
 # `butler-runner generate kubernetes --apply` creates the same objects itself, follows the run, and
 # has the Job own the others, so that they go with it. Created by hand, the Secret stays:
 #
-#   kubectl delete secret,networkpolicy -l app.kubernetes.io/managed-by=butler-runner
+#   kubectl delete secret,networkpolicy -l app.kubernetes.io/instance=NAME
 ";
+
+/// What the file of the Job with this name begins with.
+pub(super) fn head(name: &JobName) -> String {
+    HEAD.replace("NAME", name.as_str())
+}
 
 /// What is said about `object`.
 pub(super) fn of(object: &Value) -> Vec<&'static Comment> {
@@ -54,7 +61,7 @@ const fn job(path: &'static str, text: &'static str) -> Comment {
 pub(super) const COMMENTS: &[Comment] = &[
     account(
         "",
-        "Who the pod is to the cloud. It outlives runs: apply it once, and have the cloud trust its name.",
+        "Who the pod is to the cloud. It outlives runs: create it once, have the cloud trust its name, and\nleave it out of the files of later runs.",
     ),
     account(
         "automountServiceAccountToken",

@@ -67,8 +67,9 @@ pub async fn follow(
         log::read(cluster, pod.clone(), parts).await;
         std::future::pending::<()>().await;
     };
+    let pod = pod.clone();
     let attending =
-        Attending { cluster, applied, stop, job, pod: pod.clone(), received, stopped: None };
+        Attending { cluster, applied, stop, job, pod, received, stopped: None, is_deleted: false };
     tokio::select! {
         outcome = attending.run(follower) => outcome,
         error = observe(cluster, &job_api, &of_job, &applied.name, &jobs) => Err(error),
@@ -84,8 +85,10 @@ struct Attending<'run> {
     job: watch::Receiver<Sight<Job>>,
     pod: watch::Receiver<Sight<Pod>>,
     received: mpsc::Receiver<Part>,
-    /// When and by what the Job was deleted.
+    /// When and why the Job was to be deleted.
     stopped: Option<(Instant, StopReason)>,
+    /// Whether the cluster has said that it deletes it.
+    is_deleted: bool,
 }
 
 impl Attending<'_> {
@@ -101,14 +104,17 @@ impl Attending<'_> {
             let verdict = verdict(&self.job.borrow(), &self.pod.borrow());
             let has_begun = self.has_begun();
             match verdict {
-                Verdict::Final(outcome) if is_complete || !has_begun => return Ok(outcome),
+                Verdict::Final(outcome) if is_complete || !has_begun => {
+                    return Ok(self.conclude(outcome));
+                }
                 Verdict::Provisional(outcome) => {
                     let at = *settled.get_or_insert_with(|| Instant::now() + SETTLE_LIMIT);
                     if at <= Instant::now() && (is_complete || !has_begun) {
-                        return Ok(outcome);
+                        return Ok(self.conclude(outcome));
                     }
                 }
-                _ => {}
+                Verdict::Open => settled = None,
+                Verdict::Final(_) => {}
             }
             let deadline =
                 self.stopped.as_ref().map(|(at, _)| *at + self.applied.grace + BEYOND_GRACE);
@@ -126,6 +132,9 @@ impl Attending<'_> {
                 () = until(settled), if settled.is_some_and(|at| at > Instant::now()) => {}
                 reason = self.stop.requested(), if self.stopped.is_none() => {
                     self.end(reason, follower).await;
+                    if !self.is_deleted {
+                        return Ok(self.left());
+                    }
                 }
                 () = self.stop.urgent(), if self.stopped.is_some() => return Ok(self.left()),
                 () = until(deadline), if deadline.is_some() => return Ok(self.left()),
@@ -171,28 +180,54 @@ impl Attending<'_> {
     async fn end(&mut self, reason: StopReason, follower: &mut dyn Follower) {
         let Applied { name, grace, .. } = self.applied;
         follower.notice(&format!(
-            "{reason}: deleting the Job {name}; its runner has {} s to end (once more to leave at once)",
+            "deleting the Job {name}; the run in it has {} s to end (once more to leave at once)",
             grace.as_secs()
         ));
         self.stopped = Some((Instant::now(), reason));
         let deleted = tokio::select! {
             deleted = delete(self.cluster, self.applied) => deleted,
-            () = self.stop.urgent() => Ok(()),
+            () = self.stop.urgent() => return,
         };
-        if let Err(error) = deleted {
-            follower.notice(&format!("the Job cannot be deleted: {}", chain(&error)));
+        match deleted {
+            Ok(()) => self.is_deleted = true,
+            Err(error) => {
+                follower.notice(&format!("the Job cannot be deleted: {}", chain(&error)));
+            }
+        }
+    }
+
+    /// A signal's own exit code where the runner has none.
+    fn conclude(&self, outcome: Outcome) -> Outcome {
+        let is_runners = self.pod.borrow().last().and_then(super::pod::ended).is_some();
+        match self.stopped {
+            Some(_) if !is_runners && outcome.code != 0 => {
+                Outcome { code: self.code_of_stop(), ..outcome }
+            }
+            _ => outcome,
+        }
+    }
+
+    fn code_of_stop(&self) -> u8 {
+        match self.stopped.as_ref().map(|(_, reason)| reason) {
+            Some(StopReason::Signal(signal)) => 128 + u8::try_from(*signal as i32).unwrap_or(0),
+            _ => 1,
         }
     }
 
     /// What is said where nobody waits for the end.
     fn left(&self) -> Outcome {
         let (name, namespace) = (&self.applied.name, &self.cluster.namespace);
-        let code = match self.stopped.as_ref().map(|(_, reason)| reason) {
-            Some(StopReason::Signal(signal)) => 128 + u8::try_from(*signal as i32).unwrap_or(0),
-            _ => 1,
-        };
+        if !self.is_deleted {
+            return Outcome {
+                code: self.code_of_stop(),
+                summary: format!(
+                    "left before the Job `{name}` in namespace `{namespace}` was deleted: the run goes on"
+                ),
+                hint: Some(format!("delete it with `kubectl -n {namespace} delete job {name}`")),
+            };
+        }
         Outcome {
-            code,
+            code: self.code_of_stop(),
             summary: format!(
                 "left before the run's end: the pod of `{name}` in namespace `{namespace}` may still run for {} s",
                 self.applied.grace.as_secs()

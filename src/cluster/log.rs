@@ -20,7 +20,7 @@ use super::pod::{Stage, name, stage};
 use super::watch::Sight;
 
 /// How long a stream may go on after the container's end, before the rest is asked for.
-const REST_LIMIT: Duration = Duration::from_secs(10);
+const REST_LIMIT: Duration = Duration::from_secs(5);
 /// Between a stream's end and the next one.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -92,7 +92,7 @@ pub(super) async fn read(
 async fn begun(sight: &mut watch::Receiver<Sight<Pod>>) -> Option<String> {
     let seen = sight
         .wait_for(|sight| match sight {
-            Sight::Nothing => false,
+            Sight::Unknown | Sight::Nothing => false,
             Sight::There(pod) => stage(pod) != Stage::Waiting,
             Sight::Gone(_) => true,
         })
@@ -105,7 +105,7 @@ async fn begun(sight: &mut watch::Receiver<Sight<Pod>>) -> Option<String> {
 
 fn is_over(sight: &Sight<Pod>) -> bool {
     match sight {
-        Sight::Nothing => false,
+        Sight::Unknown | Sight::Nothing => false,
         Sight::There(pod) => stage(pod) == Stage::Over,
         Sight::Gone(_) => true,
     }

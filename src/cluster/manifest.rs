@@ -120,6 +120,7 @@ fn job(metadata: ObjectMeta, options: &JobOptions, run: &Run, name: &JobName) ->
 fn not_evicted(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let mut annotations = annotations.cloned().unwrap_or_default();
     annotations.insert("cluster-autoscaler.kubernetes.io/safe-to-evict".into(), "false".into());
+    annotations.insert("karpenter.sh/do-not-disrupt".into(), "true".into());
     annotations
 }
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 
-use super::pod::{disruption, ended, sentence, stage};
+use super::pod::{Stage, disruption, ended, sentence, stage};
 use super::watch::Sight;
 
 /// What a run ends with that the cluster ended, or nobody knows how.
@@ -34,21 +34,20 @@ pub(super) enum Verdict {
 /// What the Job and the pod say together.
 pub(super) fn verdict(job: &Sight<Job>, pod: &Sight<Pod>) -> Verdict {
     let decided = match job {
-        Sight::Nothing => None,
+        Sight::Unknown | Sight::Nothing => None,
         Sight::There(job) => end(job).map(reason),
         Sight::Gone(job) => Some(end(job).map_or("the Job was deleted".to_owned(), reason)),
     };
     let is_decided = decided.is_some();
     let outcome = match pod {
+        Sight::Unknown => return Verdict::Open,
         Sight::Nothing => match decided {
-            Some(why) => Outcome {
-                code: FAILED,
-                summary: format!("the run never began: {why}"),
-                hint: advice(&why),
-            },
+            // Job and pod are watched apart: the pod's own end may be on its way.
+            Some(why) if had_pod(job) => return Verdict::Provisional(without_pod(job, &why)),
+            Some(why) => never_began(&why),
             None => return Verdict::Open,
         },
-        Sight::There(pod) if stage(pod) != super::pod::Stage::Over => return Verdict::Open,
+        Sight::There(pod) if stage(pod) != Stage::Over => return Verdict::Open,
         Sight::There(pod) | Sight::Gone(pod) => of_pod(pod, decided.as_deref()),
     };
     if is_decided || outcome.code == 0 {
@@ -58,6 +57,34 @@ pub(super) fn verdict(job: &Sight<Job>, pod: &Sight<Pod>) -> Verdict {
     }
 }
 
+/// Whether the Job's controller has ever counted a pod of it.
+fn had_pod(job: &Sight<Job>) -> bool {
+    let status = job.last().and_then(|job| job.status.as_ref());
+    status.is_some_and(|status| {
+        [status.active, status.succeeded, status.failed].into_iter().flatten().any(|it| it > 0)
+    })
+}
+
+/// What is left to say where the pod itself is never seen.
+fn without_pod(job: &Sight<Job>, why: &str) -> Outcome {
+    if job.last().and_then(end).is_some_and(|condition| condition.type_ == "Complete") {
+        return succeeded();
+    }
+    Outcome {
+        code: FAILED,
+        summary: format!("the Job ended, and how the runner did is not known: {why}"),
+        hint: advice(why),
+    }
+}
+
+fn succeeded() -> Outcome {
+    Outcome { code: 0, summary: "the run succeeded".to_owned(), hint: None }
+}
+
+fn never_began(why: &str) -> Outcome {
+    Outcome { code: FAILED, summary: format!("the run never began: {why}"), hint: advice(why) }
+}
+
 fn of_pod(pod: &Pod, of_job: Option<&str>) -> Outcome {
     let disruption = disruption(pod);
     // That the pod failed is no news beside why it did.
@@ -65,6 +92,7 @@ fn of_pod(pod: &Pod, of_job: Option<&str>) -> Outcome {
     let why = disruption.as_deref().or(of_job);
     match ended(pod) {
         Some(state) => of_runner(state, why),
+        None if stage(pod) == Stage::Waiting => never_began(why.unwrap_or("the pod was deleted")),
         None => {
             let gone = "the pod was taken away before the runner could say how it ended";
             let why = why.unwrap_or("its node may be lost");
@@ -79,7 +107,7 @@ fn of_pod(pod: &Pod, of_job: Option<&str>) -> Outcome {
 
 fn of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Outcome {
     if state.exit_code == 0 {
-        return Outcome { code: 0, summary: "the run succeeded".to_owned(), hint: None };
+        return succeeded();
     }
     let code = u8::try_from(state.exit_code).unwrap_or(FAILED);
     let reason = state.reason.as_deref().unwrap_or_default();
@@ -218,10 +246,37 @@ mod tests {
         let lost = json!({"phase": "Running", "conditions": [{
             "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists",
+        }], "containerStatuses": [{
+            "name": "runner", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+            "state": {"running": {}},
         }]});
         let gone = Sight::Gone(pod(&lost));
         assert!(
             said(&job(None), &gone).1.ends_with("DeletionByPodGC: PodGC: node no longer exists")
         );
+        let waiting = Sight::Gone(pod(&json!({"phase": "Pending"})));
+        assert_eq!(
+            said(&deadline, &waiting).1,
+            "the run never began: DeadlineExceeded: Job was active longer than specified deadline"
+        );
+    }
+
+    /// The Job is over before anybody has looked for its pod, or seen it.
+    #[test]
+    fn a_pod_that_was_not_looked_at_says_nothing_yet() {
+        let ended = |type_: &str, status: Value| {
+            let condition = json!([{"type": type_, "status": "True", "reason": "R"}]);
+            let mut job = json!({"metadata": {}, "status": status});
+            job["status"]["conditions"] = condition;
+            Sight::There(Box::new(serde_json::from_value(job).unwrap()))
+        };
+        let complete = ended("Complete", json!({"succeeded": 1}));
+        assert_eq!(verdict(&complete, &Sight::Unknown), Verdict::Open);
+        assert_eq!(verdict(&complete, &Sight::Nothing), Verdict::Provisional(succeeded()));
+        let failed = verdict(&ended("Failed", json!({"failed": 1})), &Sight::Nothing);
+        let Verdict::Provisional(outcome) = failed else { panic!("{failed:?}") };
+        assert_eq!(outcome.code, 1);
+        let never = verdict(&ended("Failed", json!({})), &Sight::Nothing);
+        assert_eq!(never, Verdict::Final(never_began("R")));
     }
 }

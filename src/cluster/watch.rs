@@ -32,8 +32,10 @@ const AWAY_LIMIT: Duration = Duration::from_mins(10);
 /// What is seen of one kind of object: at most one counts, the newest.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Sight<K> {
-    /// Nobody has looked yet, or there was never one.
+    /// Nobody has looked yet.
     #[default]
+    Unknown,
+    /// There was never one.
     Nothing,
     /// It is there.
     There(Box<K>),
@@ -45,7 +47,7 @@ impl<K> Sight<K> {
     /// The object, there or as it was last seen.
     pub(super) fn last(&self) -> Option<&K> {
         match self {
-            Self::Nothing => None,
+            Self::Unknown | Self::Nothing => None,
             Self::There(object) | Self::Gone(object) => Some(object),
         }
     }
@@ -165,7 +167,7 @@ fn publish<K: Resource + Clone>(known: &BTreeMap<String, K>, sight: &Sender<Sigh
         *sight = match (newest, std::mem::take(sight)) {
             (Some(object), _) => Sight::There(Box::new(object.clone())),
             (None, Sight::There(last) | Sight::Gone(last)) => Sight::Gone(last),
-            (None, Sight::Nothing) => Sight::Nothing,
+            (None, Sight::Unknown | Sight::Nothing) => Sight::Nothing,
         };
     });
 }

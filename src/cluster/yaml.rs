@@ -20,7 +20,7 @@ impl Manifests {
         let account = self.account.as_ref().map(serde_json::to_value).transpose()?;
         let policy = self.policy.as_ref().map(serde_json::to_value).transpose()?;
         let (secret, job) = (serde_json::to_value(&self.secret)?, serde_json::to_value(&self.job)?);
-        let mut text = comments::HEAD.to_owned();
+        let mut text = comments::head(&self.name());
         for object in [account, Some(secret), policy, Some(job)].into_iter().flatten() {
             text.push_str("---\n");
             Writer { text: &mut text, comments: comments::of(&object) }.document(&object);

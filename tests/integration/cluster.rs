@@ -12,7 +12,7 @@ use std::process::Output;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::api_server::{ApiServer, Course, NAMESPACE};
+use crate::support::api_server::{ApiServer, Broken, Course, NAMESPACE};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually};
 
 /// The Job of the world's run.
@@ -23,6 +23,15 @@ const SLOW: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
     command = "echo it has begun; exec sleep 600"
+  }
+}
+"#;
+
+/// One whose apply does not end when it is told to.
+const STUBBORN: &str = r#"
+resource "terraform_data" "slow" {
+  provisioner "local-exec" {
+    command = "trap '' INT TERM; echo it has begun; while :; do sleep 1; done"
   }
 }
 "#;
@@ -79,12 +88,16 @@ impl Scene {
     }
 }
 
+/// Sends the command this signal.
+fn interrupt(child: &tokio::process::Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), signal).unwrap();
+}
+
 /// What the command said.
 #[derive(Debug)]
 struct Said {
     code: Option<i32>,
     stdout: String,
-    /// Without the times and levels of its log.
     stderr: String,
 }
 
@@ -117,6 +130,7 @@ async fn run_in_a_cluster_is_carried_out_followed_and_ends_with_its_exit_code() 
     said.says(&format!("created the Job {JOB} in namespace {NAMESPACE}"));
     said.says(&format!("the pod {JOB}-abcde runs on node-1"));
     said.says("the run succeeded");
+    assert!(!said.stdout.contains("WARN"), "the pod is as the runner wants it: {said:#?}");
     // What the Job owns goes with it.
     let job = scene.cluster.only("jobs").unwrap();
     for kind in ["secrets", "pods"] {
@@ -124,8 +138,31 @@ async fn run_in_a_cluster_is_carried_out_followed_and_ends_with_its_exit_code() 
         assert_eq!(owner["uid"], job["metadata"]["uid"], "{kind}");
         assert_eq!(owner["kind"], "Job");
     }
-    // Nothing secret was in a request's address.
+    // The token is in the Secret, and neither in a request's address nor in what more people read.
     assert!(scene.cluster.requests().iter().all(|request| !request.contains(TOKEN)));
+    for kind in ["jobs", "pods"] {
+        assert!(!scene.cluster.only(kind).unwrap().to_string().contains(TOKEN), "{kind}");
+    }
+    assert_eq!(scene.cluster.only("secrets").unwrap()["stringData"]["token"], TOKEN);
+}
+
+#[tokio::test]
+async fn token_that_the_cluster_repeats_is_masked() {
+    let scene = Scene::still().await;
+    let repeats = |text: &str| &*format!("{text}: Invalid value: \"{TOKEN}\"").leak();
+    for what in [
+        Broken::Status(500, "InternalError", repeats("a webhook failed")),
+        Broken::Status(422, "Invalid", repeats("stringData")),
+    ] {
+        scene.cluster.fault("POST", "/secrets", what);
+    }
+    let said = scene.applied(&["--log", "trace"]).await;
+    assert_eq!(said.code, Some(1), "{said:#?}");
+    said.says("DEBUG the cluster is asked again");
+    said.says("a webhook failed: Invalid value: ");
+    said.says("stringData: Invalid value: \"***\"");
+    assert!(!said.stderr.contains(crate::support::api_server::TOKEN), "{said:#?}");
+    assert_eq!(scene.cluster.objects(), 0);
 }
 
 #[tokio::test]
@@ -142,35 +179,84 @@ async fn signal_deletes_the_job_and_the_run_in_it_ends_as_cancelled() {
     let scene = Scene::new("apply", SLOW).await;
     let child = scene.apply(&[]).spawn().unwrap();
     scene.under_way().await;
-    let process = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    kill(process, Signal::SIGINT).unwrap();
+    interrupt(&child, Signal::SIGINT);
     let said = Said::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
-    said.says("the runner received SIGINT: deleting the Job");
+    said.says(&format!("deleting the Job {JOB}; the run in it has 70 s to end"));
     said.says("error: the runner ended with exit code 143: the Job was deleted");
     assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
     assert_eq!(scene.cluster.objects(), 0);
-    assert!(said.stdout.contains("cancelled"), "the end of the log is shown: {said:#?}");
+    let shown: Vec<_> = said.stdout.lines().collect();
+    assert_eq!(shown, scene.cluster.log(), "the end of the log is shown");
+    assert!(said.stdout.contains("stopped because the runner received SIGTERM"), "{said:#?}");
+}
+
+#[tokio::test]
+async fn signal_before_the_run_has_begun_takes_everything_away() {
+    let scene = Scene::still().await;
+    scene.cluster.course(Course::Unschedulable);
+    let child = scene.apply(&[]).spawn().unwrap();
+    eventually("a Secret", || scene.cluster.only("secrets").is_some()).await;
+    interrupt(&child, Signal::SIGINT);
+    let said = Said::of(&child.wait_with_output().await.unwrap());
+    assert_eq!(said.code, Some(128 + Signal::SIGINT as i32), "{said:#?}");
+    said.says("error: the run never began: the Job was deleted\n");
+    assert_eq!(scene.cluster.objects(), 0);
+}
+
+#[tokio::test]
+async fn job_that_may_not_be_deleted_is_left_and_said_to_go_on() {
+    let scene = Scene::new("apply", SLOW).await;
+    let forbidden = "jobs.batch is forbidden: User \"ci\" cannot delete resource \"jobs\" in API group \"batch\" in the namespace \"runs\"";
+    scene.cluster.fault("DELETE", JOB, Broken::Status(403, "Forbidden", forbidden));
+    let child = scene.apply(&[]).spawn().unwrap();
+    scene.under_way().await;
+    interrupt(&child, Signal::SIGINT);
+    let said = Said::of(&child.wait_with_output().await.unwrap());
+    assert_eq!(said.code, Some(128 + Signal::SIGINT as i32), "{said:#?}");
+    said.says(
+        "the Job cannot be deleted: no permission to `delete` `jobs.batch` in namespace `runs`",
+    );
+    said.says(&format!(
+        "error: left before the Job `{JOB}` in namespace `{NAMESPACE}` was deleted: the run goes on\n"
+    ));
+    said.says(&format!("hint: delete it with `kubectl -n {NAMESPACE} delete job {JOB}`\n"));
+    assert_eq!(scene.world.statuses().last().unwrap(), "running");
 }
 
 #[tokio::test]
 async fn second_signal_leaves_at_once_and_says_what_stays() {
     let scene = Scene::still().await;
     scene.cluster.course(Course::Unschedulable);
-    let mut child = scene.apply(&["--grace-period", "5m"]).spawn().unwrap();
-    let process = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    eventually("a Job", || scene.cluster.only("secrets").is_some()).await;
+    let child = scene.apply(&[]).spawn().unwrap();
+    eventually("a Secret", || scene.cluster.only("secrets").is_some()).await;
     // A deletion that does not come through holds the first signal's work up.
-    scene.cluster.faults("DELETE", JOB, crate::support::api_server::Broken::Later, 1000);
-    kill(process, Signal::SIGTERM).unwrap();
+    scene.cluster.faults("DELETE", JOB, Broken::Later, 1000);
+    interrupt(&child, Signal::SIGTERM);
     let asked = || scene.cluster.requests().iter().any(|request| request.starts_with("DELETE"));
     eventually("a deletion", asked).await;
-    kill(process, Signal::SIGINT).unwrap();
-    let code = child.wait().await.unwrap().code();
+    interrupt(&child, Signal::SIGINT);
     let said = Said::of(&child.wait_with_output().await.unwrap());
-    assert_eq!(code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
+    assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
     said.says(&format!(
-        "left before the run's end: the pod of `{JOB}` in namespace `{NAMESPACE}` may still run for 310 s"
+        "error: left before the Job `{JOB}` in namespace `{NAMESPACE}` was deleted: the run goes on\n"
+    ));
+}
+
+#[tokio::test]
+async fn second_signal_does_not_wait_for_the_runs_grace() {
+    let scene = Scene::new("apply", STUBBORN).await;
+    let child = scene.apply(&["--grace-period", "5m"]).spawn().unwrap();
+    scene.under_way().await;
+    interrupt(&child, Signal::SIGTERM);
+    let mark = "sending SIGTERM";
+    let told = || scene.cluster.log().iter().any(|line| line.contains(mark));
+    eventually("a signal in the pod", told).await;
+    interrupt(&child, Signal::SIGINT);
+    let said = Said::of(&child.wait_with_output().await.unwrap());
+    assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
+    said.says(&format!(
+        "error: left before the run's end: the pod of `{JOB}` in namespace `{NAMESPACE}` may still run for 310 s\n"
     ));
     said.says(&format!("hint: look with `kubectl -n {NAMESPACE} get job,pod -l"));
 }
@@ -240,6 +326,6 @@ async fn run_that_is_missing_is_said_before_anything_is_asked() {
     let mut command = scene.world.command(&["generate", "kubernetes", "--apply"]);
     let said = Said::of(&command.output().await.unwrap());
     assert_eq!(said.code, Some(2));
-    said.says("no endpoint is given (--endpoint, --butler-url, BUTLER_ENDPOINT, BUTLER_URL)");
+    said.says("no endpoint is given (--endpoint, BUTLER_ENDPOINT, BUTLER_URL)");
     assert!(scene.cluster.requests().is_empty());
 }

@@ -142,75 +142,84 @@ async fn cluster_that_forgets_what_was_is_asked_what_is() {
     assert!(lists.filter(|request| !request.contains("watch")).count() > 3, "{asked:?}");
 }
 
-#[tokio::test]
-async fn what_a_run_waits_for_is_told_as_it_comes() {
-    for (course, told) in [
-        (
-            Course::Unschedulable,
-            "waiting: Unschedulable: 0/3 nodes are available: 3 Insufficient memory.",
-        ),
-        (Course::NoImage, "waiting: ImagePullBackOff: Back-off pulling image"),
-        (Course::Quota, "waiting: FailedCreate: Error creating: pods is forbidden: exceeded quota"),
-    ] {
-        let scene = Scene::new("plan", MODULE).await;
-        scene.cluster.course(course);
-        let mut child = scene.apply(&[]).spawn().unwrap();
-        let mut stderr = Collected::of(child.stderr.take().unwrap());
-        stderr.until(told).await;
-        scene.cluster.course(Course::Run);
-        let output = child.wait_with_output().await.unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr.rest().await);
-    }
+/// A run that waits is told so, and goes on when it can.
+async fn waits(course: Course, told: &str) {
+    let scene = Scene::new("plan", MODULE).await;
+    scene.cluster.course(course);
+    let mut child = scene.apply(&[]).spawn().unwrap();
+    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    stderr.until(told).await;
+    scene.cluster.course(Course::Run);
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr.rest().await);
 }
 
 #[tokio::test]
-async fn what_the_cluster_does_to_a_run_is_said_clearly() {
-    let deadline = "the runner ended with exit code 143: DeadlineExceeded: Job was active longer than specified deadline";
-    for (course, code, said_so, status) in [
-        (
-            Course::Evicted,
-            143,
-            "the runner ended with exit code 143: Evicted: The node was low on resource: ephemeral-storage.",
-            Some("cancelled"),
-        ),
-        (Course::Deadline, 143, deadline, Some("cancelled")),
-        (
-            Course::OutOfMemory,
-            137,
-            "the runner was killed because the container was out of memory (OOMKilled)",
-            None,
-        ),
-        (
-            Course::NodeLost,
-            1,
-            "the pod was taken away before the runner could say how it ended: DeletionByPodGC: PodGC: node no longer exists",
-            None,
-        ),
-    ] {
-        let scene = Scene::new("apply", SLOW).await;
-        let child = scene.apply(&[]).spawn().unwrap();
-        scene.under_way().await;
-        scene.cluster.course(course);
-        let said = Said::of(&child.wait_with_output().await.unwrap());
-        assert_eq!(said.code, Some(code), "{said:#?}");
-        said.says(&format!("error: {said_so}"));
-        if let Some(status) = status {
-            assert_eq!(scene.world.statuses().last().unwrap(), status);
-        }
-    }
+async fn run_that_finds_no_node_says_so_as_it_waits() {
+    let told = "waiting: Unschedulable: 0/3 nodes are available: 3 Insufficient memory.";
+    waits(Course::Unschedulable, told).await;
+}
+
+#[tokio::test]
+async fn image_that_cannot_be_had_is_said_as_the_run_waits() {
+    waits(Course::NoImage, "waiting: ImagePullBackOff: Back-off pulling image").await;
+}
+
+#[tokio::test]
+async fn quota_for_pods_is_said_as_the_run_waits() {
+    let told = "waiting: FailedCreate: Error creating: pods is forbidden: exceeded quota";
+    waits(Course::Quota, told).await;
+}
+
+/// A run to which the cluster does this ends with this code, and says this.
+async fn ends(course: Course, code: i32, said_so: &str) -> Scene {
+    let scene = Scene::new("apply", SLOW).await;
+    let child = scene.apply(&[]).spawn().unwrap();
+    scene.under_way().await;
+    scene.cluster.course(course);
+    let said = Said::of(&child.wait_with_output().await.unwrap());
+    assert_eq!(said.code, Some(code), "{said:#?}");
+    said.says(&format!("error: {said_so}"));
+    scene
+}
+
+#[tokio::test]
+async fn eviction_is_said_and_the_run_ends_as_cancelled() {
+    let said = "the runner ended with exit code 143: Evicted: The node was low on resource: ephemeral-storage.\nhint: the node ran out";
+    let scene = ends(Course::Evicted, 143, said).await;
+    assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
+}
+
+#[tokio::test]
+async fn deadline_is_said_and_the_run_ends_as_cancelled() {
+    let said = "the runner ended with exit code 143: DeadlineExceeded: Job was active longer than specified deadline\nhint: give it longer with --timeout\n";
+    let scene = ends(Course::Deadline, 143, said).await;
+    assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
+}
+
+#[tokio::test]
+async fn memory_that_ran_out_is_said() {
+    let said = "the runner was killed because the container was out of memory (OOMKilled)\nhint: give it more with --memory\n";
+    ends(Course::OutOfMemory, 137, said).await;
+}
+
+#[tokio::test]
+async fn node_that_is_lost_is_said() {
+    let said = "the pod was taken away before the runner could say how it ended: DeletionByPodGC: PodGC: node no longer exists";
+    ends(Course::NodeLost, 1, said).await;
 }
 
 #[tokio::test]
 async fn deadline_that_comes_before_a_node_does_is_said() {
     let scene = Scene::still().await;
     scene.cluster.course(Course::Unschedulable);
-    let child = scene.apply(&[]).spawn().unwrap();
-    eventually("a pod", || scene.cluster.only("pods").is_some()).await;
+    let mut child = scene.apply(&[]).spawn().unwrap();
+    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    stderr.until("waiting: Unschedulable").await;
     scene.cluster.end_before_it_began();
-    let said = Said::of(&child.wait_with_output().await.unwrap());
-    assert_eq!(said.code, Some(1), "{said:#?}");
-    said.says("DeadlineExceeded: Job was active longer than specified deadline");
-    said.says("hint: give it longer with --timeout");
+    assert_eq!(child.wait().await.unwrap().code(), Some(1));
+    let said = stderr.rest().await;
+    assert!(said.ends_with("error: the run never began: DeadlineExceeded: Job was active longer than specified deadline\nhint: give it longer with --timeout\n"), "{said}");
 }
 
 /// A stream that is read while the process goes on.

@@ -230,17 +230,17 @@ fn template_becomes_a_run_with_envsubst_and_prints_no_token() {
 #[test]
 fn option_that_cannot_be_is_refused() {
     for (words, said_so) in [
-        (["--namespace", "Terraform"], "lower-case letters"),
-        (["--memory", "2 GB"], "an amount such as 500m or 2Gi"),
-        (["--cpu", "-1"], "an amount such as 500m or 2Gi"),
-        (["--node-selector", "gpu"], "KEY=VALUE"),
-        (["--toleration", "a:Sometimes"], "`Sometimes` is no effect"),
-        (["--egress-network", "10.0.0.0/33"], "a network such as 10.0.0.0/8"),
-        (["--ca-config-map", "a/b/c"], "NAME or NAME/KEY"),
-        (["--proxy", "http://user:hunter2@proxy"], "user name or password"),
-        (["--detach", "--keep=1h"], "--apply"),
+        (&["--namespace", "Terraform"][..], "lower-case letters"),
+        (&["--memory", "2 GB"], "an amount such as 500m or 2Gi"),
+        (&["--cpu=-1"], "an amount such as 500m or 2Gi"),
+        (&["--node-selector", "gpu"], "KEY=VALUE"),
+        (&["--toleration", "a:Sometimes"], "`Sometimes` is no effect"),
+        (&["--egress-network", "10.0.0.0/33"], "a network such as 10.0.0.0/8"),
+        (&["--ca-config-map", "a/b/c"], "NAME or NAME/KEY"),
+        (&["--proxy", "http://user:hunter2@proxy"], "user name or password"),
+        (&["--detach", "--keep=1h"], "--apply"),
     ] {
-        let said = Machine::new().run(&[&["generate", "kubernetes"], &words[..]].concat());
+        let said = Machine::new().run(&[&["generate", "kubernetes"], words].concat());
         assert_eq!(said.code, Some(2), "{words:?}");
         assert!(said.stderr.contains(said_so), "{words:?}: {}", said.stderr);
     }

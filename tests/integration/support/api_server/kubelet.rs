@@ -1,5 +1,8 @@
 //! What becomes of a Job: its pod, the container in it as a real process, and how both end.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -205,7 +208,14 @@ fn condition(shared: &Shared, job_path: &str, type_: &str, reason: &str, message
         "lastTransitionTime": now(),
     });
     shared.update(|store| {
-        store.change(job_path, |job| job["status"]["conditions"] = json!([condition]));
+        store.change(job_path, |job| {
+            let had_pod = job["status"]["active"].is_number();
+            let counted = if type_ == "Complete" { "succeeded" } else { "failed" };
+            job["status"] = json!({"conditions": [condition]});
+            if had_pod {
+                job["status"][counted] = json!(1);
+            }
+        });
     });
 }
 
@@ -314,6 +324,32 @@ async fn volumes_are_there(shared: &Arc<Shared>, job_path: &str, pod: &Value) ->
     }
 }
 
+/// What the pod says of a volume.
+fn source<'pod>(pod: &'pod Value, volume: &str) -> &'pod Value {
+    let volumes = pod["spec"]["volumes"].as_array().unwrap();
+    volumes.iter().find(|other| other["name"] == volume).unwrap()
+}
+
+/// Makes a volume as the kubelet does for a pod with a group: everybody may write to an empty one,
+/// and the files of a Secret are links to where the current ones are, with the mode that it says.
+fn make_volume(place: &Path, source: &Value, secret: &Value) {
+    std::fs::create_dir_all(place).unwrap();
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    if source["secret"].is_null() {
+        return mode(place, 0o2777);
+    }
+    let files = place.join("..2026_11_21_10_00_00.1");
+    std::fs::create_dir(&files).unwrap();
+    symlink(files.file_name().unwrap(), place.join("..data")).unwrap();
+    for (key, value) in secret["stringData"].as_object().unwrap() {
+        std::fs::write(files.join(key), value.as_str().unwrap()).unwrap();
+        mode(&files.join(key), source["secret"]["defaultMode"].as_u64().unwrap() as u32);
+        symlink(Path::new("..data").join(key), place.join(key)).unwrap();
+    }
+}
+
 /// Starts the container's command: volumes are directories of the node, and paths below them are
 /// theirs in the variables.
 fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Value) -> Child {
@@ -324,12 +360,7 @@ fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Value) -> Child
         let (volume, path) =
             (mount["name"].as_str().unwrap(), mount["mountPath"].as_str().unwrap());
         let place = root.join(volume);
-        std::fs::create_dir_all(&place).unwrap();
-        if volume == "token" {
-            for (key, value) in secret["stringData"].as_object().unwrap() {
-                std::fs::write(place.join(key), value.as_str().unwrap()).unwrap();
-            }
-        }
+        make_volume(&place, source(pod, volume), secret);
         places.push((path.to_owned(), place.to_str().unwrap().to_owned()));
     }
     let mapped = |value: &str| {

@@ -227,6 +227,9 @@ fn log(
     assert_eq!(query.get("container").map(String::as_str), Some("runner"));
     assert!(query.contains_key("timestamps"), "lines are told apart by their times");
     let name = pod.rsplit('/').next().unwrap().to_owned();
+    if shared.store.lock().unwrap().get(pod).is_none() {
+        return failure(404, "NotFound", &format!("pods \"{name}\" not found"));
+    }
     if !shared.store.lock().unwrap().logs.contains_key(&name) {
         let message = format!("container \"runner\" in pod \"{name}\" is waiting to start");
         return failure(400, "BadRequest", &message);
