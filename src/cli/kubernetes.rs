@@ -160,7 +160,7 @@ pub(super) struct JobFlags {
     /// Hosts that are asked directly, separated by commas
     #[arg(long, value_name = "HOSTS", value_parser = text)]
     no_proxy: Option<String>,
-    /// A ConfigMap with certificates to trust beside the system's [default key: ca.crt]
+    /// A config map with certificates to trust beside the system's [default key: ca.crt]
     #[arg(long, value_name = "NAME[/KEY]")]
     ca_config_map: Option<CaBundle>,
     /// Let nobody talk to the pod, and the pod to nobody but DNS, the registry and port 443
@@ -172,7 +172,7 @@ pub(super) struct JobFlags {
     /// A network that the pod may talk to, and no other; can be repeated
     #[arg(long = "egress-network", value_name = "CIDR", requires = "network_policy", value_parser = network)]
     egress_networks: Vec<String>,
-    /// A Secret whose keys become variables: BUTLER_GIT_TOKEN, credentials; can be repeated
+    /// A Secret whose keys become variables: git tokens, credentials; can be repeated
     #[arg(long = "env-from", value_name = "SECRET", value_parser = name)]
     environment_from: Vec<String>,
     /// A Secret that is mounted for the references of runs; can be repeated
@@ -250,7 +250,7 @@ impl Kubernetes {
                 tracing::info!("the cluster would take the Job {name} in namespace {namespace}");
                 return Ok(Exit::Success.code());
             }
-            carry_out(&cluster, manifests, self.detach).await
+            Box::pin(carry_out(&cluster, manifests, self.detach)).await
         });
         match carried_out {
             Some(Ok(code)) => code,
@@ -311,7 +311,8 @@ impl Start {
         let (run, access) = (run(given), self.place.access(environment));
         let started = block_on(async {
             let cluster = Cluster::connect(&access, options.namespace.as_deref()).await?;
-            create(&cluster, Manifests::new(&options, &run), self.page.as_deref()).await
+            let manifests = Manifests::new(&options, &run);
+            Box::pin(create(&cluster, manifests, self.page.as_deref())).await
         });
         match started {
             Some(Ok(progress)) => say(&progress, Exit::Success.code()),

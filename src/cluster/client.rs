@@ -16,7 +16,7 @@ use super::JobName;
 use super::error::{ClusterError, Request};
 
 /// Longer than an API server under load takes for an answer.
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+const ANSWER_LIMIT: Duration = Duration::from_mins(1);
 /// A load balancer that is there answers sooner.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
@@ -131,7 +131,7 @@ impl Cluster {
     ) -> ClusterError {
         match error {
             Some(kube::Error::Api(status)) => {
-                ClusterError::answer(*status, request, &self.namespace, &self.server, name)
+                ClusterError::answer(&status, request, &self.namespace, &self.server, name)
             }
             source => ClusterError::Silent {
                 server: self.server.clone(),
@@ -153,10 +153,10 @@ pub(super) fn patience() -> ExponentialBuilder {
 
 async fn config(access: &Access) -> Result<Config, ClusterError> {
     let Some(mut kubeconfig) = kubeconfig(access)? else {
-        return match access.in_pod {
-            true => Config::incluster().map_err(|error| ClusterError::Account(Box::new(error))),
-            false => Err(ClusterError::Unknown),
-        };
+        if !access.in_pod {
+            return Err(ClusterError::Unknown);
+        }
+        return Config::incluster().map_err(|error| ClusterError::Account(Box::new(error)));
     };
     for user in &mut kubeconfig.auth_infos {
         if let Some(helper) = user.auth_info.as_mut().and_then(|login| login.exec.as_mut()) {

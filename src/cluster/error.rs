@@ -106,7 +106,7 @@ pub enum ClusterError {
 impl ClusterError {
     /// What an answer means.
     pub(super) fn answer(
-        status: Status,
+        status: &Status,
         request: Request,
         namespace: &str,
         server: &str,

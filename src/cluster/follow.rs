@@ -24,7 +24,7 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 /// How often the cluster's events are read while nothing has begun.
 const EVENTS_EVERY: Duration = Duration::from_secs(3);
 /// What a pod's end may take beyond its grace: the kubelet, the watch, the rest of the log.
-const BEYOND_GRACE: Duration = Duration::from_secs(60);
+const BEYOND_GRACE: Duration = Duration::from_mins(1);
 
 /// Who is told how a run goes.
 pub trait Follower {

@@ -71,7 +71,7 @@ pub async fn create(
     manifests: Manifests,
     page: Option<&str>,
 ) -> Result<Progress, ClusterError> {
-    let Applied { name, .. } = apply(cluster, manifests).await?;
+    let Applied { name, .. } = Box::pin(apply(cluster, manifests)).await?;
     Ok(Progress::of(cluster, &name, page))
 }
 

@@ -23,7 +23,7 @@ use super::error::{ClusterError, Request};
 /// How long the server keeps one watch up; bounds how long a dead connection goes unnoticed.
 const WATCH_SECONDS: u32 = 50;
 /// When a watch is given up that the server should have ended.
-const WATCH_LIMIT: Duration = Duration::from_secs(60);
+const WATCH_LIMIT: Duration = Duration::from_mins(1);
 /// Between two watches: a server that ends each at once is not asked all the time.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long a cluster may be away before nobody waits for it any more. The run itself goes on.

@@ -33,7 +33,7 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
     }
     let (path, pod) = create_pod(&shared, &job_path, &job);
     let status = |status: Value| {
-        shared.update(|store| store.change(&path, |pod| merge(&mut pod["status"], status)));
+        shared.update(|store| store.change(&path, |pod| merge(&mut pod["status"], &status)));
     };
     if *course.borrow() == Course::Unschedulable {
         status(json!({"conditions": [{
@@ -63,7 +63,7 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
         "containerStatuses": container(&json!({"running": {"startedAt": now()}})),
     }));
     let terminated = run(&shared, &job_path, &path, &name, child).await;
-    settle(&shared, &job_path, &path, &terminated);
+    settle(&shared, &job_path, &path, terminated.as_ref());
 }
 
 /// The state in which the container ended; none where the pod was gone before.
@@ -147,14 +147,14 @@ async fn ended(
 }
 
 /// The last states of pod and Job; what is being deleted goes.
-fn settle(shared: &Arc<Shared>, job_path: &str, path: &str, terminated: &Option<Value>) {
+fn settle(shared: &Arc<Shared>, job_path: &str, path: &str, terminated: Option<&Value>) {
     let succeeded = terminated.as_ref().is_some_and(|state| state["terminated"]["exitCode"] == 0);
     if let Some(state) = terminated {
         shared.update(|store| {
             let phase = if succeeded { "Succeeded" } else { "Failed" };
             let statuses = container(state);
             store.change(path, |pod| {
-                merge(&mut pod["status"], json!({"phase": phase, "containerStatuses": statuses}));
+                merge(&mut pod["status"], &json!({"phase": phase, "containerStatuses": statuses}));
             });
         });
     }
@@ -285,7 +285,7 @@ fn create_pod(shared: &Shared, job_path: &str, job: &Value) -> (String, Value) {
     let mut pod = job["spec"]["template"].clone();
     merge(
         &mut pod,
-        json!({
+        &json!({
             "metadata": {
                 "name": name,
                 "namespace": NAMESPACE,
@@ -343,9 +343,10 @@ fn make_volume(place: &Path, source: &Value, secret: &Value) {
     let files = place.join("..2026_11_21_10_00_00.1");
     std::fs::create_dir(&files).unwrap();
     symlink(files.file_name().unwrap(), place.join("..data")).unwrap();
+    let default = source["secret"]["defaultMode"].as_u64().unwrap().try_into().unwrap();
     for (key, value) in secret["stringData"].as_object().unwrap() {
         std::fs::write(files.join(key), value.as_str().unwrap()).unwrap();
-        mode(&files.join(key), source["secret"]["defaultMode"].as_u64().unwrap() as u32);
+        mode(&files.join(key), default);
         symlink(Path::new("..data").join(key), place.join(key)).unwrap();
     }
 }
@@ -427,6 +428,6 @@ fn container(state: &Value) -> Value {
     }])
 }
 
-fn merge(target: &mut Value, changes: Value) {
-    crate::support::world::merge(target, &changes);
+fn merge(target: &mut Value, changes: &Value) {
+    crate::support::world::merge(target, changes);
 }
