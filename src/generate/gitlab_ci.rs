@@ -27,7 +27,13 @@ pub fn gitlab_ci(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["$"])?;
     let mut needs = options.identity_needs();
     if options.endpoint.is_none() {
-        needs.insert(0, ("BUTLER_REGISTRY_URL", "the registry's address"));
+        needs.insert(
+            0,
+            (
+                "BUTLER_REGISTRY_URL",
+                "the registry's address, unless the trigger brings BUTLER_ENDPOINT",
+            ),
+        );
     }
     let job = Job {
         own_version: env!("CARGO_PKG_VERSION"),

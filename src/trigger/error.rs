@@ -106,6 +106,16 @@ pub enum TriggerError {
         /// Where to look for it.
         advice: String,
     },
+    /// It would not hand on to the job what the runner needs.
+    #[error("{server} has nothing to start there: {problem}")]
+    Unfit {
+        /// Who was asked.
+        server: &'static str,
+        /// What is missing.
+        problem: String,
+        /// What to do about it.
+        advice: String,
+    },
     /// It took the run out of its queue again.
     #[error("{server} took the order, but somebody cancelled it before it began")]
     Withdrawn {
@@ -140,10 +150,11 @@ impl Advice for TriggerError {
             ),
             Self::Refused { advice, .. } => advice.clone(),
             Self::RateLimited { .. } => Some(
-                "nothing was started; try again then, or wait for it with a longer --timeout"
+                "nothing of it was carried out; try again then, or wait for it with a longer --timeout"
                     .to_owned(),
             ),
             Self::Redirected { advice, .. }
+            | Self::Unfit { advice, .. }
             | Self::NotSeen { advice, .. }
             | Self::Unsure { advice, .. } => Some(advice.clone()),
             Self::NotTheApi { .. } => Some(

@@ -24,6 +24,9 @@ use super::{CiConfig, ConfigError, Order, RunState, Started, State, TriggerError
 /// The parameter that says which run it is.
 const RUN_ID: &str = "RUN_ID";
 
+/// The one with its token.
+const CALLBACK_TOKEN: &str = "CALLBACK_TOKEN";
+
 /// What stands before the number of a place in the queue, where a build's number would stand.
 const QUEUE: &str = "queue/";
 
@@ -127,6 +130,7 @@ impl Jenkins {
 
     pub(super) async fn start(&self, order: &Order) -> Result<Started, TriggerError> {
         let what = "start the job";
+        self.check(order).await?;
         let crumb = self.crumb().await?;
         let url = self.job_url(&["buildWithParameters"]);
         let mut form = url::form_urlencoded::Serializer::new(String::new());
@@ -134,7 +138,7 @@ impl Jenkins {
             form.append_pair(name, value);
         }
         form.append_pair(RUN_ID, order.run_id.as_str());
-        form.append_pair("CALLBACK_TOKEN", order.token.expose_secret());
+        form.append_pair(CALLBACK_TOKEN, order.token.expose_secret());
         form.append_pair("BUTLER_ENDPOINT", order.endpoint.as_str());
         let form = Zeroizing::new(form.finish());
         let request = || {
@@ -246,6 +250,53 @@ impl Jenkins {
         let url = self.server.url(["queue", "item", number, "api", "json"]);
         let answer = self.get(what, &url).await?;
         self.server.understand(what, &answer)
+    }
+
+    /// Makes sure that the job hands on what it is told: Jenkins drops what a job does not declare
+    /// without a word, and older ones fail on a job that declares nothing as they fail on their own
+    /// troubles.
+    async fn check(&self, order: &Order) -> Result<(), TriggerError> {
+        #[derive(Deserialize)]
+        struct Job {
+            property: Vec<Property>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Property {
+            #[serde(default)]
+            parameter_definitions: Vec<Parameter>,
+        }
+        #[derive(Deserialize)]
+        struct Parameter {
+            name: String,
+            r#type: Option<String>,
+        }
+        let what = "read the job's parameters";
+        let mut url = self.job_url(&["api", "json"]);
+        url.set_query(Some("tree=property[parameterDefinitions[name,type]]"));
+        let answer = self.get(what, &url).await?;
+        let job: Job = self.server.understand(what, &answer)?;
+        let declared: Vec<_> =
+            job.property.into_iter().flat_map(|it| it.parameter_definitions).collect();
+        let named = |name: &str| declared.iter().find(|it| it.name == name);
+        let wanted = [RUN_ID, CALLBACK_TOKEN].into_iter();
+        let wanted = wanted.chain(order.inputs.keys().map(String::as_str));
+        let missing: Vec<_> = wanted.filter(|name| named(name).is_none()).collect();
+        if !missing.is_empty() {
+            let (job, names) = (self.job.join("/"), missing.join("`, `"));
+            return Err(TriggerError::Unfit {
+                server: "Jenkins",
+                problem: format!("the job `{job}` has no parameter `{names}`"),
+                advice: "`butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins learns the parameters of a pipeline when it is built for the first time: build it once by hand".to_owned(),
+            });
+        }
+        let kind = named(CALLBACK_TOKEN).and_then(|it| it.r#type.as_deref());
+        if kind.is_some_and(|kind| kind != "PasswordParameterDefinition") {
+            tracing::warn!(
+                "CALLBACK_TOKEN is no password parameter: whoever sees the build sees the token"
+            );
+        }
+        Ok(())
     }
 
     /// Looks for what became of an order whose answer was lost: in the queue, and among the builds.
@@ -377,7 +428,7 @@ impl Jenkins {
             ),
             StatusCode::CONFLICT => format!("the job `{job}` is disabled: enable it on its page"),
             StatusCode::BAD_REQUEST => format!(
-                "the job `{job}` has to have the parameters RUN_ID, CALLBACK_TOKEN (a password parameter) and BUTLER_ENDPOINT"
+                "the job `{job}` has to have the parameters RUN_ID and CALLBACK_TOKEN (a password parameter)"
             ),
             _ => return self.server.refused(what, answer, None),
         };

@@ -219,6 +219,7 @@ impl Server {
             Ok(Ok(read)) => read,
         };
         let status = response.status();
+        tracing::debug!(%status, path = response.url().path(), "asked {server} to {what}");
         if let Some(limit) = limit(status, response.headers(), &body) {
             return Ok(Err(Trouble::Limited(limit)));
         }

@@ -2,6 +2,7 @@
 //! or not at all.
 
 mod app;
+mod generated;
 mod github;
 mod github_faults;
 mod gitlab;

@@ -221,7 +221,7 @@ fn a_limit_that_takes_longer_says_until_when() {
         4,
         &expect![[r"
         error: GitHub takes no more requests until 2026-11-21T17:30:01Z (its limit of requests)
-        hint: nothing was started; try again then, or wait for it with a longer --timeout
+        hint: nothing of it was carried out; try again then, or wait for it with a longer --timeout
     "]],
     );
     assert_eq!(server.received_by("POST").len(), 1);
@@ -234,7 +234,7 @@ fn a_limit_that_takes_longer_says_until_when() {
         4,
         &expect![[r"
         error: GitHub takes no more requests until 2026-11-21T17:01:00Z (its limit of requests in short order)
-        hint: nothing was started; try again then, or wait for it with a longer --timeout
+        hint: nothing of it was carried out; try again then, or wait for it with a longer --timeout
     "]],
     );
 }

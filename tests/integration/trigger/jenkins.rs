@@ -14,6 +14,7 @@ const START: &[&str] =
 
 const BUILD: &str = "POST /jenkins/job/team/job/infra%20run/buildWithParameters";
 const CRUMB: &str = "GET /jenkins/crumbIssuer/api/json";
+const JOB: &str = "GET /jenkins/job/team/job/infra%20run/api/json";
 const ITEM: &str = "GET /jenkins/queue/item/39/api/json";
 
 /// Types it in for a Jenkins below `/jenkins`.
@@ -37,6 +38,20 @@ fn crumb() -> Reply {
     });
     Reply::json(200, &body)
         .with("set-cookie", "JSESSIONID.9f=node0abc.node0;Path=/jenkins;Secure;HttpOnly")
+}
+
+/// The job with its parameters and its builds.
+fn job(builds: &Value) -> Reply {
+    let parameter = |name: &str, kind: &str| json!({"_class": format!("hudson.model.{kind}"), "name": name, "type": kind});
+    let parameters = [
+        parameter("RUN_ID", "StringParameterDefinition"),
+        parameter("CALLBACK_TOKEN", "PasswordParameterDefinition"),
+        parameter("BUTLER_ENDPOINT", "StringParameterDefinition"),
+        parameter("OPERATION", "StringParameterDefinition"),
+    ];
+    let class = "hudson.model.ParametersDefinitionProperty";
+    let properties = json!([{}, {"_class": class, "parameterDefinitions": parameters}]);
+    Reply::json(200, &json!({"builds": builds, "property": properties}))
 }
 
 /// The place in the queue, as a server behind a proxy says it.
@@ -74,6 +89,7 @@ fn started(server: &CiServer, said: Said) -> (String, String) {
 fn a_build_is_started_with_the_crumb_of_its_session_and_followed_out_of_the_queue() {
     let mut looks = 0;
     let server = CiServer::start(move |request| match request.line().as_str() {
+        JOB => job(&json!([])),
         CRUMB => crumb(),
         BUILD => created(),
         ITEM => {
@@ -108,6 +124,7 @@ fn a_build_is_started_with_the_crumb_of_its_session_and_followed_out_of_the_queu
 #[test]
 fn a_server_without_crumbs_is_sent_none() {
     let server = CiServer::start(|request| match request.line().as_str() {
+        JOB => job(&json!([])),
         CRUMB => Reply::page(404, "<html><title>Error 404 Not Found</title>"),
         BUILD => created(),
         _ => item(Some(35)),
@@ -120,6 +137,7 @@ fn a_server_without_crumbs_is_sent_none() {
 #[test]
 fn what_is_still_in_the_queue_at_the_end_was_started_and_can_be_asked_for() {
     let server = CiServer::start(|request| match request.line().as_str() {
+        JOB => job(&json!([])),
         CRUMB => crumb(),
         BUILD => created(),
         _ => item(None),
@@ -145,6 +163,7 @@ fn what_is_still_in_the_queue_at_the_end_was_started_and_can_be_asked_for() {
 #[test]
 fn what_somebody_took_out_of_the_queue_is_told() {
     let server = CiServer::start(|request| match request.line().as_str() {
+        JOB => job(&json!([])),
         CRUMB => crumb(),
         BUILD => created(),
         _ => Reply::json(200, &json!({"id": 39, "cancelled": true, "why": null})),
@@ -165,9 +184,7 @@ fn forgetful(queue: Value, builds: Value) -> CiServer {
             Reply::Lost
         }
         "GET /jenkins/queue/api/json" => Reply::json(200, &json!({"items": queue})),
-        "GET /jenkins/job/team/job/infra%20run/api/json" => {
-            Reply::json(200, &json!({"builds": builds}))
-        }
+        JOB => job(&builds),
         ITEM => item(Some(36)),
         other => panic!("{other}"),
     })
@@ -202,6 +219,7 @@ fn refusals_say_what_is_missing() {
     let refused = |line: &'static str, reply: Reply, expected: &Expect| {
         let server = CiServer::start(move |request| match request.line().as_str() {
             it if it == line => reply.clone(),
+            JOB => job(&json!([])),
             CRUMB => crumb(),
             _ => created(),
         });
@@ -258,7 +276,7 @@ fn refusals_say_what_is_missing() {
         Reply::page(400, "<title>Error 400 This job is not parameterized</title>"),
         &expect![[r"
         error: Jenkins refused to start the job: 400 Bad Request: Error 400 This job is not parameterized
-        hint: the job `team/infra run` has to have the parameters RUN_ID, CALLBACK_TOKEN (a password parameter) and BUTLER_ENDPOINT
+        hint: the job `team/infra run` has to have the parameters RUN_ID and CALLBACK_TOKEN (a password parameter)
     "]],
     );
     let login = Reply::empty(302).with("location", "/jenkins/securityRealm/commenceLogin?from=%2F");
@@ -278,6 +296,54 @@ fn refusals_say_what_is_missing() {
         hint: check that --url is the API's address and that no sign-in page or proxy stands before it
     "]],
     );
+}
+
+#[test]
+fn a_job_that_would_not_hand_on_what_it_is_told_is_not_started() {
+    let refused = |properties: Value, words: &[&str], expected: &Expect| {
+        let server = CiServer::start(move |request| match request.line().as_str() {
+            JOB => Reply::json(200, &json!({"property": properties})),
+            other => panic!("{other}"),
+        });
+        let words = [START, words].concat();
+        expected.assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, &words), 4));
+    };
+    // A pipeline that was never built.
+    refused(
+        json!([]),
+        &[],
+        &expect![[r"
+        error: Jenkins has nothing to start there: the job `team/infra run` has no parameter `RUN_ID`, `CALLBACK_TOKEN`
+        hint: `butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins learns the parameters of a pipeline when it is built for the first time: build it once by hand
+    "]],
+    );
+    let plain = json!([{"parameterDefinitions": [{"name": "RUN_ID"}, {"name": "CALLBACK_TOKEN"}]}]);
+    refused(
+        plain,
+        &["--input", "OPERATION=plan"],
+        &expect![[r"
+        error: Jenkins has nothing to start there: the job `team/infra run` has no parameter `OPERATION`
+        hint: `butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins learns the parameters of a pipeline when it is built for the first time: build it once by hand
+    "]],
+    );
+}
+
+#[test]
+fn a_token_that_would_be_shown_with_the_build_is_warned_of() {
+    let open = json!([{"parameterDefinitions": [
+        {"name": "RUN_ID", "type": "StringParameterDefinition"},
+        {"name": "CALLBACK_TOKEN", "type": "StringParameterDefinition"},
+    ]}]);
+    let server = CiServer::start(move |request| match request.line().as_str() {
+        JOB => Reply::json(200, &json!({"property": open})),
+        CRUMB => crumb(),
+        BUILD => created(),
+        _ => item(Some(35)),
+    });
+    let mut machine = jenkins_machine(&server);
+    machine.set("BUTLER_LOG", "warn");
+    let said = type_in(&machine, &server, START).well();
+    assert!(said.stderr.contains("CALLBACK_TOKEN is no password parameter"), "{}", said.stderr);
 }
 
 #[test]

@@ -1,0 +1,195 @@
+//! What `generate` writes is started by what `trigger` sends: each event, input, variable and
+//! parameter has the same name on both sides, and the job makes of it the run that was handed on.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::Command;
+
+use serde_json::{Map, Value, json};
+
+use super::{RUN_ID, TOKEN, machine, type_in};
+use crate::support::ci_server::{CiServer, Received, Reply};
+use crate::support::linters::yaml;
+use crate::support::machine::Machine;
+
+/// The registry that the run is handed on with.
+const ENDPOINT: &str = "https://portal.example.com/api/registry";
+
+/// The one that the CI system's settings name.
+const SETTING: &str = "https://setting.example.com/api/registry";
+
+fn generated(target: &str) -> String {
+    Machine::new().run(&["generate", target]).well().stdout
+}
+
+/// What `script` hands to the runner that it becomes at its end.
+fn runner_environment(script: &str, variables: &Map<String, Value>) -> BTreeMap<String, String> {
+    let shown = script.replace("exec butler-runner execute", "exec env");
+    assert_ne!(shown, script, "the runner is not started:\n{script}");
+    let variables = variables.iter().map(|(name, value)| (name, value.as_str().unwrap()));
+    let mut command = Command::new("/bin/sh");
+    command.args(["-e", "-c", &shown]).env_clear().envs(variables).env("PATH", "/usr/bin:/bin");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Makes sure that the runner is told which run it is, and where it comes from.
+fn assert_told(environment: &BTreeMap<String, String>, endpoint: &str) {
+    let told = ["BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"].map(|name| &*environment[name]);
+    assert_eq!(told, [endpoint, RUN_ID, TOKEN]);
+}
+
+/// `text` with its expressions, which are names with `||` between them, as GitHub reads them.
+fn evaluated(text: &str, contexts: &Value) -> String {
+    let mut parts = text.split("${{");
+    let mut read = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (expression, rest) = part.split_once("}}").unwrap();
+        let value = |name: &str| {
+            let value = contexts.pointer(&format!("/{}", name.trim().replace('.', "/")));
+            value.and_then(Value::as_str).filter(|it| !it.is_empty()).map(str::to_owned)
+        };
+        read.push_str(&expression.split("||").find_map(value).unwrap_or_default());
+        read.push_str(rest);
+    }
+    read
+}
+
+/// What a workflow finds when this request starts it, if it is one that does.
+fn contexts_of(workflow: &Value, request: &Received) -> Value {
+    let body = request.json();
+    let mut contexts = json!({"secrets": {"BUTLER_REGISTRY_URL": SETTING}});
+    if request.path.ends_with("/actions/workflows/butler-run.yml/dispatches") {
+        let declared = workflow["on"]["workflow_dispatch"]["inputs"].as_object().unwrap();
+        let sent = body["inputs"].as_object().unwrap();
+        let names = |inputs: &Map<String, Value>| inputs.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(declared), names(sent), "GitHub refuses what is not declared");
+        contexts["inputs"] = body["inputs"].clone();
+        contexts["github"] = json!({"event": {"inputs": body["inputs"]}});
+    } else {
+        assert!(request.path.ends_with("/infra/dispatches"), "{}", request.path);
+        let types = workflow["on"]["repository_dispatch"]["types"].as_array().unwrap();
+        assert!(types.contains(&body["event_type"]), "{types:?}: {body}");
+        contexts["github"] = json!({
+            "event": {"action": body["event_type"], "client_payload": body["client_payload"]},
+        });
+    }
+    contexts
+}
+
+#[test]
+fn a_generated_workflow_takes_both_events_and_its_run_is_found_by_its_name() {
+    let text = generated("github-actions");
+    assert!(text.contains("for .github/workflows/butler-run.yml"), "the name in `START`");
+    let workflow = yaml(&text).remove(0);
+    for (event, endpoint) in [("workflow_dispatch", SETTING), ("repository_dispatch", ENDPOINT)] {
+        let (shared, mut runs) = (workflow.clone(), Vec::new());
+        let server = CiServer::start(move |request| {
+            if request.method == "GET" {
+                return Reply::json(200, &json!({"workflow_runs": runs}));
+            }
+            let contexts = contexts_of(&shared, request);
+            let title = evaluated(shared["run-name"].as_str().unwrap(), &contexts);
+            let path = ".github/workflows/butler-run.yml@refs/heads/main";
+            runs.push(json!({"id": 7, "display_title": title, "path": path, "status": "queued"}));
+            Reply::empty(204)
+        });
+        let words = [super::github::START, &["--event", event, "--timeout", "3s"]].concat();
+        let said = type_in(&machine(&server), &server, &words).well();
+        assert_eq!(said.json()["externalRunId"], "7");
+
+        let orders = server.received_by("POST");
+        let contexts = contexts_of(&workflow, &orders[0]);
+        let steps = workflow["jobs"]["run"]["steps"].as_array().unwrap();
+        let told = |(name, value): (&String, &Value)| {
+            (name.clone(), evaluated(value.as_str().unwrap(), &contexts))
+        };
+        let environment = steps.last().unwrap()["env"].as_object().unwrap().iter().map(told);
+        assert_told(&environment.collect(), endpoint);
+        // The token is masked wherever the event has it.
+        let event = tempfile::NamedTempFile::new().unwrap();
+        let content = serde_json::to_string_pretty(&contexts["github"]["event"]).unwrap();
+        event.as_file().write_all(content.as_bytes()).unwrap();
+        let mut mask = Command::new("bash");
+        mask.args(["-e", "-c", steps[0]["run"].as_str().unwrap()]);
+        let output = mask.env("GITHUB_EVENT_PATH", event.path()).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("::add-mask::{TOKEN}\n"));
+    }
+}
+
+#[test]
+fn a_generated_gitlab_job_runs_in_the_pipeline_that_is_started() {
+    let job = yaml(&generated("gitlab-ci")).remove(0)["butler-run"].take();
+    let server = CiServer::start(|_| Reply::json(201, &json!({"id": 257, "status": "created"})));
+    let words = ["trigger", "gitlab-ci", "--repository", "group/infra", "--ref", "main"];
+    type_in(&machine(&server), &server, &words).well();
+    let order = server.received_by("POST").remove(0).json();
+    let mut variables = order["variables"].as_object().unwrap().clone();
+
+    let rules = job["rules"].as_array().unwrap();
+    let condition = rules[0]["if"].as_str().unwrap();
+    for name in condition.split(" && ") {
+        let value = &variables[name.strip_prefix('$').unwrap()];
+        assert!(value.as_str().is_some_and(|it| !it.is_empty()), "{condition}: {name}");
+    }
+    let script = job["script"].as_array().unwrap().last().unwrap().as_str().unwrap();
+    let project = tempfile::tempdir().unwrap();
+    variables.insert("CI_PROJECT_DIR".to_owned(), json!(project.path()));
+    variables.insert("CI_SERVER_HOST".to_owned(), json!("gitlab.example.com"));
+    assert_told(&runner_environment(script, &variables), ENDPOINT);
+    // What starts the job by other means need not say which registry it is.
+    variables.insert("BUTLER_REGISTRY_URL".to_owned(), json!(SETTING));
+    variables.remove("BUTLER_ENDPOINT").unwrap();
+    assert_told(&runner_environment(script, &variables), SETTING);
+}
+
+/// The parameters of a Jenkinsfile, as the job's API has them: name and type.
+fn parameters(pipeline: &str) -> Vec<Value> {
+    let (_, block) = pipeline.split_once("    parameters {\n").unwrap();
+    let (block, _) = block.split_once("\n    }\n").unwrap();
+    let declared = block.lines().map(str::trim).filter_map(|line| line.split_once("(name: '"));
+    let parameter = |(kind, rest): (&str, &str)| {
+        let kind = match kind {
+            "string" => "StringParameterDefinition",
+            "password" => "PasswordParameterDefinition",
+            other => panic!("{other}"),
+        };
+        json!({"name": rest.split('\'').next().unwrap(), "type": kind})
+    };
+    declared.map(parameter).collect()
+}
+
+#[test]
+fn a_generated_pipeline_has_the_parameters_that_the_job_is_started_with() {
+    let pipeline = generated("jenkins");
+    let declared = parameters(&pipeline);
+    let properties = json!({"property": [{"parameterDefinitions": declared}]});
+    let server = CiServer::start(move |request| match request.path.as_str() {
+        "/job/infra/api/json" => Reply::json(200, &properties),
+        "/job/infra/buildWithParameters" => Reply::empty(201).with("location", "/queue/item/39/"),
+        "/queue/item/39/api/json" => Reply::json(200, &json!({"executable": {"number": 35}})),
+        _ => Reply::empty(404),
+    });
+    let mut machine = machine(&server);
+    machine.set("BUTLER_LOG", "warn");
+    let said =
+        type_in(&machine, &server, &["trigger", "jenkins", "--job", "infra", "--user", "bot"]);
+    assert_eq!(said.well().stderr, "", "the token is in a password parameter");
+    let sent = server.received_by("POST").remove(0).form();
+
+    // Jenkins hands on what is declared and drops the rest.
+    let mut variables: Map<String, Value> = declared
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .map(|name| (name.to_owned(), json!(sent[name])))
+        .collect();
+    assert_eq!(variables.keys().collect::<Vec<_>>(), ["CALLBACK_TOKEN", "RUN_ID"]);
+    variables.insert("BUTLER_ENDPOINT".to_owned(), json!(SETTING));
+    let told = "export BUTLER_ENDPOINT BUTLER_RUN_ID=";
+    let line = pipeline.lines().find(|line| line.trim().starts_with(told)).unwrap();
+    let script = format!("{line}\nexec butler-runner execute");
+    assert_told(&runner_environment(&script, &variables), SETTING);
+}
