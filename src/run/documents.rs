@@ -7,7 +7,6 @@ use std::fs::Permissions;
 use std::io::{BufWriter, Result, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::cancel::{Step, Stop};
 use crate::report::{LogCopy, SUMMARY_LIMIT, page, summary};
@@ -27,7 +26,7 @@ impl Documents {
     }
 
     /// Writes them, as long as there is time.
-    pub(super) async fn write(&self, result: &Arc<RunResult>, log: Option<LogCopy>, stop: &Stop) {
+    pub(super) async fn write(&self, result: &RunResult, log: Option<LogCopy>, stop: &Stop) {
         if let Some(path) = self.summary.clone() {
             let result = result.clone();
             let write = move || {

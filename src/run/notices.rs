@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::documents::Documents;
@@ -121,8 +121,7 @@ impl Notices {
             return;
         };
         result.timings = self.timeline.timings();
-        let result = Arc::new(result);
-        match serde_json::to_vec_pretty(&*result) {
+        match serde_json::to_vec_pretty(&result) {
             Ok(json) => self.write("result.json", &json),
             Err(error) => tracing::warn!(%error, "no JSON of the result (a bug)"),
         }
