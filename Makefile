@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording test image-test fuzz bench check setup-build setup-test setup-image
+.PHONY: help build demo recording picture test image-test fuzz bench check setup-build setup-test setup-image
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -33,6 +33,10 @@ demo: build ## Build, then show plan, apply and destroy with a registry of its o
 recording: build ## Build, then record a run at a terminal: docs/recording/apply.cast and .svg
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	PATH="$$PATH:$$(dirname "$$terraform")" docs/recording/record.py '$(BINARY)'
+
+picture: build ## Build, then make the picture of a plan's page with Chromium: docs/report.png
+	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	PATH="$$PATH:$$(dirname "$$terraform")" docs/report-picture '$(BINARY)'
 
 test: setup-test build ## Build, then run all tests, with the static binary as one of the tested
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \

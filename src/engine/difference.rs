@@ -305,8 +305,8 @@ impl Difference<'_, '_> {
             Some(Shown::Value(text) | Shown::Text(text)) => text.len(),
             _ => 0,
         };
-        // What a resource costs besides its texts.
-        let cost = 64 + change.path.len() + size(&change.before) + size(&change.after);
+        // What an attribute costs besides its texts: itself, and what is in between them.
+        let cost = 128 + change.path.len() + size(&change.before) + size(&change.after);
         *self.room = self.room.saturating_sub(cost);
         self.found.push(change);
         Ok(())
@@ -407,5 +407,7 @@ fn cut(mut text: String) -> String {
         text.truncate(end);
         text.push_str(&format!("… ({more} more bytes)"));
     }
+    // Not the room of what was cut away.
+    text.shrink_to_fit();
     text
 }

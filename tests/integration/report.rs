@@ -144,6 +144,28 @@ async fn a_hostile_module_does_nothing_to_the_page_and_no_secret_is_in_it() {
 }
 
 #[tokio::test]
+async fn what_only_the_plan_says_to_be_secret_is_not_in_the_pages_log_either() {
+    let module = r#"
+variable "step" {}
+resource "terraform_data" "made" {
+  input = sensitive("secret-of-the-module-${var.step}")
+}
+"#;
+    let place = Place::new(module).await;
+    let end = place.run("apply", 1, &[]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let page = place.path("page.html");
+    let end = place.run("plan", 2, &["--report", page.to_str().unwrap()]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    // The provider's copy has no mark, and Terraform prints the plan before anybody can read its JSON.
+    assert!(end.stdout.contains("secret-of-the-module-1"), "{}", end.stdout);
+    let page = place.read("page.html");
+    assert!(!page.contains("secret-of-the-module"), "{page}");
+    let copy = page.lines().find(|line| line.contains(" output ") && line.contains("***"));
+    assert!(copy.is_some_and(|line| line.contains("(known after apply)")), "{page}");
+}
+
+#[tokio::test]
 async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
     let (_place, page) = hostile().await;
     let browser = Browser::start(&[]).await;
@@ -273,6 +295,20 @@ async fn nothing_in_a_summary_becomes_markdown_or_html() {
     }
     assert!(!outside.contains("broken out"), "{outside}");
     assert!(summary.contains("| **total** |"));
+}
+
+#[tokio::test]
+async fn a_step_of_github_gets_the_same_summary() {
+    let mut place = Place::new(HOSTILE).await;
+    let (step, summary) = (place.path("step"), place.path("summary.md"));
+    std::fs::write(&step, "").unwrap();
+    place.world.set("GITHUB_ACTIONS", "true");
+    place.world.set("GITHUB_STEP_SUMMARY", step);
+    let end = place.run("plan", 1, &["--summary", summary.to_str().unwrap()]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let summary = place.read("summary.md");
+    assert!(summary.contains("| **total** |"), "{summary}");
+    assert_eq!(place.read("step").trim_end(), summary.trim_end());
 }
 
 #[tokio::test]
