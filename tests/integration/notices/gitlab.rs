@@ -46,7 +46,7 @@ output "lines" { value = "one\ntwo" }
     config["variables"] = json!({"password": {"value": "hunter22-secret", "sensitive": true}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(names(&reports), ["outputs.env", "result.json", "terraform.json"]);
+    assert_eq!(names(&reports), ["outputs.env", "result.json", "terraform.json", "timings.txt"]);
     for name in names(&reports) {
         let file = reports.join(&name);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644, "{name}");
@@ -76,18 +76,17 @@ async fn nothing_of_an_earlier_run_is_taken_for_this_ones() {
         // What others keep there stays, and a link is not followed.
         std::fs::create_dir_all(directory.join("kept")).unwrap();
         std::fs::write(directory.join("kept.json"), "kept").unwrap();
-        std::os::unix::fs::symlink("kept.json", directory.join("plan.txt")).unwrap();
+        std::os::unix::fs::symlink("kept.json", directory.join("terraform.json")).unwrap();
         std::fs::write(directory.join("junit.xml"), "old").unwrap();
     }
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(own(&reports), ["outputs.env", "result.json", "terraform.json"]);
+    assert_eq!(own(&reports), ["outputs.env", "result.json", "terraform.json", "timings.txt"]);
     let mut broken = world.config("plan");
     broken["source"]["ref"] = json!("missing");
-    world.add_run(broken.clone());
     let end = world.run(broken.clone()).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert_eq!(own(&reports), ["result.json"]);
+    assert_eq!(own(&reports), ["result.json", "timings.txt"]);
 
     world.set("BUTLER_REPORT_DIR", &all);
     let end = world.run(world.config("apply")).await;
@@ -153,7 +152,7 @@ async fn a_plan_is_in_sections_that_nothing_in_them_can_end() {
     for (phase, pair) in phases.iter().zip(marks.chunks(2)) {
         assert!(pair[0].1.starts_with(&format!("butler_{phase}_")), "{marks:?}");
     }
-    assert_eq!(names(&reports), ["result.json", "terraform.json"]);
+    assert_eq!(names(&reports), ["result.json", "terraform.json", "timings.txt"]);
 }
 
 #[tokio::test]
@@ -178,7 +177,7 @@ async fn a_test_run_leaves_a_junit_file_of_older_versions_too() {
     config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert_eq!(names(&reports), ["junit.xml", "result.json"]);
+    assert_eq!(names(&reports), ["junit.xml", "result.json", "timings.txt"]);
     let junit = read(&reports.join("junit.xml"));
     let xml = roxmltree::Document::parse(&junit).unwrap();
     let cases: Vec<_> = xml
