@@ -6,6 +6,8 @@
 use std::fmt::Write;
 use std::path::{Component, Path};
 
+use url::Url;
+
 use super::{Job, System};
 use crate::result::{Diagnostic, Place, RunResult, Severity};
 
@@ -111,7 +113,15 @@ fn repository_file(file: &str, result: &RunResult, job: &Job) -> Option<String> 
     let directory = Path::new(result.source_directory.as_deref()?);
     let directory = if let Some(repository) = &result.source_repository {
         let of_job = |name: &String| is_repository(repository, name);
-        if !job.repository.as_ref().is_none_or(of_job) {
+        if !job.repository.as_ref().is_none_or(of_job)
+            || !job.address.as_ref().is_none_or(|address| is_same_host(repository, address))
+        {
+            return None;
+        }
+        // In another commit the line may be another.
+        if let (Some(own), Some(of_job)) = (&result.source_commit, &job.commit)
+            && own != of_job
+        {
             return None;
         }
         directory
@@ -140,6 +150,27 @@ fn is_repository(url: &str, name: &str) -> bool {
     let (before, end) = url.as_bytes().split_at(at);
     let is_whole = before.ends_with(b"/") || before.ends_with(b":");
     is_whole && end.eq_ignore_ascii_case(name.as_bytes())
+}
+
+/// Whether two addresses are on one host. The hosts of large systems have another name for SSH.
+fn is_same_host(one: &str, other: &str) -> bool {
+    let plain = |host: &str| {
+        let host = host.to_ascii_lowercase();
+        host.strip_prefix("ssh.").map(str::to_owned).unwrap_or(host)
+    };
+    match (host(one), host(other)) {
+        (Some(one), Some(other)) => plain(&one) == plain(&other),
+        _ => false,
+    }
+}
+
+/// The host of a URL or of `user@host:path`.
+fn host(address: &str) -> Option<String> {
+    if address.contains("://") {
+        return Url::parse(address).ok()?.host_str().map(str::to_owned);
+    }
+    let (login, _) = address.split_once(':')?;
+    Some(login.rsplit_once('@').map_or(login, |(_, host)| host).to_owned())
 }
 
 /// <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>
@@ -247,6 +278,27 @@ mod tests {
         assert_eq!(file(&as_it_is, "/etc/main.tf"), None);
         let elsewhere = |_: &mut RunResult, job: &mut Job| job.repository = Some("g/infra".into());
         assert_eq!(file(&elsewhere, "main.tf"), None);
+        for (address, found) in [
+            ("https://git.example", true),
+            ("https://name@ssh.git.example/Org/infra", true),
+            ("https://other.example", false),
+            ("nonsense", false),
+        ] {
+            let on = |_: &mut RunResult, job: &mut Job| job.address = Some(address.to_owned());
+            assert_eq!(file(&on, "main.tf").is_some(), found, "{address}");
+        }
+        let scp = |result: &mut RunResult, job: &mut Job| {
+            result.source_repository = Some("git@Git.example:org/infra.git".to_owned());
+            job.address = Some("https://git.example".to_owned());
+        };
+        assert!(file(&scp, "main.tf").is_some());
+        for (commit, found) in [("a1", true), ("b2", false)] {
+            let of = |result: &mut RunResult, job: &mut Job| {
+                result.source_commit = Some("a1".to_owned());
+                job.commit = Some(commit.to_owned());
+            };
+            assert_eq!(file(&of, "main.tf").is_some(), found, "{commit}");
+        }
         let unknown = |_: &mut RunResult, job: &mut Job| job.repository = None;
         assert_eq!(file(&unknown, "main.tf").as_deref(), Some("modules/a, b/main.tf"));
         let local = |result: &mut RunResult, job: &mut Job| {

@@ -17,6 +17,10 @@ pub struct Job {
     pub workspace: Option<PathBuf>,
     /// Which repository that is, as `owner/name`.
     pub repository: Option<String>,
+    /// An address on the host of that repository.
+    pub address: Option<String>,
+    /// Which commit of it the job is for.
+    pub commit: Option<String>,
     /// Where files go that the system picks up, when no other directory is named.
     pub reports: Option<PathBuf>,
 }

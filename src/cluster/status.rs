@@ -21,8 +21,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// What the runner ends with when its registry has ended the run.
 const CANCELLED: i32 = 3;
-/// 128 and the signals that somebody ends a process with: SIGHUP, SIGINT, SIGTERM.
-const SIGNALLED: [i32; 3] = [129, 130, 143];
+/// 128 and the signals that somebody ends a process with: SIGHUP, SIGINT, SIGQUIT, SIGTERM.
+const SIGNALLED: [i32; 4] = [129, 130, 131, 143];
 
 /// A run's Job, as whoever keeps runs notes it.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]

@@ -1,7 +1,8 @@
 //! A `JUnit` file for versions that write none, from the messages of `test -json`.
 //!
 //! It looks as that of Terraform does from 1.11 on, so that whoever reads one sees no difference. What
-//! it quotes is not masked yet, as in that one.
+//! it quotes is not masked yet, as in that one. Terraform's own is made readable here: it lets
+//! characters through that no XML may have.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -123,12 +124,28 @@ fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\n' | '\t' => escaped.push(character),
-            character if character.is_control() => escaped.push('\u{fffd}'),
-            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            character if character.is_control() || is_forbidden(character) => {
+                escaped.push(char::REPLACEMENT_CHARACTER);
+            }
             character => escaped.push(character),
         }
     }
     escaped
+}
+
+/// A `JUnit` file with another character for each that XML 1.0 does not have: Terraform writes what a
+/// test quotes as it is, colours of other tools for example.
+#[must_use]
+pub fn readable_junit(xml: &[u8]) -> String {
+    String::from_utf8_lossy(xml).replace(is_forbidden, "\u{fffd}")
+}
+
+/// <https://www.w3.org/TR/xml/#charsets>
+const fn is_forbidden(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'
+    )
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub use clean::{Member, clean, copy};
 pub use commands::{Engine, Planned, Tested, Validated};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, Failed};
+pub use junit::readable_junit;
 pub use lock::{Holder, LeftLock, StateLock};
 pub use locking::{KilledLock, Unfinished};
 pub use plan::{Counts, PlanSummary};

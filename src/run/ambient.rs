@@ -13,6 +13,16 @@ use super::secret_names::{is_pointer, is_secret_name};
 /// Fields of key files and the like that are secret beside what is called like a variable.
 const SECRET_FIELDS: [&str; 2] = ["PRIVATE_KEY_ID", "IDENTITYTOKEN"];
 
+/// What a collector of OpenTelemetry is logged in to with: names and values of headers, percent-encoded.
+const HEADERS: [&str; 3] = [
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+];
+
+/// What stands before the secret in a header.
+const SCHEMES: [&str; 2] = ["Bearer", "Basic"];
+
 /// As many assignments in one value are looked at.
 const MOST_ASSIGNED: usize = 64;
 
@@ -75,12 +85,41 @@ fn add_inside<'names>(
     name: &'names str,
     value: &str,
 ) {
+    if HEADERS.contains(&name) {
+        add_headers(collected, known, name, value);
+    }
     add_assigned(collected, known, name, value);
     if value.trim_start().starts_with('{')
         && let Ok(json) = serde_json::from_str(value)
     {
         let mut fields = Fields { collected, known, name };
         fields.add("", json, false);
+    }
+}
+
+/// Adds the values of headers, `a=x,b=y`, whatever these are called: as they are written, decoded, and
+/// without the scheme.
+fn add_headers<'names>(
+    collected: &mut Collected<'names>,
+    known: Known,
+    name: &'names str,
+    headers: &str,
+) {
+    collected.add(known, name, headers);
+    for header in headers.split(',').take(MOST_ASSIGNED) {
+        let written = header.split_once('=').map_or(header, |(_, value)| value).trim();
+        let decoded = percent_encoding::percent_decode_str(written).decode_utf8_lossy();
+        for value in [written, decoded.trim()] {
+            collected.add(known, name, value);
+            let secret = SCHEMES.iter().find_map(|scheme| {
+                let (before, after) = value.split_at_checked(scheme.len())?;
+                let after = after.strip_prefix("%20").or_else(|| after.strip_prefix([' ', '+']))?;
+                before.eq_ignore_ascii_case(scheme).then(|| after.trim_start())
+            });
+            if let Some(secret) = secret {
+                collected.add(known, name, secret);
+            }
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod collected;
 mod demo;
 mod descriptors;
 mod documents;
+mod earlier;
 #[cfg(test)]
 mod fuzz_tests;
 mod init;
@@ -143,6 +144,7 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
             return Exit::Usage;
         }
     };
+    earlier::remove(&settings);
     leftovers::clean_before(&settings, &stop).await;
     let directory = settings.report_dir.clone();
     let output = std::mem::replace(&mut terminal.notices, Box::new(std::io::sink()));

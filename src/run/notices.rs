@@ -121,14 +121,14 @@ impl Notices {
             return;
         };
         result.timings = self.timeline.timings();
+        if self.job.system == System::GitLabCi && self.keeps_files() {
+            self.write_for_gitlab(&mut result);
+        }
         match serde_json::to_vec_pretty(&result) {
             Ok(json) => self.write("result.json", &json),
             Err(error) => tracing::warn!(%error, "no JSON of the result (a bug)"),
         }
         self.write("timings.txt", format!("{}\n", table(&result.timings)).as_bytes());
-        if self.job.system == System::GitLabCi {
-            self.write_for_gitlab(&result);
-        }
         write_for_github(&self.job, &result);
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.documents.write(&result, log, stop).await;
@@ -161,13 +161,15 @@ impl Notices {
     }
 
     /// The widget of a merge request, and the outputs as variables of later jobs.
-    fn write_for_gitlab(&self, result: &RunResult) {
+    fn write_for_gitlab(&self, result: &mut RunResult) {
         if let Some(counts) = result.counts {
             self.write("terraform.json", ci::terraform_report(counts).as_bytes());
         }
         let (text, left_out) = ci::dotenv(&result.outputs);
         if !left_out.is_empty() {
-            tracing::info!("outputs that are not in outputs.env: {}", left_out.join(", "));
+            let warning = format!("outputs that are not in outputs.env: {}", left_out.join(", "));
+            tracing::warn!("{warning}");
+            result.warnings.push(warning);
         }
         // An empty one is no valid report.
         if !text.is_empty() {

@@ -223,6 +223,11 @@ async fn test(
         .test(&files.variables.plan)
         .await
         .map_err(|error| engine_failure(Phase::Test, &error))?;
+    if let (None, Some(_)) = (tested.counts, &tested.junit) {
+        engine
+            .log
+            .warn("the JUnit file cannot be read: it is no XML, and nobody can count the tests");
+    }
     findings.achievement.tests = tested.counts;
     findings.junit = tested.junit;
     let summary =

@@ -10,6 +10,7 @@ use super::notices::Notices;
 use super::outcome::StatusReport;
 use super::plan_report::{Form, PlanReport, Room};
 use crate::cancel::{Stop, StopReason};
+use crate::engine::readable_junit;
 use crate::registry::{Body, Callback, Callbacks, Client, Patience, RegistryError, RunStatus};
 use crate::report::{Batch, Delivery, LogSink};
 use crate::secret::{Redactor, redact_xml};
@@ -186,7 +187,8 @@ impl Reports {
     pub(super) fn junit(&self, file: &Path) -> Result<(), ReportError> {
         if self.notices.keeps_files() {
             let content = std::fs::read(file).map_err(ReportError::Read)?;
-            self.notices.write("junit.xml", redact_xml(&self.redactor, &content).as_bytes());
+            let masked = redact_xml(&self.redactor, &content);
+            self.notices.write("junit.xml", readable_junit(masked.as_bytes()).as_bytes());
         }
         Ok(())
     }

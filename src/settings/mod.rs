@@ -245,7 +245,7 @@ impl Settings {
     /// The environment that Terraform inherits: what the runner was started in, without
     /// `BUTLER_*`, without the variables in `used_tokens`, without the logins of mirrors that other
     /// tools' variables hold, without the cookies of Jenkins, and, as [`Settings::environment`] is,
-    /// without any variable that holds the callback token under another name.
+    /// without any variable that holds the callback token under another name or leads to it.
     #[must_use]
     pub fn child_environment(&self, used_tokens: &[&str]) -> process::Environment {
         let inherited = |name: &OsStr| {

@@ -290,11 +290,15 @@ fn job(system: System, environment: &Environment, report_dir: Option<&Path>) -> 
             outputs: path(&variable::GITHUB_OUTPUT),
             workspace: path(&variable::GITHUB_WORKSPACE),
             repository: text(&variable::GITHUB_REPOSITORY),
+            address: text(&variable::GITHUB_SERVER_URL),
+            commit: text(&variable::GITHUB_SHA),
             ..job
         },
         System::AzurePipelines => Job {
             workspace: path(&variable::BUILD_SOURCESDIRECTORY),
             repository: text(&variable::BUILD_REPOSITORY_NAME),
+            address: text(&variable::BUILD_REPOSITORY_URI),
+            commit: text(&variable::BUILD_SOURCEVERSION),
             ..job
         },
         System::GitLabCi => {
@@ -353,15 +357,27 @@ fn without_token(
         RunSource::Registry { token, .. } => Some(token.expose_secret()),
         RunSource::File { .. } | RunSource::Local { .. } => None,
     };
+    // What starts a workflow is in a file, and so is the token where it came with that.
+    let leads_to_token = |name: &OsStr, value: &OsStr, token: &str| {
+        name == variable::GITHUB_EVENT_PATH.name && holds(Path::new(value), token)
+    };
     let is_token = |name: &OsStr, value: &OsStr| {
         name == TOKEN.variables[0]
-            || token.is_some_and(|token| value.to_str().map(str::trim) == Some(token))
+            || token.is_some_and(|token| {
+                value.to_str().map(str::trim) == Some(token) || leads_to_token(name, value, token)
+            })
     };
     variables
         .iter()
         .filter(|(name, value)| !is_token(name, value))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+/// Whether a file can be read and `text` is somewhere in it.
+fn holds(file: &Path, text: &str) -> bool {
+    let content = if file.is_file() { fs_err::read(file).unwrap_or_default() } else { Vec::new() };
+    content.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
 #[cfg(test)]

@@ -19,8 +19,13 @@ pub const VARIABLES: &[&Variable] = &[
     &GITHUB_OUTPUT,
     &GITHUB_WORKSPACE,
     &GITHUB_REPOSITORY,
+    &GITHUB_SERVER_URL,
+    &GITHUB_SHA,
+    &GITHUB_EVENT_PATH,
     &BUILD_SOURCESDIRECTORY,
     &BUILD_REPOSITORY_NAME,
+    &BUILD_REPOSITORY_URI,
+    &BUILD_SOURCEVERSION,
     &CI_PROJECT_DIR,
     &KUBERNETES_SERVICE_HOST,
     &KUBECONFIG,
@@ -130,6 +135,21 @@ pub const GITHUB_REPOSITORY: Variable = Variable {
     name: "GITHUB_REPOSITORY",
     help: "Which repository that is: annotations name files of no other",
 };
+/// `GITHUB_SERVER_URL`.
+pub const GITHUB_SERVER_URL: Variable = Variable {
+    name: "GITHUB_SERVER_URL",
+    help: "Where that repository is: annotations name files of no other host",
+};
+/// `GITHUB_SHA`.
+pub const GITHUB_SHA: Variable = Variable {
+    name: "GITHUB_SHA",
+    help: "Which commit the job is for: annotations name files of no other",
+};
+/// `GITHUB_EVENT_PATH`.
+pub const GITHUB_EVENT_PATH: Variable = Variable {
+    name: "GITHUB_EVENT_PATH",
+    help: "Kept from Terraform where that file holds the callback token",
+};
 /// `BUILD_SOURCESDIRECTORY`.
 pub const BUILD_SOURCESDIRECTORY: Variable = Variable {
     name: "BUILD_SOURCESDIRECTORY",
@@ -140,6 +160,14 @@ pub const BUILD_REPOSITORY_NAME: Variable = Variable {
     name: "BUILD_REPOSITORY_NAME",
     help: "The same as GITHUB_REPOSITORY, under Azure Pipelines",
 };
+/// `BUILD_REPOSITORY_URI`.
+pub const BUILD_REPOSITORY_URI: Variable = Variable {
+    name: "BUILD_REPOSITORY_URI",
+    help: "The same as GITHUB_SERVER_URL, under Azure Pipelines",
+};
+/// `BUILD_SOURCEVERSION`.
+pub const BUILD_SOURCEVERSION: Variable =
+    Variable { name: "BUILD_SOURCEVERSION", help: "The same as GITHUB_SHA, under Azure Pipelines" };
 /// `CI_PROJECT_DIR`.
 pub const CI_PROJECT_DIR: Variable = Variable {
     name: "CI_PROJECT_DIR",

@@ -47,6 +47,7 @@ pub struct Collector {
 pub struct Telemetry {
     trace: Arc<Trace>,
     metrics: Arc<Metrics>,
+    transport: Transport,
 }
 
 impl Telemetry {
@@ -67,8 +68,8 @@ impl Telemetry {
             named.build()
         };
         let trace = Trace::start(transport.clone(), resource(), collector.parent.as_deref())?;
-        let metrics = Metrics::start(transport, resource())?;
-        Ok(Self { trace: Arc::new(trace), metrics: Arc::new(metrics) })
+        let metrics = Metrics::start(transport.clone(), resource())?;
+        Ok(Self { trace: Arc::new(trace), metrics: Arc::new(metrics), transport })
     }
 
     /// Watches the phases of the run.
@@ -101,13 +102,21 @@ impl Telemetry {
         let told = tokio::task::spawn_blocking(move || {
             trace.shut_down(LAST_EXPORT).and(metrics.shut_down(LAST_EXPORT))
         });
-        match tokio::time::timeout(LAST_EXPORT, told).await {
-            Ok(Ok(Ok(()))) => {}
-            Ok(Ok(Err(error))) => {
+        let told = tokio::time::timeout(LAST_EXPORT, told).await;
+        match (told, self.transport.refusal()) {
+            // Also what was refused on the way: nothing is sent again.
+            (_, Some(refusal)) => {
+                tracing::warn!("the collector was not told everything: {refusal}");
+            }
+            (Ok(Ok(Ok(()))), None) => {}
+            (Ok(Ok(Err(error))), None) => {
                 tracing::warn!(%error, "the collector was not told everything");
             }
-            Ok(Err(_)) | Err(_) => {
-                tracing::warn!("the collector did not take everything in {LAST_EXPORT:?}");
+            (Ok(Err(_)) | Err(_), None) => {
+                let origin = self.transport.origin().unwrap_or_default();
+                tracing::warn!(
+                    "the collector `{origin}` did not take everything in {LAST_EXPORT:?}"
+                );
             }
         }
     }

@@ -85,10 +85,11 @@ enum Cause {
 }
 
 impl Cause {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Signal(Signal::SIGINT),
         Self::Signal(Signal::SIGTERM),
         Self::Signal(Signal::SIGHUP),
+        Self::Signal(Signal::SIGQUIT),
         Self::TwoSignals,
         Self::Cancel,
         Self::Conflict,
@@ -97,7 +98,7 @@ impl Cause {
     /// How the documentation calls it: the signals are alike.
     const fn name(self) -> &'static str {
         match self {
-            Self::Signal(_) => "SIGINT, SIGTERM or SIGHUP",
+            Self::Signal(_) => "SIGINT, SIGTERM, SIGHUP or SIGQUIT",
             Self::TwoSignals => "two signals",
             Self::Cancel => "the registry says cancelled",
             Self::Conflict => "the registry answers 409",

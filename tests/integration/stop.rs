@@ -25,7 +25,7 @@ fn last_status(world: &World) -> Value {
 
 #[tokio::test]
 async fn a_signal_stops_the_tool_once_and_is_reported_as_cancelled() {
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         let tool = StandIn::install(&mut world, AtPlan::Wait);
         let output = interrupted(&world, &tool, |pid| kill(pid, signal).unwrap()).await;
@@ -110,12 +110,18 @@ async fn a_second_signal_shortens_the_grace() {
 async fn the_tool_sees_neither_the_token_nor_the_runners_settings() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("AWS_REGION".into(), "eu-central-1".into()));
+    // As GitHub keeps what a job was asked for with.
+    let event = world.path("event.json");
+    let payload = serde_json::json!({"client_payload": {"token": crate::support::world::TOKEN}});
+    std::fs::write(&event, payload.to_string()).unwrap();
+    world.set("GITHUB_EVENT_PATH", &event);
     let tool = StandIn::install(&mut world, AtPlan::Wait);
     let output = interrupted(&world, &tool, |pid| kill(pid, Signal::SIGTERM).unwrap()).await;
     let end = world.end(&output);
     let environment = tool.record("environment");
     assert!(!environment.contains("BUTLER_"), "{environment}");
     assert!(!environment.contains(crate::support::world::TOKEN), "{environment}");
+    assert!(!environment.contains("GITHUB_EVENT_PATH"), "it leads to the token: {environment}");
     assert!(
         environment.contains("AWS_REGION=eu-central-1"),
         "the rest is inherited: {environment}"

@@ -206,13 +206,53 @@ async fn a_collector_that_refuses_or_is_gone_changes_nothing_of_the_run() {
     let refusing = Router::new().fallback(|| async { (StatusCode::FORBIDDEN, "no") });
     let refusing = Server::start(refusing).await.unwrap();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    for endpoint in [refusing.endpoint().to_string(), format!("http://{gone}")] {
+    let refused = refusing.endpoint().to_string();
+    let host = refused.trim_end_matches('/').trim_start_matches("http://").to_owned();
+    for (endpoint, said) in [
+        (refused, [&host, "answered 403 Forbidden", "check OTEL_EXPORTER_OTLP_HEADERS"]),
+        (
+            format!("http://{gone}/?key=hunter22"),
+            [&gone.to_string(), "Connection refused", "check OTEL_EXPORTER_OTLP_ENDPOINT"],
+        ),
+    ] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         world.set("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
         let end = world.run(world.config("plan")).await;
         assert_eq!(end.code, Some(0), "{}", end.stderr);
         assert_eq!(world.statuses(), ["running", "succeeded"]);
-        assert!(end.stderr.contains("the collector"), "{}", end.stderr);
+        let warning = end.stderr.lines().find(|line| line.contains("the collector")).unwrap();
+        for said in said {
+            assert!(warning.contains(said), "{said}: {warning}");
+        }
+        assert!(!warning.contains("hunter22"), "{warning}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_collector_is_logged_in_to_with_is_in_no_log() {
+    let collector = Collector::start().await;
+    let showing = r#"
+resource "terraform_data" "shown" {
+  provisioner "local-exec" {
+    command = "env | grep OTLP; echo they are correct horse, Basic battery, staple-1 and hunter%2022"
+  }
+}
+"#;
+    let mut world = World::new(&[("main.tf", showing)]).await;
+    world.set("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint());
+    let written = "x-honeycomb-team=correct%20horse,Authorization=Bearer%20staple-1";
+    world.set("OTEL_EXPORTER_OTLP_HEADERS", written);
+    world.set("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Basic battery");
+    world.set("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "x-key = hunter%2022 ");
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let log = world.received().log_text();
+    assert!(log.contains("OTEL_EXPORTER_OTLP_HEADERS=***"), "{log}");
+    assert!(log.contains("they are ***, Basic ***, *** and ***"), "{log}");
+    for secret in ["correct", "staple", "battery", "hunter"] {
+        assert!(
+            !log.contains(&format!("{secret}%")) && !end.stdout.contains(&format!("{secret}%"))
+        );
     }
 }
 

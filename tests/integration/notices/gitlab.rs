@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{HOSTILE, read};
+use crate::support::stand_in::StandIn;
 use crate::support::terraform::machine_terraform;
 use crate::support::world::{MODULE, World};
 
@@ -45,7 +46,7 @@ output "lines" { value = "one\ntwo" }
     config["variables"] = json!({"password": {"value": "hunter22-secret", "sensitive": true}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(names(&reports), ["outputs.env", "result.json", "terraform.json"]);
+    assert_eq!(names(&reports), ["outputs.env", "result.json", "terraform.json", "timings.txt"]);
     for name in names(&reports) {
         let file = reports.join(&name);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644, "{name}");
@@ -56,9 +57,73 @@ output "lines" { value = "one\ntwo" }
     let variables = read(&reports.join("outputs.env"));
     let expected = "TF_OUTPUT_greeting=hello world\nTF_OUTPUT_list_of=[\"a\",\"b\"]\n";
     assert_eq!(variables, expected);
+    let result: Value = serde_json::from_str(&read(&reports.join("result.json"))).unwrap();
+    let warnings = result["warnings"].to_string();
     for left_out in ["`derived` (it is sensitive)", "`lines` (it has several lines)"] {
         assert!(end.stderr.contains(left_out), "{}", end.stderr);
+        assert!(warnings.contains(left_out), "{warnings}");
     }
+}
+
+#[tokio::test]
+async fn nothing_of_an_earlier_run_is_taken_for_this_ones() {
+    let (mut world, reports) = job(&[("main.tf", MODULE)]).await;
+    let all = world.path("reports");
+    let own = |directory: &std::path::Path| -> Vec<String> {
+        names(directory).into_iter().filter(|name| !name.starts_with("kept")).collect()
+    };
+    for directory in [&reports, &all] {
+        // What others keep there stays, and a link is not followed.
+        std::fs::create_dir_all(directory.join("kept")).unwrap();
+        std::fs::write(directory.join("kept.json"), "kept").unwrap();
+        std::os::unix::fs::symlink("kept.json", directory.join("terraform.json")).unwrap();
+        std::fs::write(directory.join("junit.xml"), "old").unwrap();
+    }
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(own(&reports), ["outputs.env", "result.json", "terraform.json", "timings.txt"]);
+    let mut broken = world.config("plan");
+    broken["source"]["ref"] = json!("missing");
+    let end = world.run(broken.clone()).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(own(&reports), ["result.json", "timings.txt"]);
+
+    world.set("BUTLER_REPORT_DIR", &all);
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(own(&all).contains(&"outputs.json".to_owned()), "{:?}", own(&all));
+    let end = world.run(broken).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(own(&all), ["log.txt", "result.json", "status.json", "timings.txt"]);
+    for directory in [&reports, &all] {
+        assert_eq!(read(&directory.join("kept.json")), "kept");
+        assert!(directory.join("kept").is_dir());
+    }
+}
+
+#[tokio::test]
+async fn control_characters_in_a_test_cost_neither_the_report_nor_the_counts() {
+    let test = "run \"good\" {\n  command = plan\n}\nrun \"bad\" {\n  command = plan\n  assert {\n    condition     = var.name == \"y\"\n    error_message = \"not \\u0001 \\u001b[31mred\"\n  }\n}\n";
+    let (world, reports) = job(&[("main.tf", MODULE), ("a.tftest.hcl", test)]).await;
+    let end = world.run(world.config("test")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let result: Value = serde_json::from_str(&read(&reports.join("result.json"))).unwrap();
+    assert_eq!(result["tests"], json!({"passed": 1, "failed": 1, "skipped": 0}));
+    let junit = read(&reports.join("junit.xml"));
+    roxmltree::Document::parse(&junit).unwrap();
+    assert!(junit.contains("not \u{fffd} \u{fffd}[31mred"), "{junit}");
+}
+
+#[tokio::test]
+async fn a_junit_file_that_cannot_be_read_is_told() {
+    let (mut world, reports) = job(&[("main.tf", MODULE)]).await;
+    let act = r#"for argument; do case "$argument" in -junit-xml=*) echo '<testsuites' > "${argument#*=}" ;; esac; done"#;
+    StandIn::doing(&mut world, &[("test", act)]);
+    let end = world.run(world.config("test")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let result: Value = serde_json::from_str(&read(&reports.join("result.json"))).unwrap();
+    let warnings = result["warnings"].to_string();
+    assert!(warnings.contains("the JUnit file cannot be read"), "{warnings}");
 }
 
 #[tokio::test]
@@ -87,7 +152,7 @@ async fn a_plan_is_in_sections_that_nothing_in_them_can_end() {
     for (phase, pair) in phases.iter().zip(marks.chunks(2)) {
         assert!(pair[0].1.starts_with(&format!("butler_{phase}_")), "{marks:?}");
     }
-    assert_eq!(names(&reports), ["result.json", "terraform.json"]);
+    assert_eq!(names(&reports), ["result.json", "terraform.json", "timings.txt"]);
 }
 
 #[tokio::test]
@@ -112,7 +177,7 @@ async fn a_test_run_leaves_a_junit_file_of_older_versions_too() {
     config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert_eq!(names(&reports), ["junit.xml", "result.json"]);
+    assert_eq!(names(&reports), ["junit.xml", "result.json", "timings.txt"]);
     let junit = read(&reports.join("junit.xml"));
     let xml = roxmltree::Document::parse(&junit).unwrap();
     let cases: Vec<_> = xml

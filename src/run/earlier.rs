@@ -1,0 +1,39 @@
+//! Takes away what an earlier run has left where this one reports to: its outputs and counts would be
+//! taken for this run's, where this one has none.
+
+use std::path::Path;
+
+use crate::settings::Settings;
+
+/// The files that are also written where the CI system picks them up.
+const PICKED_UP: [&str; 5] =
+    ["result.json", "timings.txt", "terraform.json", "outputs.env", "junit.xml"];
+
+/// The files that are written into a report directory beside.
+const REPORTS: [&str; 5] = ["status.json", "plan.json", "plan.txt", "outputs.json", "log.txt"];
+
+/// Removes these files, and nothing else that is there.
+pub(super) fn remove(settings: &Settings) {
+    if let Some(directory) = &settings.report_dir {
+        for name in PICKED_UP.into_iter().chain(REPORTS) {
+            remove_file(&directory.join(name));
+        }
+    } else if let Some(directory) = &settings.job.reports
+        // Where nobody has named it, whoever has made a link of it may mean another place.
+        && directory.symlink_metadata().is_ok_and(|it| it.is_dir())
+    {
+        for name in PICKED_UP {
+            remove_file(&directory.join(name));
+        }
+    }
+}
+
+/// Removes a file or a link, not what it leads to.
+fn remove_file(path: &Path) {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!("`{}` of an earlier run cannot be removed: {error}", path.display());
+        }
+        _ => {}
+    }
+}
