@@ -215,7 +215,7 @@ fn value_that_is_none_of_a_list_is_answered_with_the_list() {
         said(&["completions", "foo"]),
         said(&["schema", "foo"]),
     ];
-    expect![[r#"
+    expect![[r"
         error: `--oidc <CLOUD>` does not know `foo`
         hint: it knows aws, gcp, azure
         error: `--oidc <CLOUD>` does not know `aws,gcp`
@@ -229,6 +229,6 @@ fn value_that_is_none_of_a_list_is_answered_with_the_list() {
         hint: it knows bash, elvish, fish, powershell, zsh
         error: `<DOCUMENT>` does not know `foo`
         hint: it knows settings, run, status
-    "#]]
+    "]]
     .assert_eq(&shown.concat());
 }

@@ -494,7 +494,7 @@ sed -n 's/.*\"credential_source\".*\"file\": \"\\(.*\\)\" .*/\\1/p' \"$GOOGLE_AP
 ";
 
 #[tokio::test]
-async fn a_jenkins_step_uses_the_credential_files_where_jenkins_put_and_removes_them() {
+async fn a_jenkins_step_uses_the_tokens_where_jenkins_has_put_them() {
     let bare = Bare::new();
     let world = world("plan", &bare.releases).await;
     executable(&world.path("installed/butler-runner"), SEEN);
