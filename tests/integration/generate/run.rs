@@ -504,17 +504,18 @@ async fn a_jenkins_step_uses_the_tokens_where_jenkins_has_put_them() {
     let text = generate("jenkins", &options.map(str::to_owned)).well().stdout;
     let script = jenkins_script(&text);
     let secret = world.path("secret-file");
-    std::fs::write(&secret, "the.jobs.token").unwrap();
+    let token = format!("token.{}", std::process::id());
+    std::fs::write(&secret, &token).unwrap();
     for _ in 0..2 {
         let mut step = in_jenkins(&world, &script);
         step.env("AWS_ID_TOKEN", &secret).env("GCP_ID_TOKEN", &secret);
         let output = step.output().await.unwrap();
         let place = secret.display();
-        let expected = format!("the.jobs.token\n{place}\n{place}\n");
+        let expected = format!("{token}\n{place}\n{place}\n");
         assert!(String::from_utf8_lossy(&output.stdout).contains(&expected), "{}", shown(&output));
         let places =
             [&*world.path("workspace"), &world.path("workspace-tmp"), Path::new("/dev/shm")];
-        assert_eq!(holding_a_token("the.jobs.token", &places), [""; 0].map(PathBuf::from));
+        assert_eq!(holding_a_token(&token, &places), [""; 0].map(PathBuf::from));
         let left = std::fs::read_dir(world.path("workspace-tmp")).unwrap();
         let left = left.filter(|entry| {
             let name = entry.as_ref().unwrap().file_name();
