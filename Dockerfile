@@ -22,7 +22,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates git openssh-client \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/butler-runner /usr/local/bin/butler-runner
-# Verified like any other download, and kept outside the home directory, which may be a mount.
+# A release names the newest stable version of the day. Verified like any other download, and kept outside the home directory, which may be a mount.
 ARG TERRAFORM_VERSION=1.11.4
 RUN terraform="$(butler-runner tool install --cache-dir /opt/butler-runner "${TERRAFORM_VERSION}")" \
     && chmod -R a+rX /opt/butler-runner \

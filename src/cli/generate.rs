@@ -9,8 +9,8 @@ use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use url::Url;
 
-use super::complain;
 use super::kubernetes::Kubernetes;
+use super::{complain, print};
 use crate::error::Advice;
 use crate::generate::{
     Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version,
@@ -67,7 +67,7 @@ pub(super) struct Wrapper {
     #[arg(long, value_name = "URL", value_parser = endpoint)]
     endpoint: Option<Url>,
     /// The version of the runner that jobs use [default: this one]
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = version)]
     runner_version: Option<semver::Version>,
     /// Use whatever version is newest when the job runs
     #[arg(long, conflicts_with_all = ["runner_version", "checksums", "digest"])]
@@ -245,10 +245,7 @@ impl Output {
     /// Writes `text` to where it goes; returns the exit code.
     pub(super) fn write(&self, text: &str) -> u8 {
         let Some(path) = &self.output else {
-            return match std::io::stdout().write_all(text.as_bytes()) {
-                Ok(()) => Exit::Success.code(),
-                Err(_) => Exit::Failed.code(),
-            };
+            return print(text.as_bytes());
         };
         if !self.force && path.symlink_metadata().is_ok() {
             let message = format!("`{}` exists already", path.display());
@@ -270,11 +267,14 @@ fn save(path: &Path, text: &str, overwrite: bool) -> anyhow::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let cannot = || format!("cannot write `{}`", path.display());
+    fs_err::create_dir_all(parent).with_context(cannot)?;
     let readable = std::fs::Permissions::from_mode(0o644);
     let mut file = tempfile::Builder::new()
         .prefix(".butler-runner-")
         .permissions(readable)
         .tempfile_in(parent)
+        // Without the name of the temporary file, which nobody asked for.
+        .map_err(|error| std::io::Error::from(error.kind()))
         .with_context(cannot)?;
     file.write_all(text.as_bytes()).with_context(cannot)?;
     file.as_file().sync_all().with_context(cannot)?;
@@ -288,6 +288,12 @@ fn save(path: &Path, text: &str, overwrite: bool) -> anyhow::Result<()> {
 
 fn own_version() -> semver::Version {
     env!("CARGO_PKG_VERSION").parse().expect("cargo has read it")
+}
+
+/// `1.2.3`, or `v1.2.3` as tags have it.
+fn version(text: &str) -> Result<semver::Version, String> {
+    let version = text.strip_prefix('v').unwrap_or(text);
+    version.parse().map_err(|error: semver::Error| error.to_string())
 }
 
 fn https(text: &str) -> Result<Url, String> {

@@ -195,6 +195,18 @@ fn complain(message: &str, hint: Option<&str>) {
     let _ = write!(std::io::stderr(), "error: {message}\n{hint}");
 }
 
+/// Prints what was asked for; returns the exit code. A reader that has read enough is no error.
+fn print(bytes: &[u8]) -> u8 {
+    let mut out = std::io::stdout();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            complain(&format!("cannot write to standard output: {error}"), None);
+            Exit::Failed.code()
+        }
+        _ => Exit::Success.code(),
+    }
+}
+
 /// The flags of a subcommand together with those that all of them have.
 fn together(log: Arguments, mut flags: Arguments) -> Arguments {
     flags.merge(log);

@@ -3,12 +3,10 @@
 //! Those of what is read are kept by hand, because they say for people what the readers only check,
 //! and tests hold the readers to them. In a run, settings for Terraform are the file's, but for unknown keys.
 
-use std::io::Write;
-
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use super::complain;
+use super::{complain, print};
 use crate::run::Exit;
 use crate::tool::Status;
 use crate::workspace::{Fate, NAME_RULES};
@@ -42,10 +40,8 @@ impl Schema {
                 serde_json::to_string_pretty(&Status::schema()).map(|schema| schema + "\n")
             }
         };
-        let printed = text.map(|text| std::io::stdout().write_all(text.as_bytes()));
-        match printed {
-            Ok(Ok(())) => Exit::Success.code(),
-            Ok(Err(_)) => Exit::Failed.code(),
+        match text {
+            Ok(text) => print(text.as_bytes()),
             Err(error) => {
                 complain(&format!("a schema is broken (a bug): {error}"), None);
                 Exit::Failed.code()

@@ -1,12 +1,11 @@
 //! `completions` and `man`: the command line for shells and for readers, made from the parser itself.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::complain;
+use super::{complain, print};
 use crate::run::Exit;
 
 /// Print a script that completes the command line in a shell
@@ -80,13 +79,6 @@ fn public() -> Command {
         command = command.arg(argument.clone());
     }
     command.subcommands(shown)
-}
-
-fn print(bytes: &[u8]) -> u8 {
-    match std::io::stdout().write_all(bytes) {
-        Ok(()) => Exit::Success.code(),
-        Err(error) => failed(&format!("cannot write to standard output: {error}")),
-    }
 }
 
 fn failed(message: &str) -> u8 {

@@ -17,8 +17,8 @@ const TOKENS: [&str; 2] = ["brce_", "breg_"];
 pub(super) fn report(error: &clap::Error, words: &[OsString]) -> u8 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match error.print() {
-            Ok(()) => Exit::Success.code(),
-            Err(_) => Exit::Failed.code(),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Exit::Failed.code(),
+            _ => Exit::Success.code(),
         };
     }
     let (message, hint) = describe(error, &typed(words));
@@ -70,6 +70,11 @@ fn describe(error: &clap::Error, command: &[String]) -> (String, Option<String>)
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             ("no command is given".to_owned(), help())
         }
+        ErrorKind::InvalidValue if given(error).is_some() => {
+            let value = masked(&given(error).unwrap_or_default());
+            let known = texts(error, ContextKind::ValidValue).join(", ");
+            (format!("`{argument}` does not know `{value}`"), Some(format!("it knows {known}")))
+        }
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             (format!("`{argument}` needs a value{}", names(&argument)), None)
         }
@@ -97,6 +102,19 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
         ContextValue::Strings(texts) => texts.first().cloned(),
         _ => None,
     }
+}
+
+fn texts(error: &clap::Error, kind: ContextKind) -> &[String] {
+    match error.get(kind) {
+        Some(ContextValue::Strings(texts)) => texts,
+        _ => &[],
+    }
+}
+
+/// What was typed in where only some values are known; none where nothing was.
+fn given(error: &clap::Error) -> Option<String> {
+    let is_list = !texts(error, ContextKind::ValidValue).is_empty();
+    text(error, ContextKind::InvalidValue).filter(|value| is_list && !value.is_empty())
 }
 
 /// Flags and variables of the setting that `argument` (`--run-id <ID>`) belongs to.

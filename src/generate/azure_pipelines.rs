@@ -43,7 +43,7 @@ pub fn azure_pipelines(options: &Options) -> Result<String, GenerateError> {
     let steps = Steps {
         options,
         install: options.install_script("${AGENT_TEMPDIRECTORY:?}/butler-runner"),
-        identity: elsewhere.identity_script(Tokens::Values, "${AGENT_TEMPDIRECTORY:?}"),
+        identity: elsewhere.identity_script(Tokens::ValuesInEmptied, "${AGENT_TEMPDIRECTORY:?}"),
         container: container(options).as_ref().map(Container::script),
     };
     let pipeline = Pipeline {

@@ -30,6 +30,8 @@ struct Pipelines<'a> {
 /// When it cannot do what `options` ask for.
 pub fn bitbucket_pipelines(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &[])?;
+    let instead = "Bitbucket ends each step after twelve hours: let the module do less at a time";
+    options.check_timeout(TARGET, 12, instead)?;
     let image = options.image();
     let pipelines = Pipelines {
         own_version: env!("CARGO_PKG_VERSION"),

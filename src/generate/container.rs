@@ -20,6 +20,20 @@ pub(super) struct Container {
     handed_on: Vec<&'static str>,
 }
 
+/// What says where the run is told of, and what it is a part of.
+const TELEMETRY: [&str; 10] = [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_PROTOCOL",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_SERVICE_NAME",
+    "OTEL_RESOURCE_ATTRIBUTES",
+    "OTEL_SDK_DISABLED",
+    "OTEL_TRACES_EXPORTER",
+    "TRACEPARENT",
+];
+
 impl Container {
     /// The container that `options` ask for, if they do.
     pub(super) fn new(options: &Options, temporary: &'static str) -> Option<Self> {
@@ -29,6 +43,7 @@ impl Container {
             volumes: Vec::new(),
             handed_on: vec!["CI", "BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"],
         };
+        container.hand_on(TELEMETRY);
         let network = options.network_variables();
         container.hand_on(network.iter().map(|(name, _)| *name));
         if options.network.ca_bundle.is_some() {

@@ -16,6 +16,8 @@ struct Workflow<'a> {
     /// Variables and secrets of the repository that the workflow reads.
     needs: Vec<&'static str>,
     actions: Actions,
+    /// How long its credentials for AWS have to hold, where that is longer than they do anyway.
+    aws_seconds: Option<u64>,
     /// Whether the job gets tokens for other systems.
     oidc: bool,
     /// Variables of the whole job.
@@ -30,17 +32,41 @@ struct Workflow<'a> {
 /// When it cannot do what `options` ask for.
 pub fn github_actions(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["${{"])?;
+    check_labels(&options.labels)?;
+    let (hours, instead) = if options.labels.is_empty() {
+        (6, "a job on a machine of GitHub's ends after six hours: `--label` names one of yours")
+    } else {
+        (5 * 24, "GitHub ends each job after five days: let the module do less at a time")
+    };
+    options.check_timeout(TARGET, hours, instead)?;
     let workflow = Workflow {
         own_version: env!("CARGO_PKG_VERSION"),
         options,
         needs: needs(options),
         actions: ACTIONS,
+        aws_seconds: aws_seconds(options),
         oidc: !options.cloud.is_empty(),
         variables: options.network_variables(),
         install: options.install_script("${RUNNER_TEMP:?}/butler-runner"),
         container: container(options),
     };
     Ok(text(&workflow))
+}
+
+/// GitHub takes each label by itself and would wait for a machine that has this one.
+fn check_labels(labels: &[String]) -> Result<(), GenerateError> {
+    let is_list = |label: &String| label.starts_with('[') || label.contains(',');
+    if labels.iter().any(is_list) {
+        let instead = "give the option once for each label";
+        return Err(GenerateError::Unsupported { target: TARGET, option: "--label", instead });
+    }
+    Ok(())
+}
+
+/// AWS gives no role to anybody for less than an hour by default, or for more than twelve.
+fn aws_seconds(options: &Options) -> Option<u64> {
+    let seconds = (options.timeout_minutes() * 60).min(12 * 3600);
+    (seconds > 3600).then_some(seconds)
 }
 
 fn needs(options: &Options) -> Vec<&'static str> {

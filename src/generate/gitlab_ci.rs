@@ -41,7 +41,7 @@ pub fn gitlab_ci(options: &Options) -> Result<String, GenerateError> {
         needs,
         variables: options.network_variables(),
         install: options.install_script("${CI_PROJECT_DIR:?}/.butler/bin"),
-        identity: options.identity_script(Tokens::Values, "${TMPDIR:-/tmp}"),
+        identity: options.identity_script(Tokens::Values, "${CI_PROJECT_DIR:?}"),
         image: options.image(),
     };
     Ok(text(&job))

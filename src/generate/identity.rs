@@ -10,12 +10,12 @@ use super::{Cloud, Options, filters, text};
 /// What the CI system has put into `AWS_ID_TOKEN`, `GCP_ID_TOKEN` and `AZURE_ID_TOKEN`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tokens {
-    /// The tokens.
+    /// The tokens, in a place that may stay when the job is over.
     Values,
-    /// Paths of files that hold them.
+    /// The tokens, in a place that the CI system itself empties after the job.
+    ValuesInEmptied,
+    /// Paths of files that hold them, which the CI system removes or renews: so they are not copied.
     Files,
-    /// The same, where they are renewed: so they are not copied.
-    RenewedFiles,
 }
 
 #[derive(Template)]
@@ -23,8 +23,10 @@ pub enum Tokens {
 struct Script<'a> {
     cloud: &'a Cloud,
     temporary: &'static str,
-    /// What puts a file where it is to be; none where there is no file.
-    put: Option<&'static str>,
+    /// Whether the tokens are in files already.
+    in_files: bool,
+    /// Whether they are to be kept in memory.
+    in_memory: bool,
 }
 
 impl Options {
@@ -32,12 +34,12 @@ impl Options {
     /// text of a shell between double quotes. Nothing where it logs in to no cloud.
     #[must_use]
     pub fn identity_script(&self, tokens: Tokens, temporary: &'static str) -> Option<String> {
-        let put = match tokens {
-            Tokens::Values => None,
-            Tokens::Files => Some("cp"),
-            Tokens::RenewedFiles => Some("ln -s"),
+        let script = Script {
+            cloud: &self.cloud,
+            temporary,
+            in_files: tokens == Tokens::Files,
+            in_memory: tokens == Tokens::Values,
         };
-        let script = Script { cloud: &self.cloud, temporary, put };
         (!self.cloud.is_empty()).then(|| text(&script))
     }
 

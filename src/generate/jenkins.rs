@@ -20,6 +20,10 @@ struct Pipeline<'a> {
     variables: Vec<(&'static str, String)>,
     /// Variables that hold the path of a token, and the credential that it is.
     tokens: Vec<(&'static str, &'static str)>,
+    /// On which agents it runs: an expression.
+    label: String,
+    /// Whether the step makes files that are of no use after it.
+    leaves_files: bool,
     script: String,
 }
 
@@ -68,9 +72,22 @@ pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
         needs,
         variables: options.network_variables(),
         tokens,
+        label: label(&options.labels),
+        leaves_files: !cloud.is_empty() || script.container.is_some(),
         script: text(&script),
     };
     Ok(text(&pipeline))
+}
+
+/// What fits all of `labels`. One with a space in it is an agent's name, unless it is an expression.
+fn label(labels: &[String]) -> String {
+    let is_expression =
+        |label: &str| ["&&", "||", "!", "->", "(", "\""].map(|it| label.contains(it));
+    let atom = |label: &String| {
+        let is_name = label.contains(' ') && !is_expression(label).contains(&true);
+        if is_name { format!("\"{label}\"") } else { label.clone() }
+    };
+    labels.iter().map(atom).collect::<Vec<_>>().join(" && ")
 }
 
 fn container(options: &Options) -> Option<String> {
@@ -82,8 +99,17 @@ fn container(options: &Options) -> Option<String> {
     if !options.cache {
         container.mount("$BUTLER_CACHE_DIR", "");
     }
-    if !cloud.is_empty() {
+    if cloud.gcp.is_some() {
         container.mount("$identity", ":ro");
+    }
+    for (is_asked, file) in [
+        (cloud.aws.is_some(), "$AWS_ID_TOKEN"),
+        (cloud.gcp.is_some(), "$GCP_ID_TOKEN"),
+        (cloud.azure.is_some(), "$AZURE_ID_TOKEN"),
+    ] {
+        if is_asked {
+            container.mount(file, ":ro");
+        }
     }
     container.hand_on(identity_variables(options));
     Some(container.script())

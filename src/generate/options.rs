@@ -199,6 +199,22 @@ impl Options {
         self.timeout.map_or(60, |timeout| timeout.as_secs().div_ceil(60).max(1))
     }
 
+    /// Refuses a timeout that the target would not keep to.
+    ///
+    /// # Errors
+    /// When it is longer than `hours`.
+    pub(super) fn check_timeout(
+        &self,
+        target: &'static str,
+        hours: u64,
+        instead: &'static str,
+    ) -> Result<(), GenerateError> {
+        if self.timeout_minutes() <= hours * 60 {
+            return Ok(());
+        }
+        Err(GenerateError::Unsupported { target, option: "--timeout", instead })
+    }
+
     /// The variables of the CI system's that the file reads for all runs, each with what it is.
     #[must_use]
     pub fn needs(&self) -> Vec<(&'static str, &'static str)> {

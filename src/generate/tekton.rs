@@ -57,8 +57,7 @@ pub fn tekton(options: &Options) -> Result<String, GenerateError> {
     let Some(selector) = selector else {
         return unsupported("--label", "pods are placed by labels of nodes: `--label key=value`");
     };
-    let script =
-        Script { options, identity: options.identity_script(Tokens::RenewedFiles, "$HOME") };
+    let script = Script { options, identity: options.identity_script(Tokens::Files, "$HOME") };
     let manifests = Manifests {
         own_version: env!("CARGO_PKG_VERSION"),
         options,

@@ -1,6 +1,7 @@
 # In its image, read-only and without privileges. `docker run` hands signals on to the runner, which
 # `docker exec` does not. Values come from the environment, so that none is in the process list.
-temporary=$(mktemp -d "{= temporary|at(0) =}/butler.XXXXXX")
+rm -rf "{= temporary|at(0) =}"/butler-tmp.* || true # of an earlier job
+temporary=$(mktemp -d "{= temporary|at(0) =}/butler-tmp.XXXXXX")
 exec docker run --rm --read-only --cap-drop ALL --security-opt no-new-privileges \
     --user "$(id -u):$(id -g)" --volume "$temporary:/tmp" \
     {%- for volume in volumes %}

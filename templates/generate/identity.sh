@@ -1,6 +1,23 @@
 # Who the job is to the clouds: the providers exchange the token of the CI system for one of theirs.
 umask 077
+{%- if in_memory %}
+# In memory where there is some, under a name that the next job in this place has, too: what an earlier
+# job has left there goes first.
+identity="{= temporary|at(0) =}/butler-identity"
+rm -rf "$identity"
+if [ -w /dev/shm ]; then
+    mark=$(printf '%s ' "$(id -u)" "$(uname -n)" "$identity" | cksum)
+    memory="/dev/shm/butler-identity.${mark%% *}"
+    rm -rf "$memory" 2>/dev/null || true
+    # Where somebody else has one of this name, the token stays here.
+    if mkdir "$memory" 2>/dev/null; then identity=$memory; fi
+fi
+[ -d "$identity" ] || mkdir "$identity"
+{%- else %}
+# What an earlier job has left goes first.
+rm -rf "{= temporary|at(0) =}"/butler-identity.*
 identity=$(mktemp -d "{= temporary|at(0) =}/butler-identity.XXXXXX")
+{%- endif %}
 {%- if let Some(aws) = cloud.aws %}
 {%- if let Some(role) = aws.role %}
 AWS_ROLE_ARN={= role|shell =}
@@ -10,12 +27,13 @@ AWS_REGION={= region|shell =}
 {%- endif %}
 export AWS_ROLE_ARN="${AWS_ROLE_ARN:?is not set}" AWS_REGION="${AWS_REGION:?is not set}"
 export AWS_ROLE_SESSION_NAME="butler-run"
-{%- if let Some(put) = put %}
-{= put|at(0) =} "$AWS_ID_TOKEN" "$identity/aws"
+{%- if in_files %}
+AWS_WEB_IDENTITY_TOKEN_FILE="$AWS_ID_TOKEN"
 {%- else %}
 printf %s "$AWS_ID_TOKEN" >"$identity/aws"
+AWS_WEB_IDENTITY_TOKEN_FILE="$identity/aws"
 {%- endif %}
-export AWS_WEB_IDENTITY_TOKEN_FILE="$identity/aws"
+export AWS_WEB_IDENTITY_TOKEN_FILE
 {%- endif %}
 {%- if let Some(gcp) = cloud.gcp %}
 {%- if let Some(provider) = gcp.provider %}
@@ -24,10 +42,11 @@ GCP_WORKLOAD_IDENTITY_PROVIDER={= provider|shell =}
 {%- if let Some(service_account) = gcp.service_account %}
 GCP_SERVICE_ACCOUNT={= service_account|shell =}
 {%- endif %}
-{%- if let Some(put) = put %}
-{= put|at(0) =} "$GCP_ID_TOKEN" "$identity/gcp"
+{%- if in_files %}
+gcp_token="$GCP_ID_TOKEN"
 {%- else %}
-printf %s "$GCP_ID_TOKEN" >"$identity/gcp"
+gcp_token="$identity/gcp"
+printf %s "$GCP_ID_TOKEN" >"$gcp_token"
 {%- endif %}
 printf '{
   "type": "external_account",
@@ -36,7 +55,7 @@ printf '{
   "token_url": "https://sts.googleapis.com/v1/token",
   "service_account_impersonation_url": "https://iamcredentials.googleapis.com/v1/projects/-/serviceAccounts/%s:generateAccessToken",
   "credential_source": { "file": "%s" }
-}\n' "${GCP_WORKLOAD_IDENTITY_PROVIDER:?is not set}" "${GCP_SERVICE_ACCOUNT:?is not set}" "$identity/gcp" >"$identity/gcp.json"
+}\n' "${GCP_WORKLOAD_IDENTITY_PROVIDER:?is not set}" "${GCP_SERVICE_ACCOUNT:?is not set}" "$gcp_token" >"$identity/gcp.json"
 export GOOGLE_APPLICATION_CREDENTIALS="$identity/gcp.json"
 {%- endif %}
 {%- if let Some(azure) = cloud.azure %}
@@ -56,11 +75,12 @@ ARM_SUBSCRIPTION_ID={= id|shell =}
 ARM_SUBSCRIPTION_ID="${AZURE_SUBSCRIPTION_ID:?is not set}"
 {%- endif %}
 export ARM_USE_OIDC=true ARM_CLIENT_ID ARM_TENANT_ID ARM_SUBSCRIPTION_ID
-{%- if let Some(put) = put %}
-{= put|at(0) =} "$AZURE_ID_TOKEN" "$identity/azure"
+{%- if in_files %}
+ARM_OIDC_TOKEN_FILE_PATH="$AZURE_ID_TOKEN"
 {%- else %}
 printf %s "$AZURE_ID_TOKEN" >"$identity/azure"
+ARM_OIDC_TOKEN_FILE_PATH="$identity/azure"
 {%- endif %}
-export ARM_OIDC_TOKEN_FILE_PATH="$identity/azure"
+export ARM_OIDC_TOKEN_FILE_PATH
 {%- endif %}
 umask 022

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use expect_test::expect;
+
 use crate::support::machine::Machine;
 use crate::support::runner;
 
@@ -177,4 +179,56 @@ fn build_notes_the_commit_and_its_date_and_needs_no_git() {
     // Sources that were unpacked inside of somebody else's repository are not that repository's.
     std::fs::create_dir(tree.join("unpacked")).unwrap();
     assert_eq!(noted(&script, &tree.join("unpacked"), &[])[0], "COMMIT=unknown");
+}
+
+#[test]
+fn reader_that_has_read_enough_is_no_error() {
+    for words in [
+        &["completions", "zsh"][..],
+        &["man"],
+        &["schema", "run"],
+        &["generate", "tekton"],
+        &["execute", "--help"],
+    ] {
+        // Nobody reads from the start.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = runner().args(words).stdout(writer).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*said), (Some(0), ""), "{words:?}");
+    }
+}
+
+#[test]
+fn value_that_is_none_of_a_list_is_answered_with_the_list() {
+    let said = |words: &[&str]| {
+        let output = runner().args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let shown = [
+        said(&["generate", "github-actions", "--oidc", "foo"]),
+        said(&["generate", "github-actions", "--oidc", "aws,gcp"]),
+        said(&["generate", "github-actions", "--oidc", "azur"]),
+        said(&["generate", "github-actions", "--oidc=brce_secret"]),
+        said(&["generate", "github-actions", "--oidc"]),
+        said(&["completions", "foo"]),
+        said(&["schema", "foo"]),
+    ];
+    expect![[r"
+        error: `--oidc <CLOUD>` does not know `foo`
+        hint: it knows aws, gcp, azure
+        error: `--oidc <CLOUD>` does not know `aws,gcp`
+        hint: it knows aws, gcp, azure
+        error: `--oidc <CLOUD>` does not know `azur`
+        hint: it knows aws, gcp, azure
+        error: `--oidc <CLOUD>` does not know `***`
+        hint: it knows aws, gcp, azure
+        error: `--oidc <CLOUD>` needs a value
+        error: `<SHELL>` does not know `foo`
+        hint: it knows bash, elvish, fish, powershell, zsh
+        error: `<DOCUMENT>` does not know `foo`
+        hint: it knows settings, run, status
+    "]]
+    .assert_eq(&shown.concat());
 }

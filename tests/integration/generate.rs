@@ -299,3 +299,124 @@ fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".butler")), "{left:?}");
 }
+
+#[test]
+fn directories_that_the_file_is_to_be_in_are_made() {
+    let machine = Machine::new();
+    let path = ".github/workflows/butler-run.yml";
+    machine.run(&["generate", "github-actions", "--output", path]).well();
+    assert!(machine.path(path).is_file());
+    std::fs::write(machine.path("file"), "").unwrap();
+    let said = machine.run(&["generate", "circleci", "--output", "file/config.yml"]);
+    expect![[r"
+        exit 1
+        error: cannot write `file/config.yml`: failed to create directory `file`: File exists (os error 17)
+    "]]
+    .assert_eq(said.shown());
+    // What goes wrong later is told without the name of what nobody asked for.
+    let said = machine.run(&["generate", "circleci", "--output", "/proc/config.yml"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.stderr.starts_with("error: cannot write `/proc/config.yml`: "), "{said:?}");
+    assert!(!said.stderr.contains(".butler-runner-"), "{said:?}");
+}
+
+#[test]
+fn proxy_is_there_before_anything_is_downloaded() {
+    let options = ["--proxy=http://proxy.example.com:3128", "--ca-bundle=/etc/ssl/company.pem"];
+    let options = options.map(str::to_owned);
+    let script = gitlab_script(&generate("gitlab-ci", &options).well().stdout);
+    let place = |text: &str| script.find(text).unwrap_or_else(|| panic!("{text}: {script}"));
+    assert!(place("export HTTPS_PROXY='http://proxy.example.com:3128'") < place("curl --fail"));
+    assert!(place("export HTTP_PROXY=") < place("curl --fail"));
+    assert!(place("export BUTLER_CA_BUNDLE=") < place("curl --fail"));
+}
+
+#[test]
+fn credentials_of_aws_hold_as_long_as_the_job_may_take() {
+    let seconds = |timeout: &str| {
+        let options = ["--oidc=aws".to_owned(), format!("--timeout={timeout}")];
+        let workflow = generate("github-actions", &options).well().stdout;
+        let steps = yaml(&workflow)[0]["jobs"]["run"]["steps"].clone();
+        let steps = steps.as_array().unwrap();
+        let login = steps.iter().find(|step| step["name"] == "Log in to AWS").unwrap();
+        login["with"]["role-duration-seconds"].as_u64()
+    };
+    // An hour is what every role allows, and what is asked for where nothing is said.
+    assert_eq!((seconds("15m"), seconds("1h")), (None, None));
+    assert_eq!((seconds("90m"), seconds("6h")), (Some(5400), Some(21600)));
+}
+
+#[test]
+fn what_the_ci_system_would_not_do_is_not_written() {
+    let shown = |target, options: &[&str]| {
+        let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
+        generate(target, &options).shown().to_owned()
+    };
+    let refused = [
+        shown("github-actions", &["--timeout=7h"]),
+        shown("github-actions", &["--timeout=6d", "--label=self-hosted"]),
+        shown("github-actions", &["--label=[self-hosted, linux]"]),
+        shown("bitbucket-pipelines", &["--timeout=13h"]),
+    ];
+    expect![[r"
+        exit 2
+        error: `github-actions` cannot do `--timeout`
+        hint: a job on a machine of GitHub's ends after six hours: `--label` names one of yours
+        exit 2
+        error: `github-actions` cannot do `--timeout`
+        hint: GitHub ends each job after five days: let the module do less at a time
+        exit 2
+        error: `github-actions` cannot do `--label`
+        hint: give the option once for each label
+        exit 2
+        error: `bitbucket-pipelines` cannot do `--timeout`
+        hint: Bitbucket ends each step after twelve hours: let the module do less at a time
+    "]]
+    .assert_eq(&refused.concat());
+    for (target, options) in [
+        ("github-actions", ["--timeout=6h", "--gate=x"]),
+        ("github-actions", ["--timeout=5d", "--label=self-hosted"]),
+        ("bitbucket-pipelines", ["--timeout=12h", "--gate=x"]),
+    ] {
+        generate(target, &options.map(str::to_owned)).well();
+    }
+}
+
+#[test]
+fn version_of_the_runner_is_taken_as_tags_have_it() {
+    let with = |version: &str| generate("jenkins", &[format!("--runner-version={version}")]).well();
+    assert_eq!(with("v1.2.3").stdout, with("1.2.3").stdout);
+}
+
+#[test]
+fn label_of_jenkins_with_a_space_is_the_name_of_one_agent() {
+    let label = |labels: &[&str]| {
+        let options: Vec<_> = labels.iter().map(|label| format!("--label={label}")).collect();
+        let pipeline = generate("jenkins", &options).well().stdout;
+        let line = pipeline.lines().find_map(|line| line.trim().strip_prefix("agent { label "));
+        line.unwrap().trim_end_matches(" }").to_owned()
+    };
+    assert_eq!(label(&["my agent"]), r#"'"my agent"'"#);
+    assert_eq!(label(&["linux && docker", "big"]), "'linux && docker && big'");
+}
+
+#[test]
+fn container_gets_what_telemetry_takes() {
+    let documented = ["settings.md", "telemetry.md"].map(|name| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
+        std::fs::read_to_string(path).unwrap()
+    });
+    let documented = documented.concat();
+    let words = documented.split(|it: char| !(it.is_ascii_uppercase() || it == '_'));
+    // What ends in a `*` there is for whoever tunes the exporter.
+    let is_name = |word: &&str| word.starts_with("OTEL_") && !word.ends_with('_');
+    let mut names: Vec<_> = words.filter(is_name).collect();
+    names.push("TRACEPARENT");
+    assert!(names.len() > 5, "{names:?}");
+    for target in ["github-actions", "jenkins", "azure-pipelines"] {
+        let text = generate(target, &["--image".to_owned()]).well().stdout;
+        for name in &names {
+            assert!(text.contains(&format!("--env {name} ")), "{target}: {name}");
+        }
+    }
+}

@@ -324,6 +324,10 @@ async fn the_job_logs_in_with_a_token_of_its_own() {
         let google: Value = serde_json::from_str(&read("gcp.json")).unwrap();
         let token = google["credential_source"]["file"].as_str().unwrap();
         assert_eq!(std::fs::read_to_string(token).unwrap(), "the.jobs.token");
+        let place = Path::new(token).parent().unwrap();
+        // The agent of Azure Pipelines empties the job's directory itself.
+        assert_eq!(place.starts_with("/dev/shm"), target != Azure, "{token}");
+        std::fs::remove_dir_all(place).unwrap();
         assert_eq!(google["type"], "external_account");
         let environment = read("environment");
         assert!(environment.contains("\nAWS_ROLE_ARN=arn:aws:iam::123456789012:role/terraform\n"));
@@ -529,4 +533,27 @@ fn relay(world: &World) -> String {
 
 fn is_of_a_cloud(word: &str) -> bool {
     ["--aws", "--gcp", "--azure"].iter().any(|start| word.starts_with(start))
+}
+
+#[test]
+fn azure_shows_what_happened_after_a_cancelled_run_too() {
+    let document = &yaml(&Azure.write(&[]))[0];
+    let steps = document["jobs"][0]["steps"].as_array().unwrap();
+    let conditions: Vec<_> = steps.iter().filter_map(|step| step["condition"].as_str()).collect();
+    assert_eq!(conditions, ["always()", "and(always(), eq(variables['BUTLER_TESTED'], 'true'))"]);
+}
+
+#[tokio::test]
+async fn a_machine_without_timeout_carries_out_the_run() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let step = CircleCi.steps(&CircleCi.write(&[])).into_iter().nth(1).unwrap();
+    let bin = world.path("only");
+    crate::support::release_site::executable(
+        &bin.join("butler-runner"),
+        "#!/bin/sh\necho it began\n",
+    );
+    std::os::unix::fs::symlink("/bin/sh", bin.join("sh")).unwrap();
+    let mut command = command(CircleCi, &world, &step, None, &[]);
+    let output = command.env("PATH", &bin).output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "it began\n", "{output:?}");
 }

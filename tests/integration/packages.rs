@@ -7,8 +7,9 @@ use std::process::{Command, Output};
 use sha2::{Digest, Sha256};
 
 use crate::support::authority::Authority;
+use crate::support::linters::yaml;
 use crate::support::machine::Machine;
-use crate::support::release_site::{ReleaseSite, executable, platform};
+use crate::support::release_site::{ReleaseSite, executable, platform, stand_in};
 
 fn project(path: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -366,4 +367,71 @@ fn what_is_released_is_the_same_list_everywhere() {
         assert!(read("packaging/formula.sh").contains(&format!("$(sum {name})")), "{name}");
     }
     assert_eq!(built.len(), 4, "{built:?}");
+}
+
+/// The lines of a section of a TOML file.
+fn section<'text>(text: &'text str, name: &str) -> Vec<&'text str> {
+    let lines = text.lines().skip_while(|line| *line != name).skip(1);
+    lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn release_is_built_as_make_builds_it() {
+    let read = |path: &str| std::fs::read_to_string(project(path)).unwrap();
+    let (cargo, dist) = (read("Cargo.toml"), read("dist-workspace.toml"));
+    let release = read(".github/workflows/release.yml");
+    // dist always builds with a profile of this name.
+    assert_eq!(section(&cargo, "[profile.dist]"), [r#"inherits = "release""#]);
+    let [version] = values(&release, "DIST_VERSION")[..] else { panic!("one version of dist") };
+    let written = format!("cargo-dist-version = {version:?}");
+    assert!(section(&dist, "[dist]").contains(&&*written), "{written}");
+    assert!(release.contains("run: dist build --tag "), "{release}");
+    // It passes RUSTFLAGS on, and names the target, so that they do not reach build scripts.
+    let makefile = read("Makefile");
+    let (_, flags) = makefile.split_once("STATIC_FLAGS := ").unwrap();
+    let flags = flags.lines().next().unwrap().replace('"', "\\\"");
+    let exported = format!(r#"echo "RUSTFLAGS={flags}" >> "$GITHUB_ENV""#);
+    assert!(release.contains(&exported), "{exported}");
+    assert!(release.find(&exported) < release.find("run: dist build"));
+}
+
+#[test]
+fn image_is_of_a_version_whose_archives_are_published() {
+    let release = std::fs::read_to_string(project(".github/workflows/release.yml")).unwrap();
+    let jobs = &yaml(&release)[0]["jobs"];
+    assert_eq!(jobs["image"]["needs"], serde_json::json!(["build", "publish"]));
+}
+
+#[test]
+fn image_of_a_release_has_the_newest_stable_terraform_and_the_same_on_all_platforms() {
+    let image = std::fs::read_to_string(project(".github/workflows/image.yml")).unwrap();
+    let jobs = &yaml(&image)[0]["jobs"];
+    let steps = jobs["terraform"]["steps"].as_array().unwrap();
+    let script = steps.iter().find(|step| step["id"] == "newest").unwrap()["run"].as_str().unwrap();
+
+    let versions = ["1.0.0", "1.10.0", "1.9.8", "1.11.0-rc1"];
+    let archives: Vec<_> = versions.map(|version| (version, stand_in(version))).into();
+    let archives: Vec<_> =
+        archives.iter().map(|(version, binary)| (*version, binary.as_bytes())).collect();
+    let site = ReleaseSite::start(&archives);
+    let machine = Machine::with_site(&site);
+    let runner = Path::new(env!("CARGO_BIN_EXE_butler-runner"));
+    let arguments = ["-eo", "pipefail", "-c", script];
+    let mut command = Command::new("bash");
+    command.args(arguments).current_dir(machine.path("")).env_clear();
+    for (name, value) in machine.command(&[]).get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    std::os::unix::fs::symlink(runner, machine.path("butler-runner")).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "where the tools of the script are")]
+    command.env("PATH", std::env::var_os("PATH").unwrap());
+    let output = command.env("GITHUB_OUTPUT", machine.path("output")).output().unwrap();
+    succeeded(&output);
+    let told = std::fs::read_to_string(machine.path("output")).unwrap();
+    assert_eq!(told, "version=1.10.0\n");
+
+    assert_eq!(jobs["build"]["needs"], "terraform");
+    let given = "TERRAFORM_VERSION=${{ needs.terraform.outputs.version }}";
+    assert!(image.contains(given), "{given}");
+    assert_eq!(jobs["terraform"]["outputs"]["version"], "${{ steps.newest.outputs.version }}");
 }

@@ -479,3 +479,92 @@ fn where_the_github_cli_is_there_the_attestation_has_to_hold() {
     let expected = format!("attestation verify {} --repo butlerdotdev/butler-runner\n", archive());
     assert_eq!(std::fs::read_to_string(&asked).unwrap(), expected);
 }
+
+/// What is left below these directories that holds this token.
+fn holding_a_token(token: &str, places: &[&Path]) -> Vec<PathBuf> {
+    let found = Command::new("grep").args(["-rlF", token]).args(places).output().unwrap();
+    String::from_utf8(found.stdout).unwrap().lines().map(PathBuf::from).collect()
+}
+
+/// Says what it was given for the clouds.
+const SEEN: &str = "#!/bin/sh
+cat \"$AWS_WEB_IDENTITY_TOKEN_FILE\" && echo
+echo \"$AWS_WEB_IDENTITY_TOKEN_FILE\"
+sed -n 's/.*\"credential_source\".*\"file\": \"\\(.*\\)\" .*/\\1/p' \"$GOOGLE_APPLICATION_CREDENTIALS\"
+";
+
+#[tokio::test]
+async fn a_jenkins_step_uses_the_tokens_where_jenkins_has_put_them() {
+    let bare = Bare::new();
+    let world = world("plan", &bare.releases).await;
+    executable(&world.path("installed/butler-runner"), SEEN);
+    let releases = Releases::with(&world.path("installed/butler-runner"));
+    releases.lead_there(&world.path("home"));
+    let options = ["--aws-role=r", "--aws-region=e", "--gcp-provider=p", "--gcp-service-account=a"];
+    let text = generate("jenkins", &options.map(str::to_owned)).well().stdout;
+    let script = jenkins_script(&text);
+    let secret = world.path("secret-file");
+    let token = format!("token.{}", std::process::id());
+    std::fs::write(&secret, &token).unwrap();
+    for _ in 0..2 {
+        let mut step = in_jenkins(&world, &script);
+        step.env("AWS_ID_TOKEN", &secret).env("GCP_ID_TOKEN", &secret);
+        let output = step.output().await.unwrap();
+        let place = secret.display();
+        let expected = format!("{token}\n{place}\n{place}\n");
+        assert!(String::from_utf8_lossy(&output.stdout).contains(&expected), "{}", shown(&output));
+        let places =
+            [&*world.path("workspace"), &world.path("workspace-tmp"), Path::new("/dev/shm")];
+        assert_eq!(holding_a_token(&token, &places), [""; 0].map(PathBuf::from));
+        let left = std::fs::read_dir(world.path("workspace-tmp")).unwrap();
+        let left = left.filter(|entry| {
+            let name = entry.as_ref().unwrap().file_name();
+            name.to_string_lossy().starts_with("butler-identity")
+        });
+        assert_eq!(left.count(), 1, "what an earlier step has left is removed");
+    }
+    assert!(text.contains(r#"rm -rf "$WORKSPACE_TMP"/butler-identity"#), "{text}");
+}
+
+#[tokio::test]
+async fn a_token_of_a_gitlab_job_is_in_memory_and_the_next_job_in_its_place_removes_it() {
+    let bare = Bare::new();
+    let world = world("plan", &bare.releases).await;
+    executable(&world.path("installed/butler-runner"), SEEN);
+    let releases = Releases::with(&world.path("installed/butler-runner"));
+    releases.lead_there(&world.path("home"));
+    let options = ["--aws-role=r", "--aws-region=e", "--gcp-provider=p", "--gcp-service-account=a"];
+    let job_script =
+        gitlab_script(&generate("gitlab-ci", &options.map(str::to_owned)).well().stdout);
+    let (endpoint, workspace) = (world.endpoint(), world.path("workspace"));
+    let own = std::process::id();
+    for number in 0..2 {
+        let token = format!("token.{number}.{own}");
+        let variables = [
+            ("AWS_ID_TOKEN", &*token),
+            ("BUTLER_REGISTRY_URL", &*endpoint),
+            ("CALLBACK_TOKEN", TOKEN),
+            ("CI_PROJECT_DIR", workspace.to_str().unwrap()),
+            ("CI_SERVER_HOST", "gitlab.example.com"),
+            ("GCP_ID_TOKEN", &*token),
+            ("RUN_ID", RUN_ID),
+        ];
+        let output =
+            job(&world, &["/bin/sh", "-e"], &job_script, &variables).output().await.unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            said.starts_with(&format!("{token}\n/dev/shm/butler-identity")),
+            "{}",
+            shown(&output)
+        );
+        let places = [&*workspace, &world.path("tmp"), Path::new("/dev/shm")];
+        let mut expected: Vec<_> = said.lines().skip(1).map(PathBuf::from).collect();
+        expected.sort();
+        let mut left = holding_a_token(&format!(".{own}"), &places);
+        left.sort();
+        assert_eq!(left, expected, "those of this job alone");
+        if number == 1 {
+            std::fs::remove_dir_all(expected[0].parent().unwrap()).unwrap();
+        }
+    }
+}
