@@ -187,8 +187,15 @@ output "password" { value = var.password }
     let config = config.to_string().replace("\"NUMBER\"", number);
     let (end, reports) = from_file(&world, &config).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let written =
-        ["log.txt", "outputs.json", "plan.json", "plan.txt", "result.json", "status.json"];
+    let written = [
+        "log.txt",
+        "outputs.json",
+        "plan.json",
+        "plan.txt",
+        "result.json",
+        "status.json",
+        "timings.txt",
+    ];
     assert_eq!(names(&reports).iter().collect::<Vec<_>>(), written);
     assert_eq!(mode(&reports), 0o700);
     for name in written {
@@ -229,7 +236,7 @@ run "bad" {
     config["envVars"] = json!({"TF_VAR_kind": {"value": "testsuite", "sensitive": true}});
     let (end, reports) = from_file(&world, &config.to_string()).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let written = ["junit.xml", "log.txt", "result.json", "status.json"];
+    let written = ["junit.xml", "log.txt", "result.json", "status.json", "timings.txt"];
     assert_eq!(names(&reports).iter().collect::<Vec<_>>(), written);
     assert_eq!(mode(&reports.join("junit.xml")), 0o600);
     let junit = report(&reports, "junit.xml");
@@ -249,7 +256,7 @@ async fn a_run_from_a_file_that_fails_reports_so_too() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(
         names(&reports).iter().collect::<Vec<_>>(),
-        ["log.txt", "result.json", "status.json"]
+        ["log.txt", "result.json", "status.json", "timings.txt"]
     );
     let status: Value = serde_json::from_str(&report(&reports, "status.json")).unwrap();
     assert_eq!((&status["status"], &status["error"]["phase"]), (&json!("failed"), &json!("plan")));

@@ -45,7 +45,7 @@ output "lines" { value = "one\ntwo" }
     config["variables"] = json!({"password": {"value": "hunter22-secret", "sensitive": true}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(names(&reports), ["outputs.env", "result.json", "terraform.json"]);
+    assert_eq!(names(&reports), ["outputs.env", "result.json", "terraform.json", "timings.txt"]);
     for name in names(&reports) {
         let file = reports.join(&name);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644, "{name}");
@@ -87,7 +87,7 @@ async fn a_plan_is_in_sections_that_nothing_in_them_can_end() {
     for (phase, pair) in phases.iter().zip(marks.chunks(2)) {
         assert!(pair[0].1.starts_with(&format!("butler_{phase}_")), "{marks:?}");
     }
-    assert_eq!(names(&reports), ["result.json", "terraform.json"]);
+    assert_eq!(names(&reports), ["result.json", "terraform.json", "timings.txt"]);
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn a_test_run_leaves_a_junit_file_of_older_versions_too() {
     config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert_eq!(names(&reports), ["junit.xml", "result.json"]);
+    assert_eq!(names(&reports), ["junit.xml", "result.json", "timings.txt"]);
     let junit = read(&reports.join("junit.xml"));
     let xml = roxmltree::Document::parse(&junit).unwrap();
     let cases: Vec<_> = xml
