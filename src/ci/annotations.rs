@@ -48,8 +48,13 @@ pub fn annotations(result: &RunResult, job: &Job) -> Vec<String> {
     {
         let advice = problem.advice.iter().map(|advice| format!("\nhint: {advice}"));
         let text = [problem.message.clone()].into_iter().chain(advice).collect();
-        let title = format!("{} failed", problem.phase);
-        notes.push(Note { severity: Severity::Error, title, text, place: None });
+        // What somebody has stopped has not failed.
+        let (severity, what) = match result.status.as_str() {
+            "cancelled" => (Severity::Warning, "stopped"),
+            _ => (Severity::Error, "failed"),
+        };
+        let title = format!("{} {what}", problem.phase);
+        notes.push(Note { severity, title, text, place: None });
     }
     notes.extend(result.warnings.iter().map(|warning| Note {
         severity: Severity::Warning,
@@ -58,7 +63,7 @@ pub fn annotations(result: &RunResult, job: &Job) -> Vec<String> {
         place: None,
     }));
     let (errors, warnings) = notes.into_iter().partition(|note| note.severity == Severity::Error);
-    [errors, warnings].into_iter().flat_map(bounded).map(|note| line(&note)).collect()
+    [errors, warnings].into_iter().flat_map(bounded).map(|note| line(&note.short())).collect()
 }
 
 /// As many as are shown; the last one says how many are not.
@@ -88,12 +93,14 @@ impl Note {
         if let Some(subject) = subject {
             let _ = write!(text, "\n\nin {subject}");
         }
-        Self {
-            severity: *severity,
-            title: cut(summary, LONGEST.0).to_owned(),
-            text: cut(&text, LONGEST.1).to_owned(),
-            place: found,
-        }
+        Self { severity: *severity, title: summary.clone(), text, place: found }
+    }
+
+    /// The same, no longer than it may be.
+    fn short(mut self) -> Self {
+        self.title.truncate(self.title.floor_char_boundary(LONGEST.0));
+        self.text.truncate(self.text.floor_char_boundary(LONGEST.1));
+        self
     }
 
     fn kind(&self) -> &'static str {
@@ -210,10 +217,6 @@ fn teamcity(note: &Note) -> String {
         }
     }
     format!("##teamcity[message text='{text}' status='{}']", note.kind().to_uppercase())
-}
-
-fn cut(text: &str, length: usize) -> &str {
-    &text[..text.floor_char_boundary(length)]
 }
 
 #[cfg(test)]
@@ -338,5 +341,24 @@ mod tests {
         });
         let lines = annotations(&result, &job(System::GitHubActions));
         assert_eq!(lines[0], "::error title=source failed::cannot clone%0Ahint: log in");
+        result.status = "cancelled".to_owned();
+        let lines = annotations(&result, &job(System::GitHubActions));
+        assert_eq!(lines[0], "::warning title=source stopped::cannot clone%0Ahint: log in");
+    }
+
+    #[test]
+    fn no_text_is_longer_than_the_system_takes() {
+        let mut result = result();
+        let long = "ä".repeat(LONGEST.1);
+        result.diagnostics[0].summary.clone_from(&long);
+        result.warnings.push(long.clone());
+        let problem = Problem { phase: Phase::Source, message: long, advice: None };
+        for (error, count) in [(None, 2), (Some(problem), 2)] {
+            result.error = error;
+            let lines = annotations(&result, &job(System::GitHubActions));
+            assert_eq!(lines.len(), count);
+            assert!(lines.iter().all(|line| line.len() < LONGEST.0 + LONGEST.1 + 100));
+            result.diagnostics.clear();
+        }
     }
 }

@@ -13,6 +13,9 @@ const MOST: usize = 100;
 /// How long the text of one may be, in bytes.
 const LONGEST: usize = 8 * 1024;
 
+/// How many columns the tool fills before it goes on in the next line.
+const COLUMNS: usize = 78;
+
 /// How an error begins, and a warning.
 const BEGINNINGS: [(&str, Severity); 2] =
     [("Error: ", Severity::Error), ("Warning: ", Severity::Warning)];
@@ -59,7 +62,8 @@ impl Complaints {
         });
         if let Some((summary, severity)) = beginning {
             self.finish(slot);
-            self.open[slot] = Some(Reading::new(severity, summary));
+            let columns = text.chars().count();
+            self.open[slot] = Some(Reading::new(severity, summary, columns));
         } else if line == "╵" || self.open[slot].as_ref().is_some_and(|open| open.ends_before(text))
         {
             self.finish(slot);
@@ -93,6 +97,8 @@ impl Complaints {
 /// The part that is being read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Part {
+    /// In the summary, whose last line has so many columns.
+    Summary(usize),
     /// Before anything but the summary.
     Head,
     /// Where it is, and the source there.
@@ -109,7 +115,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(severity: Severity, summary: &str) -> Self {
+    fn new(severity: Severity, summary: &str, columns: usize) -> Self {
         let diagnostic = Diagnostic {
             severity,
             summary: cut(summary, LONGEST).to_owned(),
@@ -117,7 +123,7 @@ impl Reading {
             subject: None,
             place: None,
         };
-        Self { diagnostic, part: Part::Head, after_blank: false }
+        Self { diagnostic, part: Part::Summary(columns), after_blank: false }
     }
 
     fn ends_before(&self, text: &str) -> bool {
@@ -126,6 +132,18 @@ impl Reading {
 
     fn read(&mut self, text: &str) {
         self.after_blank = text.trim().is_empty();
+        if let Part::Summary(columns) = self.part {
+            let word = text.split(' ').next().unwrap_or_default();
+            if !word.is_empty() && columns + 1 + word.chars().count() > COLUMNS {
+                let summary = &mut self.diagnostic.summary;
+                summary.push(' ');
+                summary.push_str(text.trim_end());
+                summary.truncate(summary.floor_char_boundary(LONGEST));
+                self.part = Part::Summary(text.chars().count());
+                return;
+            }
+            self.part = Part::Head;
+        }
         match self.part {
             Part::Head if self.after_blank => {}
             Part::Head if text.starts_with("  with ") || text.starts_with("  on ") => {
@@ -134,7 +152,7 @@ impl Reading {
             }
             Part::Snippet if self.after_blank => self.part = Part::Detail,
             Part::Snippet => self.locate(text.trim()),
-            Part::Head | Part::Detail => {
+            Part::Summary(_) | Part::Head | Part::Detail => {
                 self.part = Part::Detail;
                 let detail = &mut self.diagnostic.detail;
                 if detail.len() < LONGEST {
@@ -211,6 +229,16 @@ mod tests {
         for text in [plain, &framed] {
             assert_eq!(found(&[(Stream::Stderr, text)]), std::slice::from_ref(&expected));
         }
+    }
+
+    #[test]
+    fn a_summary_goes_on_in_the_next_line_where_it_had_no_room() {
+        let text = "Error: Terraform encountered problems during initialisation, including problems\nwith the configuration, described below.\n\nThe detail.";
+        let long = found(&[(Stream::Stderr, text)]);
+        let summary = "Terraform encountered problems during initialisation, including problems with the configuration, described below.";
+        assert_eq!((long[0].summary.as_str(), long[0].detail.as_str()), (summary, "The detail."));
+        let short = found(&[(Stream::Stderr, "Error: Short\nbut more")]);
+        assert_eq!((short[0].summary.as_str(), short[0].detail.as_str()), ("Short", "but more"));
     }
 
     #[test]

@@ -100,7 +100,11 @@ impl RunLog {
         self.say(&format!("Warning: {text}"));
         tracing::warn!("{text}");
         let text = self.redactor.redact_lines(text.as_bytes()).into_owned();
-        self.state().warnings.push(text);
+        let mut state = self.state();
+        // Plan and apply warn of the same.
+        if !state.warnings.contains(&text) {
+            state.warnings.push(text);
+        }
     }
 
     /// What was warned of, masked.
@@ -249,6 +253,15 @@ mod tests {
             content,
             ["password=***", " 10%\r 20%\r", "a\u{fffd}b\u{fffd}c", "password: ", "it is ***"]
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_warned_of_twice_is_kept_once() {
+        let (log, _all, _) = log();
+        for text in ["the state is lost", "another", "the state is lost"] {
+            log.warn(text);
+        }
+        assert_eq!(log.warnings(), ["the state is lost", "another"]);
     }
 
     #[tokio::test]

@@ -30,7 +30,8 @@ pub struct RunResult {
     pub run_id: Option<String>,
     /// `plan`, `apply` and so on; none where no configuration was had.
     pub operation: Option<String>,
-    /// `succeeded`, `planned`, `failed` or `cancelled`, as the registry is told.
+    /// `succeeded`, `planned`, `failed` or `cancelled`: as the registry is told, or as it ended because
+    /// the registry did not get that.
     pub status: String,
     /// What the process ends with.
     pub exit_code: u8,

@@ -186,11 +186,13 @@ impl TerminalReader {
         }
     }
 
-    /// Waits until everything is shown, or nobody takes it.
-    pub(super) async fn join(self, stop: &Stop) {
-        if !matches!(stop.within(Step::Terminal, self.task).await, Some(Ok(true))) {
+    /// Waits until everything is shown, or nobody takes it; says whether it was shown.
+    pub(super) async fn join(self, stop: &Stop) -> bool {
+        let shown = matches!(stop.within(Step::Terminal, self.task).await, Some(Ok(true)));
+        if !shown {
             tracing::warn!("the output was not shown to its end");
         }
+        shown
     }
 }
 
@@ -225,6 +227,6 @@ mod tests {
         let stop = Stop::new();
         let said = logs.close(&stop).await.unwrap_err();
         assert!(said.contains("the log uploader failed (a bug)"), "{said}");
-        logs.terminal.join(&stop).await;
+        assert!(!logs.terminal.join(&stop).await);
     }
 }

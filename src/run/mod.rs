@@ -13,6 +13,7 @@ mod demo;
 mod descriptors;
 mod documents;
 mod earlier;
+mod final_status;
 #[cfg(test)]
 mod fuzz_tests;
 mod init;
@@ -149,10 +150,8 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
     let directory = settings.report_dir.clone();
     let output = std::mem::replace(&mut terminal.notices, Box::new(std::io::sink()));
     let notices = Arc::new(Notices::new(&settings, output, terminal.screen.take()));
-    let reports =
-        Reports { registry: None, directory, redactor, notices: Arc::clone(&notices), reserve };
+    let reports = Reports { registry: None, directory, redactor, notices, reserve };
     let exit = Box::pin(sources::start(&settings, &stop, reports, terminal)).await;
-    notices.publish_exit(exit, &stop).await;
     drop(signals);
     exit
 }

@@ -10,7 +10,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::documents::Documents;
-use super::outcome::Exit;
 use super::reports::replace_as;
 use crate::cancel::{Step, Stop};
 use crate::ci::{self, Job, System};
@@ -24,6 +23,9 @@ use crate::timeline::Timeline;
 
 /// How long an output that takes nothing may hold up the end.
 const STALL: Duration = Duration::from_secs(5);
+
+/// The same where that was waited for already.
+const STALL_AGAIN: Duration = Duration::from_millis(500);
 
 /// Who is told, and of which times.
 #[derive(Default)]
@@ -115,8 +117,9 @@ impl Notices {
         }
     }
 
-    /// Tells how the run ended, for the first time that it is called.
-    pub(super) async fn publish(&self, mut result: RunResult, stop: &Stop) {
+    /// Tells how the run ended, for the first time that it is called. Whether its log could be
+    /// `shown` says how long to wait for whoever looks on.
+    pub(super) async fn publish(&self, mut result: RunResult, shown: bool, stop: &Stop) {
         let Some(output) = self.output.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
@@ -136,7 +139,8 @@ impl Notices {
             stop.within(Step::Terminal, telemetry.finish(&result)).await;
         }
         drop(self.live.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.show(output, &result, stop).await;
+        let patience = if shown { STALL } else { STALL_AGAIN };
+        self.show(output, &result, patience, stop).await;
     }
 
     /// Who watches the requests of the run.
@@ -147,17 +151,6 @@ impl Notices {
     /// What those are a part of that the run starts.
     pub(super) fn traceparent(&self) -> Option<String> {
         self.telemetry.as_ref().map(Telemetry::traceparent)
-    }
-
-    /// The same for a run of which nothing is known but its end; what never began has no result.
-    pub(super) async fn publish_exit(&self, exit: Exit, stop: &Stop) {
-        let status = match exit {
-            Exit::Usage => return,
-            Exit::Success => "succeeded",
-            Exit::Cancelled | Exit::Signal(_) => "cancelled",
-            Exit::Failed | Exit::Registry => "failed",
-        };
-        self.publish(RunResult::of(status, exit.code(), self.timeline.timings()), stop).await;
     }
 
     /// The widget of a merge request, and the outputs as variables of later jobs.
@@ -179,7 +172,13 @@ impl Notices {
 
     /// Shows the timings and what the system puts beside the source. An output that nobody reads
     /// holds up nothing.
-    async fn show(&self, mut output: Box<dyn Write + Send>, result: &RunResult, stop: &Stop) {
+    async fn show(
+        &self,
+        mut output: Box<dyn Write + Send>,
+        result: &RunResult,
+        patience: Duration,
+        stop: &Stop,
+    ) {
         let mut text = String::new();
         if tracing::enabled!(tracing::Level::INFO) {
             if self.format == LogFormat::Json {
@@ -207,7 +206,7 @@ impl Notices {
             // Where nobody reads it, there is nobody to tell.
             let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
         });
-        stop.within(Step::Terminal, tokio::time::timeout(STALL, written)).await;
+        stop.within(Step::Terminal, tokio::time::timeout(patience, written)).await;
     }
 }
 

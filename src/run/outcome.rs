@@ -135,6 +135,19 @@ pub(super) struct Outcome {
     pub(super) undelivered: Option<UndeliveredLogs>,
 }
 
+impl From<Failure> for Outcome {
+    /// A run that did nothing but fail.
+    fn from(failure: Failure) -> Self {
+        Self {
+            achievement: Achievement::default(),
+            failure: Some(failure),
+            commit: None,
+            tool: None,
+            undelivered: None,
+        }
+    }
+}
+
 impl Outcome {
     /// The exit code, provided that the final status was delivered.
     pub(super) fn exit(&self) -> Exit {

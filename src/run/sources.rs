@@ -6,9 +6,11 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-use super::outcome::{Exit, Failure};
+use super::notices::Notices;
+use super::outcome::{Exit, Failure, Outcome};
 use super::reports::{RegistryReports, Reports, prepare_directory};
 use super::secrets::register_settings;
+use super::teardown::run_id;
 use super::{Run, Terminal, guarded, terraform_settings, watch};
 use crate::cancel::{Stop, StopReason};
 use crate::error::{Advice, chain};
@@ -17,8 +19,12 @@ use crate::http;
 use crate::registry::{
     Address, Client, ConfigError, Limits, Patience, RegistryError, RunStatus, parse_config,
 };
+use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
 use crate::spec::{Operation, RunSpec, Source, TerraformSetup, ToolRequest};
+
+/// What to do where a run has a result.
+const NEW_RUN: &str = "start a new run instead";
 
 /// A run, and what it lays down for Terraform itself, as JSON text.
 type Described = (RunSpec, Option<SecretString>);
@@ -44,6 +50,7 @@ pub(super) async fn start(
         }
     };
     register_settings(&reports.redactor, settings);
+    let (redactor, notices) = (reports.redactor.clone(), reports.notices.clone());
     let asking = reports.notices.timeline.begin(Phase::Config);
     let run = match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
@@ -87,8 +94,28 @@ pub(super) async fn start(
             run.lay_down(file);
             run.carry_out(asking).await
         }
-        Err(exit) => exit,
+        Err(failure) => {
+            drop(asking);
+            publish(settings, failure, &redactor, &notices, stop).await
+        }
     }
+}
+
+/// Tells everybody but the registry how a run ended that was never had.
+async fn publish(
+    settings: &Settings,
+    failure: Failure,
+    redactor: &Redactor,
+    notices: &Notices,
+    stop: &Stop,
+) -> Exit {
+    let outcome = Outcome::from(failure);
+    let mut result = outcome.result(settings.plan_status, notices.timeline.timings());
+    result.run_id = run_id(settings);
+    result.warnings.clone_from(&settings.warnings);
+    result.mask(redactor);
+    notices.publish(result, true, stop).await;
+    outcome.exit()
 }
 
 /// The run that the registry has, if it is one to carry out.
@@ -98,26 +125,29 @@ async fn from_registry<'settings>(
     client: Arc<Client>,
     mut reports: Reports,
     terminal: Terminal,
-) -> Result<Run<'settings>, Exit> {
+) -> Result<Run<'settings>, Failure> {
+    let refused = |failure: Failure| Failure { registry: true, ..failure };
     let status = tokio::select! {
         status = client.status(Patience::Long) => status,
         // Whose run it is and how it stands is not known yet, so nothing may be reported.
-        StopReason::Signal(signal) = signal(stop) => return Err(Exit::Signal(signal)),
+        reason = stop.requested() => return Err(Failure::stopped(Phase::Config, &reason)),
     };
     match status {
         Ok(RunStatus::Open(status)) => tracing::info!(status, "the run is open"),
         Ok(RunStatus::Over(status)) => {
             tracing::warn!("the registry has ended the run ({status}); nothing to do");
-            return Err(Exit::Cancelled);
+            return Err(Failure::stopped(Phase::Config, &StopReason::RunOver { status }));
         }
         Ok(RunStatus::Reported(status)) => {
-            tracing::error!("the run has a result already ({status}); start a new run instead");
-            return Err(Exit::Registry);
+            let reason = format!("the run has a result already ({status})");
+            tracing::error!("{reason}; {NEW_RUN}");
+            let failure = Failure::because(Phase::Config, reason);
+            return Err(refused(Failure { advice: Some(NEW_RUN.to_owned()), ..failure }));
         }
-        Err(RegistryError::RunOver) => return Err(Exit::Cancelled),
+        Err(RegistryError::RunOver) => return Err(over()),
         Err(error) => {
             tracing::error!("{}", lines(&error));
-            return Err(Exit::Registry);
+            return Err(refused(Failure::new(Phase::Config, &error)));
         }
     }
     let watch = watch::cancellation(client.clone(), stop, settings.cancel_interval);
@@ -134,10 +164,10 @@ async fn from_registry<'settings>(
             registry.use_callbacks(config.callbacks);
             (Ok((config.spec, config.terraform_settings)), config.warnings)
         }
-        Ok(Err(RegistryError::RunOver)) => return Err(Exit::Cancelled),
+        Ok(Err(RegistryError::RunOver)) => return Err(over()),
         Ok(Err(error)) => {
-            let refused = !matches!(error, RegistryError::Config(_));
-            (Err(Failure { registry: refused, ..Failure::new(Phase::Config, &error) }), Vec::new())
+            let registry = !matches!(error, RegistryError::Config(_));
+            (Err(Failure { registry, ..Failure::new(Phase::Config, &error) }), Vec::new())
         }
         Err(failure) => (Err(failure), Vec::new()),
     };
@@ -172,8 +202,12 @@ fn run<'settings>(
     }
 }
 
-async fn signal(stop: &Stop) -> StopReason {
-    stop.requested().await
+/// The registry answers to each request that it has ended the run.
+fn over() -> Failure {
+    let reason = StopReason::RunOver { status: "409".to_owned() };
+    let failure = Failure::stopped(Phase::Config, &reason);
+    tracing::warn!("{}", failure.reason);
+    failure
 }
 
 /// Reads a configuration from a file. One that cannot be read is the caller's mistake; one that

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use secrecy::ExposeSecret;
 
+use super::final_status::{Undelivered, deliver};
 use super::guarded;
 use super::logs::{Logs, TerminalReader};
 use super::outcome::{Exit, Failure, Outcome, StatusReport};
@@ -23,7 +24,7 @@ use super::wiping::{Wiped, Wiping};
 use super::workspace::RunDirectory;
 use crate::cancel::{Step, Stop, StopReason};
 use crate::engine::Planned;
-use crate::error::{Advice, chain};
+use crate::error::chain;
 use crate::event::Phase;
 use crate::registry::RegistryError;
 use crate::report::RunLog;
@@ -87,22 +88,21 @@ impl<'run> Teardown<'run> {
             reports.redactor.forget();
             register_settings(&reports.redactor, settings);
             clean_stack().await;
+            let (mut result, mut exit) = (concluded.result, concluded.exit);
             let delivered =
                 guarded(async { Ok(deliver(&stop, &reports, &concluded.report).await) });
-            let exit = match (delivered.await, concluded.exit) {
-                // What came first counts.
-                (Ok(Some(Exit::Cancelled)), exit @ Exit::Signal(_)) => exit,
-                (Ok(instead), exit) => instead.unwrap_or(exit),
-                (Err(_), _) => Exit::Registry,
-            };
+            let delivered =
+                delivered.await.unwrap_or_else(|failure| Err(Undelivered::lost(failure.reason)));
+            if let Err(undelivered) = delivered {
+                exit = undelivered.settle(exit, &mut result, &reports.redactor);
+            }
             drop((watch, concluded.reporting));
-            terminal.join(&stop).await;
+            let shown = terminal.join(&stop).await;
             if let Some(wiping) = concluded.wiping {
                 wiping.join(&stop).await;
             }
-            let mut result = concluded.result;
             result.exit_code = exit.code();
-            reports.notices.publish(result, &stop).await;
+            reports.notices.publish(result, shown, &stop).await;
             if let Some(text) = concluded.last_words {
                 tracing::error!("{text}");
             }
@@ -346,7 +346,7 @@ struct Rescued {
 }
 
 /// The registry's id of the run.
-fn run_id(settings: &Settings) -> Option<String> {
+pub(super) fn run_id(settings: &Settings) -> Option<String> {
     match &settings.source {
         RunSource::Registry { run_id, .. } => Some(run_id.to_string()),
         RunSource::File { .. } | RunSource::Local { .. } => None,
@@ -372,56 +372,6 @@ fn describe(spec: &RunSpec, result: &mut RunResult) {
 async fn clean_stack() {
     // It has nothing to return, and nothing in it can fail.
     let _ = tokio::spawn(async { zero_stack() }).await;
-}
-
-/// Delivers the final status, and what it ends with instead where it was not delivered.
-async fn deliver(stop: &Stop, reports: &Reports, report: &StatusReport) -> Option<Exit> {
-    if stop.run_is_over() {
-        return Some(Exit::Cancelled);
-    }
-    let doubtful = reports.has_doubtful_running();
-    // The same again is no second status; a registry that was silent may hear this one.
-    for step in [Step::Status, Step::StatusAgain] {
-        match stop.within(step, reports.finish(report)).await {
-            Some(Ok(())) => {
-                if doubtful {
-                    close_again(stop, reports, report).await;
-                }
-                return None;
-            }
-            Some(Err(ReportError::Registry(RegistryError::RunOver))) => {
-                return Some(Exit::Cancelled);
-            }
-            Some(Err(error)) => {
-                tracing::error!(
-                    advice = error.advice(),
-                    "the final status was not delivered: {}",
-                    chain(&error)
-                );
-                return Some(Exit::Registry);
-            }
-            None if stop.run_is_over() => return Some(Exit::Cancelled),
-            None => {}
-        }
-    }
-    tracing::error!("the final status was not delivered in {TOO_LATE}");
-    Some(Exit::Registry)
-}
-
-/// Sends the very same final status again where a `running` that was never answered was stored after
-/// it and has opened the run again: that cannot be prevented, because the registry may take its time.
-async fn close_again(stop: &Stop, reports: &Reports, report: &StatusReport) {
-    let again = async {
-        if reports.is_open().await {
-            tracing::warn!(
-                "the registry has stored `running` late; the final status is sent again"
-            );
-            if reports.finish(report).await.is_err() {
-                tracing::error!("the run may be shown as running in the registry");
-            }
-        }
-    };
-    stop.within(Step::StatusAgain, again).await;
 }
 
 impl Outcome {

@@ -63,6 +63,23 @@ impl Live {
         Some(Self { screen: screen.clone(), orders, gone, signals })
     }
 
+    /// Takes the line away before a signal ends this process, where nobody else watches for one.
+    pub fn leave_with_signals(&self) {
+        for ends in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+            if !is_ignored(ends)
+                && let Ok(mut signals) = signal(SignalKind::from_raw(ends as i32))
+            {
+                let orders = self.orders.clone();
+                tokio::spawn(async move {
+                    while signals.recv().await.is_some() {
+                        hide(&orders).await;
+                        act_by_default(ends);
+                    }
+                });
+            }
+        }
+    }
+
     /// What tells the line of phases.
     #[must_use]
     pub fn watcher(&self) -> Box<dyn Watcher> {
@@ -115,13 +132,8 @@ async fn watch_signals(orders: Sender<Order>) {
         tokio::select! {
             Some(()) = resized.recv() => {}
             Some(()) = suspended.recv(), if !is_deaf => {
-                let (done, hidden) = oneshot::channel();
-                if orders.send(Order::Hide(done)).is_err() {
-                    return;
-                }
-                // A terminal that takes nothing cannot keep the process from being stopped.
-                let _ = tokio::time::timeout(PATIENCE, hidden).await;
-                suspend();
+                hide(&orders).await;
+                act_by_default(Signal::SIGTSTP);
             }
             else => return,
         }
@@ -131,19 +143,27 @@ async fn watch_signals(orders: Sender<Order>) {
     }
 }
 
-/// Stops this process as if nobody had watched for the signal: the kernel knows whether there is a
-/// shell that will continue it, and does not stop it where there is none.
+/// Has the line taken away. A terminal that takes nothing cannot keep the process from being stopped.
+async fn hide(orders: &Sender<Order>) {
+    let (done, hidden) = oneshot::channel();
+    if orders.send(Order::Hide(done)).is_ok() {
+        let _ = tokio::time::timeout(PATIENCE, hidden).await;
+    }
+}
+
+/// Stops or ends this process as if nobody had watched for the signal: the kernel knows whether there
+/// is a shell that will continue it, and does not stop it where there is none.
 #[expect(unsafe_code, reason = "there is no safe way to set a disposition")]
-fn suspend() {
+fn act_by_default(signal: Signal) {
     let default =
         SigAction::new(SigHandler::SigDfl, nix::sys::signal::SaFlags::empty(), SigSet::empty());
     // SAFETY: neither disposition runs code that was not there before; both are set in this thread,
     // one after the other.
     unsafe {
-        if let Ok(watched) = sigaction(Signal::SIGTSTP, &default) {
-            let _ = raise(Signal::SIGTSTP);
+        if let Ok(watched) = sigaction(signal, &default) {
+            let _ = raise(signal);
             // From here on somebody has continued it.
-            let _ = sigaction(Signal::SIGTSTP, &watched);
+            let _ = sigaction(signal, &watched);
         }
     }
 }

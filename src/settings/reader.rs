@@ -55,30 +55,84 @@ impl Reader<'_> {
         self.path(setting)?.map(|path| existing(setting, path, is_right)).transpose()
     }
 
-    /// A file that is going to be written, possibly into the report directory, which is made. Nothing
-    /// but a file is replaced: no directory, and not `/dev/stdout`.
+    /// A file that is going to be written, possibly into the report directory, which is made. Where
+    /// it is a link, what that leads to is written. Nothing but a file is replaced: no directory,
+    /// not `/dev/stdout`, wherever that leads to, and none of the run's own reports.
     pub(super) fn document(
         &self,
         setting: &'static Setting,
+        reports: Option<&Path>,
     ) -> Result<Option<PathBuf>, SettingsError> {
         let Some(path) = self.path(setting)? else { return Ok(None) };
-        let directory = path.parent().unwrap_or(&path);
+        let wrong = |source| SettingsError::Path { setting, path: path.clone(), source };
+        let refused = |why| wrong(Error::new(ErrorKind::InvalidInput, why));
+        let target = target(&path).map_err(wrong)?;
+        let directory = target.parent().unwrap_or(&target);
         let made = self.path(&REPORT_DIR)?.is_some_and(|made| made.starts_with(directory));
-        let source = match (std::fs::metadata(&path), std::fs::metadata(directory)) {
-            (Ok(found), _) if found.is_dir() => ErrorKind::IsADirectory.into(),
-            (Ok(found), _) if !found.is_file() => {
-                Error::new(ErrorKind::InvalidInput, "it is no ordinary file")
+        match (std::fs::metadata(&target), std::fs::metadata(directory)) {
+            (Ok(found), _) if found.is_dir() => Err(wrong(ErrorKind::IsADirectory.into())),
+            (Ok(found), _) if !found.is_file() => Err(refused("it is no ordinary file")),
+            (Err(_), Ok(found)) if !found.is_dir() => Err(wrong(ErrorKind::NotADirectory.into())),
+            (Err(_), Err(source)) if !made => Err(wrong(source)),
+            _ if reports.is_some_and(|reports| is_report(&target, reports)) => {
+                Err(refused("the run writes a report of its own there"))
             }
-            (Err(_), Ok(found)) if !found.is_dir() => ErrorKind::NotADirectory.into(),
-            (Err(_), Err(source)) if !made => source,
-            _ => return Ok(Some(path)),
-        };
-        Err(SettingsError::Path { setting, path, source })
+            _ => Ok(Some(target)),
+        }
     }
 
     pub(super) fn switch(&self, setting: &'static Setting) -> Result<bool, SettingsError> {
         Ok(self.parsed(setting, parse::switch)?.unwrap_or(false))
     }
+}
+
+/// How many links are followed; the kernel follows as many.
+const MOST_LINKS: usize = 40;
+
+/// What is written in the place of `path`: what it leads to, if it is a link.
+fn target(path: &Path) -> Result<PathBuf, Error> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let directory = path.parent().unwrap_or(Path::new("/"));
+        // What the kernel shows there leads to what this process, or another, has open.
+        let found = std::fs::canonicalize(directory);
+        if found.is_ok_and(|it| it == Path::new("/dev") || it.starts_with("/proc")) {
+            return Err(Error::new(ErrorKind::InvalidInput, "it is no ordinary file"));
+        }
+        match std::fs::read_link(&path) {
+            Ok(link) => path = directory.join(link),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(Error::new(ErrorKind::InvalidInput, "too many links"))
+}
+
+/// The files that a run writes into its report directory.
+const REPORTS: [&str; 10] = [
+    "junit.xml",
+    "log.txt",
+    "outputs.env",
+    "outputs.json",
+    "plan.json",
+    "plan.txt",
+    "result.json",
+    "status.json",
+    "terraform.json",
+    "timings.txt",
+];
+
+/// Whether `path` is one of the files that a run writes into `reports`.
+fn is_report(path: &Path, reports: &Path) -> bool {
+    REPORTS.iter().any(|name| same_place(path, &reports.join(name)))
+}
+
+/// Whether two files have one name in one directory.
+pub(super) fn same_place(one: &Path, other: &Path) -> bool {
+    let directory = |path: &Path| {
+        let directory = path.parent().unwrap_or(path);
+        std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned())
+    };
+    one.file_name() == other.file_name() && directory(one) == directory(other)
 }
 
 pub(super) fn required<T>(setting: &'static Setting, value: Option<T>) -> Result<T, SettingsError> {

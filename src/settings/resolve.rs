@@ -8,7 +8,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::directories::Missing;
-use super::reader::{Reader, absolute, existing};
+use super::reader::{Reader, absolute, existing, same_place};
 use super::setting::{
     ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CA_BUNDLE, CACHE_DIR, CANCEL_INTERVAL, CI,
     DEFAULT_TOOL_VERSION, DRAIN_PERIOD, FORCE_UNLOCK_OWN, GRACE_PERIOD, LOCK_TIMEOUT, LOG,
@@ -100,6 +100,15 @@ impl Settings {
         let platform = platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Make)?;
+        let job = job(ci, environment, report_dir.as_deref());
+        let summary = reader.document(&SUMMARY, job.reports.as_deref())?;
+        let report = reader.document(&REPORT, job.reports.as_deref())?;
+        if let (Some(summary), Some(report)) = (&summary, &report)
+            && same_place(summary, report)
+        {
+            let problem = "it is where the summary goes".to_owned();
+            return Err(SettingsError::Impossible { setting: &REPORT, problem });
+        }
         Ok(Self {
             work_dir,
             tmpfs_dir,
@@ -125,10 +134,10 @@ impl Settings {
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
             ci,
-            job: job(ci, environment, report_dir.as_deref()),
+            job,
             report_dir,
-            summary: reader.document(&SUMMARY)?,
-            report: reader.document(&REPORT)?,
+            summary,
+            report,
             collector: telemetry::collector(environment, tool.ca_bundle.as_ref(), &mut warnings),
             logging,
             git: git_environment(environment, tool.ca_bundle.clone()),

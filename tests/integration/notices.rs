@@ -4,6 +4,7 @@ mod diagnostics;
 mod github;
 mod gitlab;
 mod others;
+mod unreported;
 
 use std::path::Path;
 

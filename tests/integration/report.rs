@@ -359,7 +359,7 @@ async fn a_registry_that_cannot_be_reached_leaves_a_page_that_says_so() {
     let output = world.execute().arg("--report").arg(&page).output().await.unwrap();
     assert_eq!(output.status.code(), Some(4));
     let page = std::fs::read_to_string(&page).unwrap();
-    assert!(page.contains("Run failed"), "{page}");
+    assert!(page.contains("Run failed") && page.contains("403"), "{page}");
 }
 
 #[tokio::test]
@@ -387,4 +387,55 @@ async fn a_path_that_cannot_be_written_is_refused_before_anything_is_done() {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(page.exists());
     assert!(place.read("reports/timings.txt").contains("validate"));
+    // Nothing else may be there.
+    let own = reports.join("result.json");
+    let both = place.path("both");
+    for (arguments, said) in [
+        (
+            ["--report", own.to_str().unwrap(), "--report-dir", reports.to_str().unwrap()],
+            "of its own",
+        ),
+        (["--report", both.to_str().unwrap(), "--summary", both.to_str().unwrap()], "summary goes"),
+    ] {
+        let end = place.run("validate", 1, &arguments).await;
+        assert_eq!(end.code, Some(2), "{}", end.stderr);
+        assert!(end.stderr.contains(said), "{}", end.stderr);
+    }
+}
+
+#[tokio::test]
+async fn an_output_of_the_process_is_refused_and_a_link_stays_one() {
+    use std::os::unix::fs::symlink;
+
+    let place = Place::new("").await;
+    // Links as in `/dev`: whoever breaks them breaks those of a test's world only.
+    symlink("/proc/self/fd/1", place.path("stdout")).unwrap();
+    symlink(place.path("stdout"), place.path("behind")).unwrap();
+    for link in ["stdout", "behind"] {
+        for flag in ["--report", "--summary"] {
+            let written = place.path("written");
+            let words = ["execute", "--local", "--operation", "validate", "--module-dir"];
+            let mut command = place.world.command(&words);
+            command.arg(place.path("module")).arg(flag).arg(place.path(link));
+            command.stdout(std::fs::File::create(&written).unwrap());
+            let end = place.world.end(&command.output().await.unwrap());
+            assert_eq!(end.code, Some(2), "{}", end.stderr);
+            assert!(end.stderr.contains("no ordinary file"), "{}", end.stderr);
+            assert!(place.path(link).is_symlink());
+        }
+    }
+
+    std::fs::create_dir(place.path("pages")).unwrap();
+    for (link, target, content) in [("old", "old.html", Some("old")), ("new", "new.html", None)] {
+        let target = Path::new("pages").join(target);
+        if let Some(content) = content {
+            std::fs::write(place.path(target.to_str().unwrap()), content).unwrap();
+        }
+        symlink(&target, place.path(link)).unwrap();
+        let path = place.path(link);
+        let end = place.run("validate", 1, &["--report", path.to_str().unwrap()]).await;
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        assert!(path.is_symlink());
+        assert!(place.read(target.to_str().unwrap()).contains("Validate succeeded"));
+    }
 }

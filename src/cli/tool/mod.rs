@@ -223,6 +223,10 @@ impl Tool {
         let answer = block_on(async {
             let live = Live::start(&screen);
             tools.options.meter = live.as_ref().map(|_| bar::meter(&screen));
+            // The others that take long tell what they leave unfinished.
+            if let (Some(live), ToolCommand::Install(_)) = (&live, &self.command) {
+                live.leave_with_signals();
+            }
             match self.command {
                 ToolCommand::Install(install) => install.run(&mut tools).await,
                 ToolCommand::Bundle(bundle) => bundle.run(&tools).await,

@@ -13,7 +13,7 @@ use crate::support::world::{End, MODULE, World};
 const CHECK: &str = "check \"c\" {\n  assert {\n    condition     = var.name == \"x\"\n    error_message = \"Not x.\"\n  }\n}\n";
 
 /// A step in a job of the world's own repository.
-async fn step(files: &[(&str, &str)]) -> World {
+pub(super) async fn step(files: &[(&str, &str)]) -> World {
     let mut world = World::new(files).await;
     for (name, file) in [("GITHUB_STEP_SUMMARY", "summary"), ("GITHUB_OUTPUT", "output")] {
         let path = world.path(file);
@@ -29,7 +29,7 @@ async fn step(files: &[(&str, &str)]) -> World {
 }
 
 /// The outputs of the step, as GitHub reads them.
-fn outputs(world: &World) -> BTreeMap<String, String> {
+pub(super) fn outputs(world: &World) -> BTreeMap<String, String> {
     let text = read(&world.path("output"));
     let mut lines = text.lines();
     let mut outputs = BTreeMap::new();
@@ -80,7 +80,10 @@ async fn a_plan_is_grouped_by_phase_and_tells_the_step_what_it_found() {
         assert_eq!(outputs[name], value, "{name}");
     }
     let summary = read(&world.path("summary"));
-    assert!(summary.contains("plan") && summary.contains("total "), "{summary}");
+    assert!(
+        summary.starts_with("## ✅ Plan succeeded\n") && summary.contains("| **total** |"),
+        "{summary}"
+    );
     let log = world.received().log_text();
     assert!(!log.contains("::group::") && !log.contains("::warning"), "{log}");
 }
