@@ -5,6 +5,7 @@
 //! the redactor. Elements at both ends of a list that stay the same are passed over, so that one that
 //! comes in front does not change all others. A string that holds JSON is compared from inside.
 
+use std::fmt::Write as _;
 use std::io::Result;
 
 use serde_json::value::RawValue;
@@ -382,17 +383,14 @@ fn without_html_escapes(json: &str) -> String {
         rest = &rest[start..];
         let sign = [("\\u003c", '<'), ("\\u003e", '>'), ("\\u0026", '&')];
         let sign = sign.into_iter().find(|(escape, _)| rest.starts_with(escape));
-        let length = match sign {
-            Some((escape, sign)) => {
-                text.push(sign);
-                escape.len()
-            }
+        let length = if let Some((escape, sign)) = sign {
+            text.push(sign);
+            escape.len()
+        } else {
             // With the character that it escapes, which may be another one of its kind.
-            None => {
-                let length = rest.chars().take(2).map(char::len_utf8).sum();
-                text.push_str(&rest[..length]);
-                length
-            }
+            let length = rest.chars().take(2).map(char::len_utf8).sum();
+            text.push_str(&rest[..length]);
+            length
         };
         rest = &rest[length..];
     }
@@ -405,7 +403,7 @@ fn cut(mut text: String) -> String {
         let end = text.floor_char_boundary(LONGEST_VALUE);
         let more = text.len() - end;
         text.truncate(end);
-        text.push_str(&format!("… ({more} more bytes)"));
+        let _ = write!(text, "… ({more} more bytes)");
     }
     // Not the room of what was cut away.
     text.shrink_to_fit();

@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn lines_that_stay_are_found_and_those_far_away_left_out() {
-        let before: String = (0..30).map(|number| format!("{number}\n")).collect();
+        let numbers: Vec<_> = (0..30).map(|number| number.to_string()).collect();
+        let before = numbers.join("\n") + "\n";
         let after = before.replace("14\n", "x\ny\n").replace("16\n", "");
         let shown: Vec<_> = line_diff(&before, &after)
             .into_iter()

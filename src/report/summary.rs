@@ -4,6 +4,8 @@
 //! it, so that nothing in it becomes Markdown, HTML, a mention or a link. The text has a limit; the
 //! plan gives way first, and what is missing is told.
 
+use std::fmt::Write as _;
+
 use super::line_diff::{Line, line_diff};
 use super::visible::visible;
 use super::wording::{counted, counts, duration, headline, remarks, share, sign, value, verb};
@@ -50,7 +52,7 @@ fn head(result: &RunResult) -> String {
     };
     let mut text = format!("## {icon} {}\n\n", plain(&headline(result)));
     if let Some(summary) = &result.summary {
-        text.push_str(&format!("{}\n\n", plain(cut(summary))));
+        let _ = write!(text, "{}\n\n", plain(cut(summary)));
     }
     let mut facts = Vec::new();
     facts.extend(result.tool.as_deref().map(code));
@@ -72,7 +74,7 @@ fn head(result: &RunResult) -> String {
 fn problems(result: &RunResult, text: &mut String) {
     if let Some(problem) = &result.error {
         let what = if result.status == "cancelled" { "Stopped" } else { "Error" };
-        text.push_str(&format!("\n### {what} in {}\n\n", problem.phase));
+        let _ = write!(text, "\n### {what} in {}\n\n", problem.phase);
         text.push_str(&fenced("", cut(&problem.message)));
         if let Some(advice) = &problem.advice {
             text.push_str("\nWhat to do:\n\n");
@@ -87,12 +89,12 @@ fn problems(result: &RunResult, text: &mut String) {
             Severity::Error => "❌",
             Severity::Warning => "⚠️",
         };
-        text.push_str(&format!("\n{icon} {}", code(&diagnostic.summary)));
+        let _ = write!(text, "\n{icon} {}", code(&diagnostic.summary));
         if let Some(place) = &diagnostic.place {
-            text.push_str(&format!(" at {}", code(&format!("{}:{}", place.file, place.line))));
+            let _ = write!(text, " at {}", code(&format!("{}:{}", place.file, place.line)));
         }
         if let Some(subject) = &diagnostic.subject {
-            text.push_str(&format!(", {}", code(subject)));
+            let _ = write!(text, ", {}", code(subject));
         }
         text.push('\n');
         if !diagnostic.detail.trim().is_empty() {
@@ -105,17 +107,15 @@ fn problems(result: &RunResult, text: &mut String) {
         text.push_str("\n### Warnings\n\n");
     }
     for warning in result.warnings.iter().take(MOST_NOTES) {
-        text.push_str(&format!("- {}\n", code(cut(warning))));
+        let _ = write!(text, "- {}\n", code(cut(warning)));
     }
     left_out(result.warnings.len(), "warning", text);
 }
 
 fn left_out(count: usize, thing: &str, text: &mut String) {
     if count > MOST_NOTES {
-        text.push_str(&format!(
-            "\n… and {}.\n",
-            counted(count - MOST_NOTES, &format!("more {thing}"))
-        ));
+        let _ =
+            write!(text, "\n… and {}.\n", counted(count - MOST_NOTES, &format!("more {thing}")));
     }
 }
 
@@ -123,7 +123,7 @@ fn table(result: &RunResult, text: &mut String) {
     if let Some(numbers) = &result.counts {
         let numbers: Vec<_> =
             counts(numbers).iter().map(|(what, count)| format!("**{count}** to {what}")).collect();
-        text.push_str(&format!("\n### Changes\n\n{}\n", numbers.join(" · ")));
+        let _ = write!(text, "\n### Changes\n\n{}\n", numbers.join(" · "));
     }
     if !result.changes.is_empty() {
         text.push_str("\n| | Action | Resource | |\n|:-:|---|---|---|\n");
@@ -137,11 +137,11 @@ fn table(result: &RunResult, text: &mut String) {
         }
         let remarks: Vec<_> = remarks.iter().map(|remark| plain(remark)).collect();
         let (sign, address) = (sign(verb), code(&change.address));
-        text.push_str(&format!("| {sign} | {verb} | {address} | {} |\n", remarks.join(", ")));
+        let _ = write!(text, "| {sign} | {verb} | {address} | {} |\n", remarks.join(", "));
     }
     let more = result.changes.len().saturating_sub(MOST_ROWS) + result.changes_left_out;
     if more > 0 {
-        text.push_str(&format!("\n… and {}.\n", counted(more, "more change")));
+        let _ = write!(text, "\n… and {}.\n", counted(more, "more change"));
     }
 }
 
@@ -179,10 +179,8 @@ fn fold(title: &str, blocks: Vec<String>, count: usize, room: &mut usize, text: 
     let mut part = format!("\n<details><summary>{title}</summary>\n\n");
     part.push_str(&fenced("diff", &shown));
     if missing > 0 {
-        part.push_str(&format!(
-            "\n{} left out: there is no room for more.\n",
-            counted(missing, "part")
-        ));
+        let _ =
+            write!(part, "\n{} left out: there is no room for more.\n", counted(missing, "part"));
     }
     part.push_str("\n</details>\n");
     *room = room.saturating_sub(part.len());
@@ -199,17 +197,14 @@ fn resource(change: &PlannedChange) -> String {
     };
     let mut text = format!("{mark} {} ({verb})", visible(&change.address));
     for remark in remarks(change) {
-        text.push_str(&format!(", {}", visible(&remark)));
+        let _ = write!(text, ", {}", visible(&remark));
     }
     text.push('\n');
     for change in &change.attributes {
         attribute(change, "    ", &mut text);
     }
     if change.more_attributes > 0 {
-        text.push_str(&format!(
-            "      … and {}\n",
-            counted(change.more_attributes, "more attribute")
-        ));
+        let _ = write!(text, "      … and {}\n", counted(change.more_attributes, "more attribute"));
     }
     text.push('\n');
     text
@@ -226,7 +221,7 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
     };
     if is_text(&change.before) || is_text(&change.after) {
         let of = |shown: &Option<Shown>| shown.as_ref().map(value).unwrap_or_default().to_owned();
-        text.push_str(&format!("{mark} {indent}{path} ={note}\n"));
+        let _ = write!(text, "{mark} {indent}{path} ={note}\n");
         let (before, after) = (of(&change.before), of(&change.after));
         for line in line_diff(&before, &after) {
             let (mark, line) = match line {
@@ -235,7 +230,7 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
                 Line::Same(line) => (" ", visible(line)),
                 Line::Gap(count) => (" ", format!("… {}", counted(count, "line")).into()),
             };
-            text.push_str(&format!("{mark} {indent}    {line}\n"));
+            let _ = write!(text, "{mark} {indent}    {line}\n");
         }
         return;
     }
@@ -244,7 +239,7 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
         .flatten()
         .map(|shown| visible(value(shown)).replace('\n', " "))
         .collect();
-    text.push_str(&format!("{mark} {indent}{path} = {}{note}\n", values.join(" → ")));
+    let _ = write!(text, "{mark} {indent}{path} = {}{note}\n", values.join(" → "));
 }
 
 fn timings(result: &RunResult) -> String {
@@ -254,13 +249,10 @@ fn timings(result: &RunResult) -> String {
     for phase in &timings.phases {
         let took = phase.duration.map_or_else(|| "-".to_owned(), duration);
         let share = share(phase.duration, timings.total);
-        text.push_str(&format!(
-            "| {} | {} | {took} | {share} |\n",
-            phase.phase,
-            duration(phase.start)
-        ));
+        let _ =
+            write!(text, "| {} | {} | {took} | {share} |\n", phase.phase, duration(phase.start));
     }
-    text.push_str(&format!("| **total** | | **{}** | |\n", duration(timings.total)));
+    let _ = write!(text, "| **total** | | **{}** | |\n", duration(timings.total));
     text
 }
 
@@ -286,7 +278,7 @@ fn code(text: &str) -> String {
 }
 
 /// A text in which nothing is Markdown or HTML: references stand for characters, never for signs
-/// (CommonMark, section 2.5).
+/// (`CommonMark`, section 2.5).
 fn plain(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for character in visible(text).chars() {
@@ -296,7 +288,7 @@ fn plain(text: &str) -> String {
             }
             '\n' => written.push_str("<br>"),
             character if character.is_ascii_punctuation() => {
-                written.push_str(&format!("&#{};", u32::from(character)));
+                let _ = write!(written, "&#{};", u32::from(character));
             }
             character => written.push(character),
         }

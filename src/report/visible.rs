@@ -4,6 +4,7 @@
 //! Escape sequences of terminals are dropped, and other characters that are not seen are named.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// `text` without terminal sequences, and with names for what cannot be seen. Newlines and tabs stay.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
@@ -18,7 +19,7 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
             '\u{9b}' => skip_parameters(&mut rest),
             '\u{9d}' | '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => skip_string(&mut rest),
             character if is_unseen(character) => {
-                shown.push_str(&format!("⟨U+{:04X}⟩", u32::from(character)));
+                let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(character));
             }
             character => shown.push(character),
         }
