@@ -54,12 +54,11 @@ async fn within(
     let (place, drafted) = (path.clone(), Arc::clone(&draft));
     let writing = tokio::task::spawn_blocking(move || drafted.replace(&place, write));
     let problem = match stop.within(Step::Terminal, writing).await {
-        Some(Ok(Ok(()))) => return,
         Some(Ok(Err(error))) => error.to_string(),
         Some(Err(error)) => format!("{error} (a bug)"),
         None if draft.give_up().await => TOO_LATE.to_owned(),
-        // It was just finished.
-        None => return,
+        // Now, or just when it was to be given up.
+        Some(Ok(Ok(()))) | None => return,
     };
     tracing::warn!("cannot write the {what} `{}`: {problem}", path.display());
 }
