@@ -163,7 +163,7 @@ fn is_repository(url: &str, name: &str) -> bool {
 fn is_same_host(one: &str, other: &str) -> bool {
     let plain = |host: &str| {
         let host = host.to_ascii_lowercase();
-        host.strip_prefix("ssh.").map(str::to_owned).unwrap_or(host)
+        host.strip_prefix("ssh.").unwrap_or(&host).to_owned()
     };
     match (host(one), host(other)) {
         (Some(one), Some(other)) => plain(&one) == plain(&other),

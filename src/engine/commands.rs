@@ -91,6 +91,8 @@ pub struct Tested {
     pub counts: Option<TestCounts>,
     /// The `JUnit` file, unless there was no test.
     pub junit: Option<PathBuf>,
+    /// Whether the tool has written one that is none.
+    pub is_broken: bool,
 }
 
 impl<S: Sink> Engine<'_, S> {
@@ -234,8 +236,9 @@ impl<S: Sink> Engine<'_, S> {
             }
             (exit, messages.counts.into_inner().unwrap_or_else(PoisonError::into_inner))
         };
+        let is_broken = junit.is_some() && counts.is_none();
         let junit = Some(file).filter(|file| file.exists());
-        Ok(Tested { passed: exit.status.success(), counts, junit })
+        Ok(Tested { passed: exit.status.success(), counts, junit, is_broken })
     }
 
     /// The name of the program that people start to do by hand what this does.

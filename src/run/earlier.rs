@@ -30,10 +30,9 @@ pub(super) fn remove(settings: &Settings) {
 
 /// Removes a file or a link, not what it leads to.
 fn remove_file(path: &Path) {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            tracing::warn!("`{}` of an earlier run cannot be removed: {error}", path.display());
-        }
-        _ => {}
+    if let Err(error) = std::fs::remove_file(path)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!("`{}` of an earlier run cannot be removed: {error}", path.display());
     }
 }

@@ -30,16 +30,16 @@ impl Drop for Watch {
 }
 
 /// Asks the run to stop at SIGINT, SIGTERM, SIGHUP or SIGQUIT, and to hurry at the second of them. A
-/// SIGHUP or SIGQUIT that was ignored at the start stays so: whoever starts the runner with `nohup`
-/// means it.
+/// SIGHUP that was ignored at the start stays so: whoever starts the runner with `nohup` means it.
 ///
 /// # Errors
 /// When the operating system does not let it watch.
 pub fn signals(stop: &Stop) -> std::io::Result<Watch> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let mut hangup = unless_ignored(Signal::SIGHUP)?;
-    let mut quit = unless_ignored(Signal::SIGQUIT)?;
+    let mut quit = signal(SignalKind::quit())?;
+    let mut hangup =
+        if is_ignored(Signal::SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
     let stop = stop.clone();
     let mut echoes = Echoes::default();
     Ok(Watch(tokio::spawn(async move {
@@ -48,7 +48,7 @@ pub fn signals(stop: &Stop) -> std::io::Result<Watch> {
                 Some(()) = interrupt.recv() => Signal::SIGINT,
                 Some(()) = terminate.recv() => Signal::SIGTERM,
                 Some(()) = received(hangup.as_mut()) => Signal::SIGHUP,
-                Some(()) = received(quit.as_mut()) => Signal::SIGQUIT,
+                Some(()) = quit.recv() => Signal::SIGQUIT,
                 else => return,
             };
             if !echoes.is_echo(signal) {
@@ -87,14 +87,6 @@ pub(super) fn chores() -> std::io::Result<Watch> {
             }
         }
     })))
-}
-
-/// Watches a signal, if it was not ignored at the start.
-fn unless_ignored(watched: Signal) -> std::io::Result<Option<tokio::signal::unix::Signal>> {
-    if is_ignored(watched) {
-        return Ok(None);
-    }
-    signal(SignalKind::from_raw(watched as i32)).map(Some)
 }
 
 /// The next of the signals that are watched; never where none are.
