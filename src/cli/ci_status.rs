@@ -39,6 +39,7 @@ pub(super) struct CiStatus {
 }
 
 #[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one a process")]
 enum Where {
     #[command(flatten)]
     Ci(Target<Wanted>),

@@ -37,6 +37,7 @@ pub(super) struct Trigger {
 }
 
 #[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one a process")]
 enum Where {
     #[command(flatten)]
     Ci(Target<Wanted>),

@@ -107,7 +107,7 @@ fn problems(result: &RunResult, text: &mut String) {
         text.push_str("\n### Warnings\n\n");
     }
     for warning in result.warnings.iter().take(MOST_NOTES) {
-        let _ = write!(text, "- {}\n", code(cut(warning)));
+        let _ = writeln!(text, "- {}", code(cut(warning)));
     }
     left_out(result.warnings.len(), "warning", text);
 }
@@ -115,7 +115,7 @@ fn problems(result: &RunResult, text: &mut String) {
 fn left_out(count: usize, thing: &str, text: &mut String) {
     if count > MOST_NOTES {
         let _ =
-            write!(text, "\n… and {}.\n", counted(count - MOST_NOTES, &format!("more {thing}")));
+            writeln!(text, "\n… and {}.", counted(count - MOST_NOTES, &format!("more {thing}")));
     }
 }
 
@@ -123,7 +123,7 @@ fn table(result: &RunResult, text: &mut String) {
     if let Some(numbers) = &result.counts {
         let numbers: Vec<_> =
             counts(numbers).iter().map(|(what, count)| format!("**{count}** to {what}")).collect();
-        let _ = write!(text, "\n### Changes\n\n{}\n", numbers.join(" · "));
+        let _ = writeln!(text, "\n### Changes\n\n{}", numbers.join(" · "));
     }
     if !result.changes.is_empty() {
         text.push_str("\n| | Action | Resource | |\n|:-:|---|---|---|\n");
@@ -137,11 +137,11 @@ fn table(result: &RunResult, text: &mut String) {
         }
         let remarks: Vec<_> = remarks.iter().map(|remark| plain(remark)).collect();
         let (sign, address) = (sign(verb), code(&change.address));
-        let _ = write!(text, "| {sign} | {verb} | {address} | {} |\n", remarks.join(", "));
+        let _ = writeln!(text, "| {sign} | {verb} | {address} | {} |", remarks.join(", "));
     }
     let more = result.changes.len().saturating_sub(MOST_ROWS) + result.changes_left_out;
     if more > 0 {
-        let _ = write!(text, "\n… and {}.\n", counted(more, "more change"));
+        let _ = writeln!(text, "\n… and {}.", counted(more, "more change"));
     }
 }
 
@@ -204,7 +204,7 @@ fn resource(change: &PlannedChange) -> String {
         attribute(change, "    ", &mut text);
     }
     if change.more_attributes > 0 {
-        let _ = write!(text, "      … and {}\n", counted(change.more_attributes, "more attribute"));
+        let _ = writeln!(text, "      … and {}", counted(change.more_attributes, "more attribute"));
     }
     text.push('\n');
     text
@@ -221,7 +221,7 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
     };
     if is_text(&change.before) || is_text(&change.after) {
         let of = |shown: &Option<Shown>| shown.as_ref().map(value).unwrap_or_default().to_owned();
-        let _ = write!(text, "{mark} {indent}{path} ={note}\n");
+        let _ = writeln!(text, "{mark} {indent}{path} ={note}");
         let (before, after) = (of(&change.before), of(&change.after));
         for line in line_diff(&before, &after) {
             let (mark, line) = match line {
@@ -230,7 +230,7 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
                 Line::Same(line) => (" ", visible(line)),
                 Line::Gap(count) => (" ", format!("… {}", counted(count, "line")).into()),
             };
-            let _ = write!(text, "{mark} {indent}    {line}\n");
+            let _ = writeln!(text, "{mark} {indent}    {line}");
         }
         return;
     }
@@ -239,7 +239,7 @@ fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
         .flatten()
         .map(|shown| visible(value(shown)).replace('\n', " "))
         .collect();
-    let _ = write!(text, "{mark} {indent}{path} = {}{note}\n", values.join(" → "));
+    let _ = writeln!(text, "{mark} {indent}{path} = {}{note}", values.join(" → "));
 }
 
 fn timings(result: &RunResult) -> String {
@@ -250,9 +250,9 @@ fn timings(result: &RunResult) -> String {
         let took = phase.duration.map_or_else(|| "-".to_owned(), duration);
         let share = share(phase.duration, timings.total);
         let _ =
-            write!(text, "| {} | {} | {took} | {share} |\n", phase.phase, duration(phase.start));
+            writeln!(text, "| {} | {} | {took} | {share} |", phase.phase, duration(phase.start));
     }
-    let _ = write!(text, "| **total** | | **{}** | |\n", duration(timings.total));
+    let _ = writeln!(text, "| **total** | | **{}** | |", duration(timings.total));
     text
 }
 

@@ -283,10 +283,10 @@ impl Jenkins {
         let wanted = wanted.chain(order.inputs.keys().map(String::as_str));
         let missing: Vec<_> = wanted.filter(|name| named(name).is_none()).collect();
         if !missing.is_empty() {
-            let (job, names) = (self.job.join("/"), missing.join("`, `"));
+            let (path, wanted) = (self.job.join("/"), missing.join("`, `"));
             return Err(TriggerError::Unfit {
                 server: "Jenkins",
-                problem: format!("the job `{job}` has no parameter `{names}`"),
+                problem: format!("the job `{path}` has no parameter `{wanted}`"),
                 advice: "`butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins learns the parameters of a pipeline when it is built for the first time: build it once by hand".to_owned(),
             });
         }
