@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -225,8 +226,12 @@ impl<S: Sink> Engine<'_, S> {
             }
             (exit, xml.and_then(|xml| TestCounts::from_junit(&readable_junit(&xml))))
         } else {
-            let messages =
-                Messages { sink: self.log, counts: Mutex::default(), cases: Mutex::default() };
+            let messages = Messages {
+                sink: self.log,
+                counts: Mutex::default(),
+                cases: Mutex::default(),
+                interrupted: AtomicBool::default(),
+            };
             let exit = self.supervise("test", &command, &messages).await?;
             let cases = messages.cases.into_inner().unwrap_or_else(PoisonError::into_inner);
             if let Some(xml) = cases.to_xml()

@@ -19,7 +19,7 @@ use super::arguments;
 use super::commands::Engine;
 use super::error::{EngineError, Failed};
 use super::lock::{LeftLock, StateLock, Trace, own_name};
-use super::watching::{Asking, Watch};
+use super::watching::{Alone, Asking, Watch};
 use crate::cancel::{Step, Stop, StopReason};
 use crate::process::{Command, Exit, Output, Sink, supervise};
 
@@ -337,7 +337,8 @@ impl<S: Sink> Engine<'_, S> {
         (step, late): (Step, impl Future<Output = ()>),
     ) -> Result<Option<Exit>, EngineError> {
         let own = Stop::new();
-        let running = supervise(command, sink, &own, self.grace);
+        let alone = Alone(sink);
+        let running = supervise(command, &alone, &own, self.grace);
         tokio::pin!(running);
         let ended = tokio::select! {
             ended = &mut running => Some(ended),

@@ -1,5 +1,6 @@
 //! Sinks that pass a command's lines on and remember what matters of them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -15,6 +16,10 @@ use crate::process::Sink;
 /// A longer headline is left out, in bytes. It is not cut, because it is masked later, and half a
 /// secret is not found.
 const LONGEST_HEADLINE: usize = 2000;
+
+/// What Terraform and `OpenTofu` say on standard output when they are interrupted for the first time,
+/// whatever the signal. A second interrupt makes them end at once, without their state.
+const INTERRUPTED: &[u8] = b"Interrupt received.";
 
 /// What `init` says before it says what is wrong with the configuration, in half a sentence.
 const PREAMBLE: &str = " encountered problems during initiali";
@@ -36,6 +41,8 @@ pub(super) struct Seen {
     unsaved: bool,
     /// The id of its own lock that this error gives.
     pub(super) named: Option<String>,
+    /// Whether it has said that it was interrupted.
+    interrupted: bool,
 }
 
 /// Passes lines on and keeps what they say.
@@ -69,6 +76,7 @@ impl<S: Sink> Sink for Watch<'_, S> {
                     seen.working = Some(SystemTime::now());
                 }
                 seen.ended |= !seen.unreleased && shows_end(line);
+                seen.interrupted |= line.trim_ascii() == INTERRUPTED;
             }
             Stream::Stderr => {
                 if let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
@@ -94,6 +102,23 @@ impl<S: Sink> Sink for Watch<'_, S> {
 
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
         self.sink.partial(stream, pending)
+    }
+
+    fn knows_of_stop(&self) -> Option<bool> {
+        Some(self.seen.lock().unwrap_or_else(PoisonError::into_inner).interrupted)
+    }
+}
+
+/// Passes the lines on of a command that is asked to end long after the signal: nobody else does.
+pub(super) struct Alone<'sink, S>(pub(super) &'sink S);
+
+impl<S: Sink> Sink for Alone<'_, S> {
+    fn line(&self, stream: Stream, line: &[u8]) {
+        self.0.line(stream, line);
+    }
+
+    fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
+        self.0.partial(stream, pending)
     }
 }
 
@@ -134,6 +159,8 @@ pub(super) struct Messages<'sink, S> {
     pub(super) counts: Mutex<Option<TestCounts>>,
     /// The tests one by one.
     pub(super) cases: Mutex<Cases>,
+    /// Whether it has said that it was interrupted.
+    pub(super) interrupted: AtomicBool,
 }
 
 impl<S: Sink> Sink for Messages<'_, S> {
@@ -161,6 +188,9 @@ impl<S: Sink> Sink for Messages<'_, S> {
                 }
             }
             None => {
+                if message.text.trim_ascii().as_bytes().starts_with(INTERRUPTED) {
+                    self.interrupted.store(true, Ordering::Relaxed);
+                }
                 for line in message.text.lines() {
                     self.sink.line(stream, line.as_bytes());
                 }
@@ -171,6 +201,10 @@ impl<S: Sink> Sink for Messages<'_, S> {
     /// A JSON line makes sense only as a whole.
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
         if pending.first() == Some(&b'{') { 0 } else { self.sink.partial(stream, pending) }
+    }
+
+    fn knows_of_stop(&self) -> Option<bool> {
+        Some(self.interrupted.load(Ordering::Relaxed))
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! A child gets a process group of its own, so that a terminal's Ctrl-C does not reach it a second
 //! time. It is stopped by one SIGTERM to its own pid, or to that of the program that it wraps
-//! (Terraform's providers die of one, and a second one makes Terraform give up), and by SIGKILL to
-//! its group when the grace is over.
+//! (Terraform's providers die of one, and a second one makes Terraform give up; so it gets none where
+//! it says that whoever signalled this process has signalled it too), and by SIGKILL to its group
+//! when the grace is over.
 //! Callers may rely on it that nothing of the group runs when [`supervise`] returns or is dropped,
 //! and that what left the group is ended too where [`adopt_orphans`] was called (Linux only).
 
@@ -33,6 +34,12 @@ pub trait Sink {
     /// Takes the beginning of a line whose end has not come for a while, or that is too long to
     /// wait for. Returns how many bytes it took; the rest is given again with what follows.
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize;
+
+    /// Whether the lines say that the child was asked to end already, by whoever; none where its
+    /// lines never say so.
+    fn knows_of_stop(&self) -> Option<bool> {
+        None
+    }
 }
 
 /// A sink for children whose output nobody needs.

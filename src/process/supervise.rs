@@ -6,6 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
@@ -22,6 +23,14 @@ use crate::event::Stream;
 /// How long the pipes may stay open once the group is dead. Only a process that left the group
 /// can hold them, and it must not hold the run.
 const PIPE_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a child may take to say that the signal that has reached this process has reached it too.
+/// GitLab signals all processes of a job, one right after the other, and Terraform answers within
+/// milliseconds: this is what a busy machine needs. A second signal would make it drop its state.
+const ALREADY_SIGNALLED: Duration = Duration::from_millis(500);
+
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How much time a child gets to end after it was asked to.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +164,7 @@ pub async fn supervise(
     };
     tokio::pin!(pumps);
     let (ended, pumped) = {
-        let ended = wait(command, (&mut child, &group), stop, grace);
+        let ended = wait(command, (&mut child, &group), sink, (stop, grace));
         tokio::pin!(ended);
         // The pumps must run while the child does: a full pipe would stop it for good.
         tokio::select! {
@@ -234,26 +243,31 @@ async fn feed(stdin: Option<ChildStdin>, input: &Input) {
 async fn wait(
     command: &Command,
     (child, group): (&mut Child, &Group),
-    stop: &Stop,
-    grace: Grace,
+    sink: &impl Sink,
+    (stop, grace): (&Stop, Grace),
 ) -> std::io::Result<(ExitStatus, Option<StopReason>, bool)> {
     let reason = tokio::select! {
         status = child.wait() => return Ok((status?, None, false)),
         reason = stop.requested() => reason,
     };
     let pid = group.leader();
-    tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
-    let inner = command.inner.as_ref().map(|inner| running_below(pid, inner));
-    // What wraps it might hand the signal on late, or twice, or kill what takes its time.
-    for inner in inner.iter().flatten() {
-        tracing::debug!(pid = inner.as_raw(), "it is meant for this one");
-        let _ = kill(*inner, Signal::SIGTERM);
-    }
-    if inner.is_none_or(|inner| inner.is_empty()) {
-        // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
-        let _ = kill(pid, Signal::SIGTERM);
-    }
     let deadline = Instant::now() + grace.normal;
+    // Only a signal may have come to the child as well: nobody hears of what the registry says.
+    let is_signal = matches!(reason, StopReason::Signal(_));
+    let knows = is_signal && {
+        let patience = ALREADY_SIGNALLED.min(grace.normal / 4);
+        tokio::select! {
+            status = child.wait() => return Ok((status?, Some(reason), false)),
+            knows = tokio::time::timeout(patience, says_that_it_stops(sink)) => knows == Ok(true),
+            () = stop.urgent() => sink.knows_of_stop() == Some(true),
+        }
+    };
+    if knows {
+        tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "it got the signal too: sending none");
+    } else {
+        tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
+        terminate(command, pid);
+    }
     let sooner = tokio::select! {
         status = child.wait() => return Ok((status?, Some(reason), false)),
         () = tokio::time::sleep_until(deadline) => deadline,
@@ -269,4 +283,29 @@ async fn wait(
     tracing::warn!(pid = pid.as_raw(), "grace is over: killing the process group");
     group.kill();
     Ok((child.wait().await?, Some(reason), true))
+}
+
+/// Waits until the child's lines say that it was asked to end; returns at once where they never do.
+async fn says_that_it_stops(sink: &impl Sink) -> bool {
+    loop {
+        match sink.knows_of_stop() {
+            Some(false) => tokio::time::sleep(LOOK).await,
+            Some(true) => return true,
+            None => return false,
+        }
+    }
+}
+
+/// Sends the one SIGTERM to the child, or to what it wraps.
+fn terminate(command: &Command, pid: Pid) {
+    let inner = command.inner.as_ref().map(|inner| running_below(pid, inner));
+    // What wraps it might hand the signal on late, or twice, or kill what takes its time.
+    for inner in inner.iter().flatten() {
+        tracing::debug!(pid = inner.as_raw(), "it is meant for this one");
+        let _ = kill(*inner, Signal::SIGTERM);
+    }
+    if inner.is_none_or(|inner| inner.is_empty()) {
+        // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
+        let _ = kill(pid, Signal::SIGTERM);
+    }
 }

@@ -66,6 +66,12 @@ const KUBERNETES: Platform =
 /// the second signal comes, so that nobody mistakes it for a user who has lost patience.
 const GITHUB: Platform = Platform { grace: Duration::from_secs(5), report: Duration::from_secs(4) };
 
+/// GitLab sends SIGTERM to every process of the job's container and removes the container 10 s later
+/// (gitlab-runner, `executors/docker`, `sendSIGTERMToContainerProcs`). Jenkins lets a step that was
+/// aborted go on for 10 s (workflow-durable-task-step, `DurableTaskStep.stop`).
+const GITLAB_AND_JENKINS: Platform =
+    Platform { grace: Duration::from_secs(5), report: Duration::from_secs(4) };
+
 impl Settings {
     /// Decides all settings.
     ///
@@ -328,12 +334,11 @@ fn job(system: System, environment: &Environment, report_dir: Option<&Path>) -> 
 
 fn platform(environment: &Environment) -> Platform {
     // Whoever names another system is killed by this one all the same.
-    if surrounding(environment) == System::GitHubActions {
-        GITHUB
-    } else if environment.value(variable::KUBERNETES_SERVICE_HOST.name).is_some() {
-        KUBERNETES
-    } else {
-        ELSEWHERE
+    match surrounding(environment) {
+        System::GitHubActions => GITHUB,
+        System::GitLabCi | System::Jenkins => GITLAB_AND_JENKINS,
+        _ if environment.value(variable::KUBERNETES_SERVICE_HOST.name).is_some() => KUBERNETES,
+        _ => ELSEWHERE,
     }
 }
 
@@ -528,6 +533,9 @@ mod tests {
             (vec![("GITHUB_ACTIONS", "true")], [5, 4]),
             (vec![("GITHUB_ACTIONS", "false")], [60, 10]),
             (vec![kubernetes, ("GITHUB_ACTIONS", "true")], [5, 4]),
+            (vec![("GITLAB_CI", "true")], [5, 4]),
+            (vec![kubernetes, ("GITLAB_CI", "true")], [5, 4]),
+            (vec![("JENKINS_URL", "https://jenkins.example.com/")], [5, 4]),
             (vec![kubernetes, ("BUTLER_GRACE_PERIOD", "90")], [90, 9]),
         ] {
             let variables = [&REGISTRY[..], &extra].concat();

@@ -307,7 +307,7 @@ pub const GRACE_PERIOD: Setting = Setting {
     flags: &["--grace-period"],
     variables: &["BUTLER_GRACE_PERIOD"],
     kind: Kind::Value("DURATION"),
-    default: "60s; 20s inside Kubernetes, 5s under GitHub Actions, where the platform kills sooner",
+    default: "60s; 20s inside Kubernetes, 5s under GitHub Actions, GitLab CI and Jenkins, where the platform kills sooner",
     help: "How long the tool may take to end after it was asked to, before it is killed",
     example: "60s",
     section: Section::Run,

@@ -17,9 +17,7 @@ mkdir -p "$WORKSPACE/.butler" "$WORKSPACE_TMP" "$BUTLER_CACHE_DIR"
 {%- if let Some(identity) = identity %}
 {= identity|at(0) =}
 {%- endif %}
-# When the build is aborted, Jenkins ends every process that has its cookies in its environment. The
-# runner has them, and what it starts does not: so the runner alone is asked to end, and ends
-# Terraform in order. `exec`: there is no shell left that would be ended instead.
+# Stop runs in the registry: an aborted build ends providers and provisioners before Terraform.
 {%- if let Some(container) = container %}
 {= container|at(0) =}
 {%- else %}

@@ -14,6 +14,7 @@ mod faults;
 mod generate;
 mod generate_pipelines;
 mod hostile;
+mod interrupts;
 mod layout;
 mod leftovers;
 mod linters;

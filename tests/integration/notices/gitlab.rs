@@ -185,8 +185,8 @@ async fn a_test_run_leaves_a_junit_file_of_older_versions_too() {
         .filter(|node| node.has_tag_name("testcase"))
         .map(|case| {
             let wrong = case.children().find(|child| child.has_tag_name("failure"));
-            let text = wrong.and_then(|failure| failure.text()).unwrap_or_default();
-            (case.attribute("name").unwrap(), text.contains("it is <***>"))
+            let said = wrong.and_then(|failure| failure.text()).unwrap_or_default();
+            (case.attribute("name").unwrap(), said.contains("it is <***>"))
         })
         .collect();
     assert_eq!(cases, [("good", false), ("bad", true)], "{junit}");

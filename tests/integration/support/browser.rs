@@ -16,7 +16,7 @@ use super::environment::find_program;
 /// A browser with one window; it ends with this.
 pub(crate) struct Browser {
     driver: Child,
-    browser: Option<i32>,
+    process: Option<i32>,
     session: String,
     client: reqwest::Client,
     profile: TempDir,
@@ -52,7 +52,7 @@ impl Browser {
             .expect("the driver says its port");
         let mut browser = Self {
             driver,
-            browser: None,
+            process: None,
             session: format!("http://127.0.0.1:{port}/session"),
             client: client(None, Redirects::Refuse).unwrap(),
             profile,
@@ -79,7 +79,7 @@ impl Browser {
         let answer = browser.post("", capabilities).await;
         browser.session = format!("{}/{}", browser.session, answer["sessionId"].as_str().unwrap());
         let process = answer["capabilities"]["goog:processID"].as_i64();
-        browser.browser = process.and_then(|process| i32::try_from(process).ok());
+        browser.process = process.and_then(|process| i32::try_from(process).ok());
         browser
     }
 
@@ -126,7 +126,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if let Some(browser) = self.browser {
+        if let Some(browser) = self.process {
             let _ = kill(Pid::from_raw(browser), Signal::SIGKILL);
         }
         let driver = i32::try_from(self.driver.id()).unwrap();

@@ -163,8 +163,9 @@ fn text(status: u16, headers: &[(String, String)], body: &str) -> String {
     let has_date = headers.iter().any(|(name, _)| name == "date");
     let date = format!("date: {}\r\n", httpdate::fmt_http_date(SystemTime::now()));
     let date = if has_date { "" } else { &date };
-    let headers: String =
+    let headers: Vec<_> =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers = headers.concat();
     format!(
         "HTTP/1.1 {status} X\r\n{date}{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()

@@ -18,6 +18,7 @@ pub(crate) mod linters;
 pub(crate) mod machine;
 pub(crate) mod object_store;
 pub(crate) mod postgres;
+pub(crate) mod processes;
 pub(crate) mod provider_mirror;
 pub(crate) mod proxy;
 pub(crate) mod release_site;

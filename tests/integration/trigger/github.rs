@@ -22,6 +22,7 @@ pub(super) const START: &[&str] = &[
 ];
 
 /// A server of a company, with one repository and one workflow whose `run-name` carries the run's id.
+#[derive(Default)]
 pub(super) struct Hub {
     /// Newest last.
     pub(super) runs: Vec<Value>,
@@ -35,19 +36,6 @@ pub(super) struct Hub {
     pub(super) faults: Vec<(&'static str, Reply)>,
     /// Runs that do not show yet, with the number of lists that they wait for.
     pub(super) hidden: Vec<(usize, Value)>,
-}
-
-impl Default for Hub {
-    fn default() -> Self {
-        Self {
-            runs: Vec::new(),
-            ahead: 0,
-            says_details: false,
-            slow: 0,
-            faults: Vec::new(),
-            hidden: Vec::new(),
-        }
-    }
 }
 
 impl Hub {
