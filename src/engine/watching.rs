@@ -26,6 +26,7 @@ const PREAMBLE: &str = " encountered problems during initiali";
 
 /// What a command's lines say about it.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing that it has said or not")]
 pub(super) struct Seen {
     /// The first `Error: ...` of standard error.
     pub(super) headline: Option<String>,
@@ -181,20 +182,17 @@ impl<S: Sink> Sink for Messages<'_, S> {
         }
         let diagnostic = message.diagnostic.as_ref();
         self.cases.lock().unwrap_or_else(PoisonError::into_inner).note(message.part, diagnostic);
-        match message.diagnostic {
-            Some(diagnostic) => {
-                for line in diagnostic.lines() {
-                    self.sink.line(Stream::Stderr, line.as_bytes());
-                }
+        if let Some(diagnostic) = message.diagnostic {
+            for line in diagnostic.lines() {
+                self.sink.line(Stream::Stderr, line.as_bytes());
             }
-            None => {
-                if message.text.trim_ascii().as_bytes().starts_with(INTERRUPTED) {
-                    self.interrupted.store(true, Ordering::Relaxed);
-                }
-                for line in message.text.lines() {
-                    self.sink.line(stream, line.as_bytes());
-                }
-            }
+            return;
+        }
+        if message.text.trim_ascii().as_bytes().starts_with(INTERRUPTED) {
+            self.interrupted.store(true, Ordering::Relaxed);
+        }
+        for line in message.text.lines() {
+            self.sink.line(stream, line.as_bytes());
         }
     }
 
