@@ -3,7 +3,7 @@
 //! A [`Provider`] is a CI system with one place in it where runs are started: a workflow, a project, a
 //! job. Nothing is ever ordered twice: an order whose answer was lost is looked for, not repeated.
 //! Credentials go to the origin of the provider's own URL and nowhere else, and never along a
-//! redirect. One module a provider; what they share is how they are spoken to ([`Server`]).
+//! redirect. One module a provider; what they share is how they are spoken to (`server`).
 
 mod config;
 mod credentials;

@@ -83,7 +83,7 @@ async fn nothing_of_an_earlier_run_is_taken_for_this_ones() {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(own(&reports), ["outputs.env", "result.json", "terraform.json", "timings.txt"]);
     let mut broken = world.config("plan");
-    broken["source"]["ref"] = json!("missing");
+    broken["source"]["gitRef"] = json!("missing");
     let end = world.run(broken.clone()).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(own(&reports), ["result.json", "timings.txt"]);
