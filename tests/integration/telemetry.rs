@@ -207,7 +207,7 @@ async fn a_collector_that_refuses_or_is_gone_changes_nothing_of_the_run() {
     let refusing = Server::start(refusing).await.unwrap();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = refusing.endpoint().to_string();
-    let host = refused.trim_end_matches('/').trim_start_matches("http://").to_owned();
+    let host = format!("127.0.0.1:{}", refusing.endpoint().port().unwrap());
     for (endpoint, said) in [
         (refused, [&host, "answered 403 Forbidden", "check OTEL_EXPORTER_OTLP_HEADERS"]),
         (
