@@ -306,8 +306,8 @@ mod tests {
         assert_eq!(file(&unknown, "main.tf").as_deref(), Some("modules/a, b/main.tf"));
         let local = |result: &mut RunResult, job: &mut Job| {
             result.source_repository = None;
-            result.source_directory = Some("/work/repository/module".to_owned());
-            job.workspace = Some("/work/repository".into());
+            result.source_directory = Some("/builds/repository/module".to_owned());
+            job.workspace = Some("/builds/repository".into());
         };
         assert_eq!(file(&local, "main.tf").as_deref(), Some("module/main.tf"));
         let wrapped =
