@@ -41,7 +41,7 @@ impl Execute {
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        let terminal = terminal(&screen, settings.ci);
+        let terminal = terminal(&screen, settings.job.system);
         block_on(crate::run::execute(settings, redactor, terminal))
             .map_or(Exit::Failed.code(), Exit::code)
     }

@@ -3,6 +3,7 @@
 mod batch;
 mod block;
 mod diagnostics;
+mod files;
 mod line_diff;
 mod log_copy;
 mod overflow;
@@ -18,6 +19,7 @@ mod wording;
 
 pub use batch::Batch;
 pub use block::Entry;
+pub use files::{PICKED_UP, REPORTS};
 pub use log_copy::{LogCopy, copy_log};
 pub use page::page;
 pub use run_log::{RunLog, Shown};

@@ -3,14 +3,8 @@
 
 use std::path::Path;
 
+use crate::report::{PICKED_UP, REPORTS};
 use crate::settings::Settings;
-
-/// The files that are also written where the CI system picks them up.
-const PICKED_UP: [&str; 5] =
-    ["result.json", "timings.txt", "terraform.json", "outputs.env", "junit.xml"];
-
-/// The files that are written into a report directory beside.
-const REPORTS: [&str; 5] = ["status.json", "plan.json", "plan.txt", "outputs.json", "log.txt"];
 
 /// Removes these files, and nothing else that is there.
 pub(super) fn remove(settings: &Settings) {

@@ -66,7 +66,7 @@ impl Logs {
             directory.map_or(settings.work_dir.as_path(), |directory| directory.private().path());
         let mut senders = Vec::new();
         let (sender, receiver) = spool(directory, "terminal");
-        let shown = Shown { sender, notation: ci::notation(settings.ci) };
+        let shown = Shown { sender, notation: ci::notation(settings.job.system) };
         let terminal = TerminalReader {
             task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
             spool: spool_file(directory, "terminal"),

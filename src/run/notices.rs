@@ -235,7 +235,7 @@ fn place(settings: &Settings) -> Option<Place> {
     match fs_err::create_dir_all(&directory) {
         Ok(()) => Some(Place { directory, mode: 0o644 }),
         Err(error) => {
-            tracing::warn!("no reports for {}: {error}", settings.ci.title());
+            tracing::warn!("no reports for {}: {error}", settings.job.system.title());
             None
         }
     }

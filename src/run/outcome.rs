@@ -186,11 +186,7 @@ impl Outcome {
         let undelivered = self.undelivered.as_ref().map(UndeliveredLogs::lines);
         result.undelivered_lines = undelivered.map_or(0, u64::from);
         result.resources_after = *resources;
-        result.tests = tests.map(|tests| TestResults {
-            passed: tests.passed,
-            failed: tests.failed,
-            skipped: tests.skipped,
-        });
+        result.tests = tests.map(results);
         result
     }
 
@@ -221,11 +217,7 @@ impl Outcome {
             resources_to_destroy: counts.map(|counts| counts.delete),
             resource_count_after: self.achievement.resources,
             plan_summary: summary,
-            tests: self.achievement.tests.map(|tests| TestReport {
-                passed: tests.passed,
-                failed: tests.failed,
-                skipped: tests.skipped,
-            }),
+            tests: self.achievement.tests.map(results),
             error: self.failure.as_ref().map(|failure| ErrorReport {
                 phase: failure.phase,
                 message: failure.reason.clone(),
@@ -255,7 +247,7 @@ pub(super) struct StatusReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) plan_summary: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tests: Option<TestReport>,
+    tests: Option<TestResults>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<ErrorReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -307,11 +299,8 @@ pub(super) struct ErrorReport {
     advice: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-struct TestReport {
-    passed: u32,
-    failed: u32,
-    skipped: u32,
+const fn results(counts: TestCounts) -> TestResults {
+    TestResults { passed: counts.passed, failed: counts.failed, skipped: counts.skipped }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod reader;
 mod resolve;
 pub mod setting;
 mod source;
+mod surroundings;
 mod table;
 mod telemetry;
 mod token;
@@ -105,9 +106,7 @@ pub struct Settings {
     pub plan_json: PlanJson,
     /// How sensitive values that could be references are taken.
     pub sensitive_values: SensitiveValues,
-    /// Whose log and files are written.
-    pub ci: System,
-    /// Where that system takes what.
+    /// Whose log and files are written, and where that system takes what.
     pub job: Job,
     /// Where a summary is written.
     pub summary: Option<PathBuf>,

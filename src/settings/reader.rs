@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::setting::REPORT_DIR;
 use super::{Arguments, Environment, Setting, SettingsError, parse};
+use crate::report::{PICKED_UP, REPORTS};
 
 /// Looks a setting up where it can be given.
 pub(super) struct Reader<'a> {
@@ -107,23 +108,10 @@ fn target(path: &Path) -> Result<PathBuf, Error> {
     Err(Error::new(ErrorKind::InvalidInput, "too many links"))
 }
 
-/// The files that a run writes into its report directory.
-const REPORTS: [&str; 10] = [
-    "junit.xml",
-    "log.txt",
-    "outputs.env",
-    "outputs.json",
-    "plan.json",
-    "plan.txt",
-    "result.json",
-    "status.json",
-    "terraform.json",
-    "timings.txt",
-];
-
 /// Whether `path` is one of the files that a run writes into `reports`.
 fn is_report(path: &Path, reports: &Path) -> bool {
-    REPORTS.iter().any(|name| same_place(path, &reports.join(name)))
+    let mut names = PICKED_UP.iter().chain(&REPORTS);
+    names.any(|name| same_place(path, &reports.join(name)))
 }
 
 /// Whether two files have one name in one directory.

@@ -18,16 +18,12 @@ use super::setting::{
 };
 use super::{
     Arguments, CleanSettings, Environment, Logging, RunSource, Settings, SettingsError,
-    ToolSettings, Variable, directories, mirrors, parse, source, telemetry, variable,
+    ToolSettings, directories, mirrors, parse, source, surroundings, telemetry, variable,
 };
-use crate::ci::{Job, System};
 use crate::workspace::source::GitEnvironment;
 
 /// How often log lines are sent: as often as the registry's page asks for them.
 const LOG_EVERY: Duration = Duration::from_secs(2);
-
-/// The directory for a job's reports where none is named, in the job's own.
-const REPORTS_OF_JOB: &str = "butler-report";
 
 /// How often the registry is asked whether the run was cancelled (ADR-001, pre-flight check).
 const ASK_EVERY: Duration = Duration::from_secs(30);
@@ -46,31 +42,6 @@ const DRAIN: Duration = Duration::from_secs(30);
 
 /// What the deployed registry takes (registry API, 413).
 const BODY_LIMIT_BYTES: usize = 50 * 1024 * 1024;
-
-/// How much time there is after a signal: for the tool, and then for the reports.
-#[derive(Clone, Copy)]
-struct Platform {
-    grace: Duration,
-    report: Duration,
-}
-
-/// Where nobody presses.
-const ELSEWHERE: Platform =
-    Platform { grace: Duration::from_mins(1), report: Duration::from_secs(10) };
-
-/// Kubernetes kills 30 s after its SIGTERM; a second is for the process's own end.
-const KUBERNETES: Platform =
-    Platform { grace: Duration::from_secs(20), report: Duration::from_secs(9) };
-
-/// GitHub sends SIGINT, 7.5 s later SIGTERM, and kills 2.5 s after that. The grace is over before
-/// the second signal comes, so that nobody mistakes it for a user who has lost patience.
-const GITHUB: Platform = Platform { grace: Duration::from_secs(5), report: Duration::from_secs(4) };
-
-/// GitLab sends SIGTERM to every process of the job's container and removes the container 10 s later
-/// (gitlab-runner, `executors/docker`, `sendSIGTERMToContainerProcs`). Jenkins lets a step that was
-/// aborted go on for 10 s (workflow-durable-task-step, `DurableTaskStep.stop`).
-const GITLAB_AND_JENKINS: Platform =
-    Platform { grace: Duration::from_secs(5), report: Duration::from_secs(4) };
 
 impl Settings {
     /// Decides all settings.
@@ -101,12 +72,11 @@ impl Settings {
         let tool = ToolSettings::resolve(arguments, environment)?;
         warnings.extend(tool.warnings.iter().cloned());
         let logging = Logging::resolve(arguments, environment)?;
-        let ci = logging.reader;
         let report_dir = reader.path(&REPORT_DIR)?;
-        let platform = platform(environment);
+        let platform = surroundings::platform(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Make)?;
-        let job = job(ci, environment, report_dir.as_deref());
+        let job = surroundings::job(logging.reader, environment, report_dir.as_deref());
         let summary = reader.document(&SUMMARY, job.reports.as_deref())?;
         let report = reader.document(&REPORT, job.reports.as_deref())?;
         if let (Some(summary), Some(report)) = (&summary, &report)
@@ -139,7 +109,6 @@ impl Settings {
             sensitive_values: reader
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),
-            ci,
             job,
             report_dir,
             summary,
@@ -281,64 +250,11 @@ impl Logging {
         };
         let format = reader.parsed(&LOG_FORMAT, parse::log_format)?.unwrap_or_default();
         let system = reader.parsed(&CI, parse::ci_system)?;
-        Ok(Self { format, filter, reader: system.unwrap_or_else(|| surrounding(environment)) })
-    }
-}
-
-/// The CI system whose job this is.
-fn surrounding(environment: &Environment) -> System {
-    let has = |name: &str| environment.value(name).is_some_and(|value| value != "false");
-    System::detect(has, |path| Path::new(path).exists())
-}
-
-/// Where the job of `system` takes what, from the variables that it sets.
-fn job(system: System, environment: &Environment, report_dir: Option<&Path>) -> Job {
-    let path = |variable: &Variable| environment.value(variable.name).map(PathBuf::from);
-    let text = |variable: &Variable| {
-        environment.value(variable.name).and_then(OsStr::to_str).map(str::to_owned)
-    };
-    let reports = report_dir.map(Path::to_owned);
-    let job = Job { system, reports, ..Job::default() };
-    match system {
-        System::GitHubActions => Job {
-            summary: path(&variable::GITHUB_STEP_SUMMARY),
-            outputs: path(&variable::GITHUB_OUTPUT),
-            workspace: path(&variable::GITHUB_WORKSPACE),
-            repository: text(&variable::GITHUB_REPOSITORY),
-            address: text(&variable::GITHUB_SERVER_URL),
-            commit: text(&variable::GITHUB_SHA),
-            ..job
-        },
-        System::AzurePipelines => Job {
-            workspace: path(&variable::BUILD_SOURCESDIRECTORY),
-            repository: text(&variable::BUILD_REPOSITORY_NAME),
-            address: text(&variable::BUILD_REPOSITORY_URI),
-            commit: text(&variable::BUILD_SOURCEVERSION),
-            ..job
-        },
-        System::GitLabCi => {
-            // GitLab picks up only what lies below it.
-            let default = path(&variable::CI_PROJECT_DIR).map(|it| it.join(REPORTS_OF_JOB));
-            Job { reports: job.reports.or(default), ..job }
-        }
-        System::Jenkins
-        | System::BitbucketPipelines
-        | System::CircleCi
-        | System::Buildkite
-        | System::TeamCity
-        | System::Tekton
-        | System::Plain
-        | System::None => job,
-    }
-}
-
-fn platform(environment: &Environment) -> Platform {
-    // Whoever names another system is killed by this one all the same.
-    match surrounding(environment) {
-        System::GitHubActions => GITHUB,
-        System::GitLabCi | System::Jenkins => GITLAB_AND_JENKINS,
-        _ if environment.value(variable::KUBERNETES_SERVICE_HOST.name).is_some() => KUBERNETES,
-        _ => ELSEWHERE,
+        Ok(Self {
+            format,
+            filter,
+            reader: system.unwrap_or_else(|| surroundings::surrounding(environment)),
+        })
     }
 }
 
@@ -397,6 +313,7 @@ fn holds(file: &Path, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ci::System;
     use crate::settings::setting::{
         ENDPOINT, LOCAL, MODULE_DIR, OPERATION, RUN_ID, TF_VERSION, TOKEN_FILE, VAR_FILE,
     };

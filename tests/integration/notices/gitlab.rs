@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use butler_runner::report::{PICKED_UP, REPORTS};
 use serde_json::{Value, json};
 
 use super::{HOSTILE, read};
@@ -92,6 +93,8 @@ async fn nothing_of_an_earlier_run_is_taken_for_this_ones() {
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(own(&all).contains(&"outputs.json".to_owned()), "{:?}", own(&all));
+    let is_known = |name: &String| PICKED_UP.iter().chain(&REPORTS).any(|known| known == name);
+    assert!(own(&all).iter().all(is_known), "{:?}", own(&all));
     let end = world.run(broken).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(own(&all), ["log.txt", "result.json", "status.json", "timings.txt"]);
