@@ -61,8 +61,15 @@ impl Undelivered {
         Problem { phase: Phase::Report, message: masked(message), advice: advice.map(masked) }
     }
 
-    /// Says it in the log and in `result`. Returns what the process ends with instead of `exit`.
-    pub(super) fn settle(self, exit: Exit, result: &mut RunResult, redactor: &Redactor) -> Exit {
+    /// Says it in the log, in `result`, and in the `report` that nobody got. Returns what the process
+    /// ends with instead of `exit`.
+    pub(super) fn settle(
+        self,
+        exit: Exit,
+        report: &mut StatusReport,
+        result: &mut RunResult,
+        redactor: &Redactor,
+    ) -> Exit {
         let ends_with = self.exit(exit);
         // A run that was stopped because the registry has ended it has said so.
         if matches!(self, Self::Over(_)) && exit == Exit::Cancelled {
@@ -74,6 +81,7 @@ impl Undelivered {
         };
         let problem = self.problem(redactor);
         tracing::error!(advice = problem.advice, "{}", problem.message);
+        report.undelivered(status, &problem);
         if result.error.is_some() {
             // What it failed or was stopped for before says more.
             result.warnings.push(problem.message);

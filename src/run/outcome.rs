@@ -285,6 +285,19 @@ impl StatusReport {
         Self { status: self.status, exit_code: self.exit_code, ..Self::default() }
     }
 
+    /// The same for who hears of an end that the registry did not get: what it failed or was stopped
+    /// for before says more.
+    pub(super) fn undelivered(&mut self, status: &'static str, problem: &Problem) {
+        if self.error.is_none() {
+            self.status = status;
+            self.error = Some(ErrorReport {
+                phase: problem.phase,
+                message: problem.message.clone(),
+                advice: problem.advice.clone(),
+            });
+        }
+    }
+
     /// The report with which a run begins.
     pub(super) fn running() -> Self {
         Self { status: "running", ..Self::default() }

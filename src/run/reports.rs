@@ -193,9 +193,20 @@ impl Reports {
         Ok(())
     }
 
+    /// Writes how the run ended into the directory, where the registry did not get it.
+    pub(super) fn keep_status(&self, status: &StatusReport) {
+        if let Err(error) = self.keep("status.json", self.status_body(status).as_slice()) {
+            tracing::error!("{}", crate::error::chain(&error));
+        }
+    }
+
+    fn status_body(&self, status: &StatusReport) -> Vec<u8> {
+        serde_json::to_vec(&status.clone().masked(&self.redactor))
+            .expect("a status has no part that JSON cannot say")
+    }
+
     async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
-        let body = serde_json::to_vec(&status.clone().masked(&self.redactor))
-            .expect("a status has no part that JSON cannot say");
+        let body = self.status_body(status);
         self.keep("status.json", body.as_slice())?;
         let Some(registry) = &self.registry else { return Ok(()) };
         Ok(registry.post(Callback::Status, body, patience).await?)

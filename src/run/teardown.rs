@@ -88,13 +88,14 @@ impl<'run> Teardown<'run> {
             reports.redactor.forget();
             register_settings(&reports.redactor, settings);
             clean_stack().await;
-            let (mut result, mut exit) = (concluded.result, concluded.exit);
-            let delivered =
-                guarded(async { Ok(deliver(&stop, &reports, &concluded.report).await) });
+            let (mut report, mut result) = (concluded.report, concluded.result);
+            let mut exit = concluded.exit;
+            let delivered = guarded(async { Ok(deliver(&stop, &reports, &report).await) });
             let delivered =
                 delivered.await.unwrap_or_else(|failure| Err(Undelivered::lost(failure.reason)));
             if let Err(undelivered) = delivered {
-                exit = undelivered.settle(exit, &mut result, &reports.redactor);
+                exit = undelivered.settle(exit, &mut report, &mut result, &reports.redactor);
+                reports.keep_status(&report);
             }
             drop((watch, concluded.reporting));
             let shown = terminal.join(&stop).await;

@@ -52,6 +52,9 @@ async fn a_run_whose_end_the_registry_does_not_take_has_not_succeeded() {
         assert_told(&world, &end, &result, status, said);
         assert_eq!(result["error"]["phase"], "report");
         assert_eq!(result["counts"]["add"], 1, "what it did is told all the same");
+        let kept: Value = serde_json::from_str(&read(&world.path("reports/status.json"))).unwrap();
+        assert_eq!(kept["status"], status, "{kept:#}");
+        assert_eq!(kept["error"]["message"], result["error"]["message"]);
     }
 }
 
