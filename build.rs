@@ -14,6 +14,12 @@ fn main() {
         println!("cargo:rerun-if-env-changed={name}");
     }
     println!("cargo:rerun-if-changed=build.rs");
+    if var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|it| it.split(',').any(|it| it == "crt-static")) {
+        // The standard library forks where it does not find this, and what it looks for it does not
+        // pull out of a static C library: with it children in other directories need no copy of the
+        // page tables.
+        println!("cargo:rustc-link-arg-bins=-Wl,--undefined=posix_spawn_file_actions_addchdir_np");
+    }
     // Only what is released has to say where it is from; else each commit would be a new build.
     let tree = if var("PROFILE").is_ok_and(|profile| profile == "release") { tree() } else { None };
     let named = var("BUTLER_RUNNER_COMMIT").ok().filter(|commit| !commit.is_empty());

@@ -30,7 +30,6 @@ const NOT_OVER: u8 = 5;
 const EXIT_CODES: &str = "Exit codes: 0 the run succeeded, 1 it failed or timed out, 2 usage, 3 it was cancelled or \
 skipped, 4 the CI system is unreachable or refuses, 5 it is not over yet";
 
-/// Print what became of a run that a CI system has started
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct CiStatus {

@@ -12,7 +12,6 @@ use crate::screen::Screen;
 use crate::settings::setting::{CACHE_DIR, RECOVERY_DIR, TMPFS_DIR, WORK_DIR};
 use crate::settings::{Arguments, CleanSettings, Environment, Logging, Setting};
 
-/// Wipe what killed runners left on this machine; each run does the same when it begins
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Clean {

@@ -11,7 +11,6 @@ use crate::run::Exit;
 use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting};
 
-/// Show plan, apply and destroy of a small module, with a registry on this machine
 #[derive(Args)]
 pub(super) struct Demo {
     #[command(flatten)]

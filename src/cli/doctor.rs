@@ -16,7 +16,6 @@ use crate::settings::{
     Arguments, DoctorSettings, Environment, Logging, Section, Setting, variable,
 };
 
-/// Say whether this machine can carry out runs: registry, network, tools, room
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Doctor {

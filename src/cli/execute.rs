@@ -11,7 +11,6 @@ use crate::run::Exit;
 use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Section, Setting, Settings};
 
-/// Carry out a run: from a registry, from a file, or on a directory of your own
 #[derive(Args)]
 #[command(after_help = super::EXIT_CODES)]
 pub(super) struct Execute {

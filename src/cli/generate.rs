@@ -20,7 +20,6 @@ use crate::generate::{
 use crate::run::Exit;
 use crate::settings::{Arguments, Environment};
 
-/// Write the file that a CI system needs to start the runner
 #[derive(Args)]
 pub(super) struct Generate {
     #[command(subcommand)]

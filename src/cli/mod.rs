@@ -6,6 +6,7 @@
 mod ci_status;
 mod ci_target;
 mod clean;
+mod deferred;
 mod demo;
 mod doctor;
 mod execute;
@@ -41,6 +42,7 @@ use crate::secret::zero_memory_of_openssl;
 use crate::settings::setting::TOKEN;
 use crate::settings::{Arguments, Environment, SettingsError, variable};
 use crate::spec::Product;
+use deferred::Deferred;
 
 /// How long the end of the process waits for work in blocking threads. Everything that matters is
 /// joined by then; what is left is a name look-up whose resolver does not answer, which can take
@@ -64,21 +66,29 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Carry out a run: from a registry, from a file, or on a directory of your own
     #[command(visible_alias = "exec")]
-    Execute(execute::Execute),
-    Demo(demo::Demo),
-    Clean(clean::Clean),
-    Doctor(doctor::Doctor),
-    Trigger(trigger::Trigger),
-    CiStatus(ci_status::CiStatus),
-    Tool(tool::Tool),
+    Execute(Deferred<execute::Execute>),
+    /// Show plan, apply and destroy of a small module, with a registry on this machine
+    Demo(Deferred<demo::Demo>),
+    /// Wipe what killed runners left on this machine; each run does the same when it begins
+    Clean(Deferred<clean::Clean>),
+    /// Say whether this machine can carry out runs: registry, network, tools, room
+    Doctor(Deferred<doctor::Doctor>),
+    /// Have a CI system start a run
+    Trigger(Deferred<trigger::Trigger>),
+    /// Print what became of a run that a CI system has started
+    CiStatus(Deferred<ci_status::CiStatus>),
+    /// Manage versions of Terraform, OpenTofu and Terragrunt
+    Tool(Deferred<tool::Tool>),
     /// Manage versions of Terraform: the commands of `tool` with this product
-    Terraform(tool::Tool),
+    Terraform(Deferred<tool::Tool>),
     /// Manage versions of OpenTofu: the commands of `tool` with this product
-    Tofu(tool::Tool),
+    Tofu(Deferred<tool::Tool>),
     /// Manage versions of Terragrunt: the commands of `tool` with this product
-    Terragrunt(tool::Tool),
-    Generate(Box<generate::Generate>),
+    Terragrunt(Deferred<tool::Tool>),
+    /// Write the file that a CI system needs to start the runner
+    Generate(Deferred<Box<generate::Generate>>),
     Schema(schema::Schema),
     Completions(shell::Completions),
     #[command(name = "man")]
@@ -101,7 +111,7 @@ pub fn main() -> ExitCode {
 
 fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> u8 {
     let words: Vec<OsString> = words.into_iter().collect();
-    let parsed = command()
+    let parsed = parser()
         .try_get_matches_from(&words)
         .and_then(|matches| CommandLine::from_arg_matches(&matches));
     let CommandLine { log, command } = match parsed {
@@ -110,17 +120,19 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
     };
     let log = log.into_arguments();
     match command {
-        Command::Execute(execute) => execute.run(log, environment),
-        Command::Demo(demo) => demo.run(log, environment),
-        Command::Clean(clean) => clean.run(log, environment),
-        Command::Doctor(doctor) => doctor.run(log, environment),
-        Command::Trigger(trigger) => trigger.run(log, environment),
-        Command::CiStatus(status) => status.run(log, environment),
-        Command::Tool(tool) => tool.run(None, log, environment),
-        Command::Terraform(tool) => tool.run(Some(Product::Terraform), log, environment),
-        Command::Tofu(tool) => tool.run(Some(Product::OpenTofu), log, environment),
-        Command::Terragrunt(tool) => tool.run(Some(Product::Terragrunt), log, environment),
-        Command::Generate(generate) => generate.run(log, environment),
+        Command::Execute(Deferred(execute)) => execute.run(log, environment),
+        Command::Demo(Deferred(demo)) => demo.run(log, environment),
+        Command::Clean(Deferred(clean)) => clean.run(log, environment),
+        Command::Doctor(Deferred(doctor)) => doctor.run(log, environment),
+        Command::Trigger(Deferred(trigger)) => trigger.run(log, environment),
+        Command::CiStatus(Deferred(status)) => status.run(log, environment),
+        Command::Tool(Deferred(tool)) => tool.run(None, log, environment),
+        Command::Terraform(Deferred(tool)) => tool.run(Some(Product::Terraform), log, environment),
+        Command::Tofu(Deferred(tool)) => tool.run(Some(Product::OpenTofu), log, environment),
+        Command::Terragrunt(Deferred(tool)) => {
+            tool.run(Some(Product::Terragrunt), log, environment)
+        }
+        Command::Generate(Deferred(generate)) => generate.run(log, environment),
         Command::Schema(schema) => schema.run(),
         Command::Completions(completions) => completions.run(),
         Command::Manual(manual) => manual.run(),
@@ -128,10 +140,17 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
     }
 }
 
-/// The parser, as `--help` shows it.
+/// The parser; what its commands take is not made yet.
+fn parser() -> clap::Command {
+    CommandLine::command()
+}
+
+/// The parser with all that it knows, as `--help` shows it.
 #[must_use]
 pub fn command() -> clap::Command {
-    CommandLine::command()
+    let mut command = parser();
+    command.build();
+    command
 }
 
 /// Runs `future` on this thread: the runner waits for children and sockets, it does not compute.

@@ -66,7 +66,7 @@ fn write_pages(directory: &Path) -> std::io::Result<()> {
 
 /// The parser without what the runner only starts of itself.
 fn public() -> Command {
-    let whole = super::command();
+    let whole = super::parser();
     let shown: Vec<_> =
         whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
     let mut command = Command::new("butler-runner")

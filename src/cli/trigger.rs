@@ -28,7 +28,6 @@ const LIMIT: Duration = Duration::from_mins(2);
 const EXIT_CODES: &str = "Exit codes: 0 started, 1 nobody knows whether it was started, or no run of it was found: \
 look before you start it again, 2 usage, 4 the CI system is unreachable or refuses: nothing was started";
 
-/// Have a CI system start a run
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Trigger {

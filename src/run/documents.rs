@@ -100,8 +100,7 @@ impl Draft {
         *self.file() = Some(place.to_path_buf());
         let mut writer = Writer { file: BufWriter::new(file), draft: Arc::clone(&self) };
         write(&mut writer)?;
-        let file = writer.file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
-        file.sync_data()?;
+        writer.file.into_inner().map_err(std::io::IntoInnerError::into_error)?;
         let mut draft = self.file();
         self.check()?;
         place.persist(path)?;

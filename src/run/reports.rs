@@ -247,7 +247,8 @@ pub(super) fn prepare_directory(path: &Path) -> Result<(), ReportError> {
         .map_err(|source| ReportError::Write { path: path.to_owned(), source })
 }
 
-/// Writes a file (0600) so that there is never half of one.
+/// Writes a file (0600) so that nobody ever sees half of one. It is not synced: whoever collects it
+/// does so on the same machine, and a run that the machine did not survive has no reports.
 fn replace(path: &Path, content: impl Read) -> std::io::Result<()> {
     replace_as(0o600, path, content)
 }
@@ -258,7 +259,6 @@ pub(super) fn replace_as(mode: u32, path: &Path, mut content: impl Read) -> std:
     let permissions = std::fs::Permissions::from_mode(mode);
     let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(directory)?;
     std::io::copy(&mut content, file.as_file_mut())?;
-    file.as_file().sync_data()?;
     file.persist(path)?;
     Ok(())
 }

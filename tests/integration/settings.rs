@@ -41,8 +41,7 @@ fn help_says_all_of_each_setting() {
 
 #[test]
 fn command_line_has_no_flag_that_is_no_setting() {
-    let mut command = butler_runner::cli::command();
-    command.build();
+    let command = butler_runner::cli::command();
     let known: BTreeSet<_> = SETTINGS.iter().flat_map(|setting| setting.flags).copied().collect();
     let own = [
         "--help",

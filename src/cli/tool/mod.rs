@@ -41,7 +41,6 @@ use crate::tool::{
     Reach, ToolError, ToolOptions, VersionWish, Wanted, choose_for_module, choose_wanted,
 };
 
-/// Manage versions of Terraform, OpenTofu and Terragrunt
 #[derive(Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub(super) struct Tool {
