@@ -63,6 +63,7 @@ fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, 
 		cargo test --locked --lib fuzz_ -- --nocapture
 
 bench: build ## Build, then measure all of docs/performance.md, with growth: half an hour
+	$(call benchmark)
 	$(call benchmark,--growth)
 
 bench-quick: build ## The same with few pairs and without growth: under three minutes

@@ -3,6 +3,7 @@
 import argparse
 import json
 import pathlib
+import shutil
 import signal
 import sys
 import tempfile
@@ -22,6 +23,13 @@ MEASURES = {
     "start": (small.start, 5, 20),
     "size": (small.size, 1, 1),
     "install": (small.install, 5, 31),
+}
+
+# Where results go, in Markdown and in JSON, by their marks in the documentation.
+FILES = {
+    "results": ("table.md", "results.json"),
+    "growth": ("growth.md", "growth.json"),
+    "scale": ("scale.md", "scale.json"),
 }
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -48,35 +56,43 @@ def main():
 
 def measure(arguments, directory, runner, registry, about):
     """Measures, and writes and prints what was measured."""
-    if arguments.scale:
-        world = World(directory / "scale", runner)
-        rows, paper = scale.scale(world, registry, about.processors)
+    world = World(directory / "world", runner)
+    if arguments.growth:
+        series = growth.growth(world, registry)
         about.measured()
-        print(table.write(arguments.output, "scale", rows, about, paper=paper))
-        return
-    rows = []
+        name, text = "growth", growth.markdown(series, about)
+        found = growth.document(series, about)
+    else:
+        if arguments.scale:
+            name = "scale"
+            rows, paper = scale.scale(world, registry, about.processors)
+        else:
+            name, paper = "results", ""
+            rows = list(table_rows(arguments, directory, runner, registry))
+        about.measured()
+        text = table.markdown(rows, about) + paper
+        found = table.document(rows, about)
+    table.write(arguments.output, FILES[name], text, found)
+    print(text)
+
+
+def table_rows(arguments, directory, runner, registry):
+    """The rows of what is wanted, each shown as soon as it is there."""
     for name in arguments.only or MEASURES:
         function, short, long = MEASURES[name]
-        world = World(directory / name, runner)
-        for row in function(world, registry, short if arguments.quick else long):
-            rows.append(row)
+        # One that is done leaves nothing for the next one, on the disk or in a cache.
+        place = directory / name
+        for row in function(World(place, runner), registry, short if arguments.quick else long):
             print("  ".join(row.cells()), file=sys.stderr)
-    about.measured()
-    print(table.write(arguments.output, "results", rows, about))
-    if arguments.growth:
-        about = machine.Machine(runner)
-        series = growth.growth(World(directory / "growth", runner), registry)
-        about.measured()
-        text = growth.markdown(series, about)
-        table.write_both(arguments.output, "growth", text, growth.document(series, about))
-        print(text)
+            yield row
+        shutil.rmtree(place)
 
 
 def document(output):
     """Puts what was measured last into the documentation."""
-    for name in ("results", "growth", "scale"):
-        if (path := output / f"{name}.md").exists():
-            table.insert(PAGE, name, path.read_text())
+    for mark, (name, _) in FILES.items():
+        if (path := output / name).exists():
+            table.insert(PAGE, mark, path.read_text())
         else:
             print(f"`{path}` is not there: that part stays as it was", file=sys.stderr)
     if (path := output / "growth.json").exists():
@@ -88,7 +104,7 @@ def parse():
     parser = argparse.ArgumentParser(prog="python3 -m benches", description=__doc__)
     parser.add_argument("runner", nargs="?", help="the path of butler-runner")
     parser.add_argument("--quick", action="store_true", help="fewer pairs")
-    parser.add_argument("--growth", action="store_true", help="also how all of it grows")
+    parser.add_argument("--growth", action="store_true", help="only how all of it grows")
     parser.add_argument("--scale", action="store_true", help="only how many runs get on at once")
     parser.add_argument(
         "--only", action="append", choices=MEASURES, help="one measure; can be repeated"

@@ -1,7 +1,7 @@
 """The clone of a large repository over http, beside git's own.
 
-The runner's clone is its phase `source`, as the run's `result.json` has it; the run validates with a
-stand-in for terraform, which takes no time. Everything is on tmpfs.
+The runner's clone is its phase `source`, as the run's `result.json` has it; the run validates with
+a stand-in for terraform, which takes no time. Everything is on tmpfs.
 """
 
 import contextlib
@@ -9,17 +9,20 @@ import dataclasses
 import json
 import pathlib
 import random
-import shutil
 import tempfile
 
 from benches import git_server, modules, table
-from benches.runs import pairs
+from benches.runs import MEGABYTE, pairs
+from benches.table import Row
 from benches.world import World
 
 FILES = 20_000
 COMMITS = 200
 
 BY_BRANCH = "git clone --quiet --depth 1 --branch main {url} clone\n"
+
+# The run fails, and says so, where files are missing.
+COMPLETE = f"[ $(find . -name 'file*.txt' | wc -l) -eq {FILES} ] || exit 1"
 
 BY_COMMIT = """\
 git init --quiet clone
@@ -45,7 +48,7 @@ def clones(world, _registry, count):
         world = World(pathlib.Path(directory, "world"), world.runner)
         commit = make_repository(world, world.path("repositories", "large.git"))
         url = stack.enter_context(git_server.serving(world.path("repositories"))) + "/large.git"
-        path = world.stand_in("bin", modules.stand_in("echo '{}'"))
+        path = world.stand_in("bin", modules.stand_in(":", validate=COMPLETE))
         ways = (("branch", "main", BY_BRANCH), ("commit id", commit, BY_COMMIT))
         for name, reference, text in ways:
             command = world.script("clone", text.format(url=url, commit=commit))
@@ -53,23 +56,32 @@ def clones(world, _registry, count):
             taken = pairs(count, runner, lambda command=command: world.by_script(command))
             what = f"clone of {FILES:,} files, {COMMITS} commits, {name}"
             yield from table.ratios(what, taken, wall=(1.30, 1.00))
+            seen = world.watch({"PATH": path}, *arguments(world, url, reference), children=True)
+            peaks = [seen.helper_peak_bytes / MEGABYTE]
+            yield Row(f"memory of the child that fetches, {name}", "MB", peaks)
 
 
 def phase(world, variables, url, reference):
     """What carries out a run and says what its phase `source` took."""
-    config, report = world.path("run.json"), world.path("report")
-    source = {"type": "git", "gitRepo": url, "gitRef": reference}
-    text = json.dumps({"operation": "validate", "source": source})
+    words = arguments(world, url, reference)
+    result_file = world.path("report", "result.json")
 
     def carry_out():
-        config.write_text(text)
-        world.by_runner(variables, "--config", config, "--report-dir", report)
-        result = json.loads((report / "result.json").read_text())
-        shutil.rmtree(report)
+        world.by_runner(variables, *words)
+        result = json.loads(result_file.read_text())
+        result_file.unlink()
         phases = result["timings"]["phases"]
         return Phase(sum(it["duration_seconds"] for it in phases if it["phase"] == "source"))
 
     return carry_out
+
+
+def arguments(world, url, reference):
+    """The arguments of a run that clones, and does little else."""
+    config = world.path("run.json")
+    source = {"type": "git", "gitRepo": url, "gitRef": reference}
+    config.write_text(json.dumps({"operation": "validate", "source": source}))
+    return ["--config", config, "--report-dir", world.path("report")]
 
 
 def make_repository(world, repository):
@@ -95,8 +107,9 @@ def _history():
 
     stream = []
     for commit in range(COMMITS):
-        header = f"commit refs/heads/main\ncommitter bench <bench@localhost> {10**9 + commit} +0000\n"
-        stream.append(header.encode() + b"data 6\nchange\n")
+        who = f"bench <bench@localhost> {10**9 + commit} +0000"
+        header = f"commit refs/heads/main\ncommitter {who}\ndata 6\nchange\n"
+        stream.append(header.encode())
         changed = range(FILES) if commit == 0 else numbers.sample(range(FILES), 20)
         stream += (file(index, commit) for index in changed)
         if commit == 0:

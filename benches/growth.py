@@ -1,7 +1,7 @@
 """How time, memory and requests grow with the number of resources and of lines, with the slopes.
 
-A slope is that of the line `start + slope * size` that misses all points by the least share, so that
-the small sizes count as much as the large ones.
+A slope is that of the line `start + slope * size` that misses all points by the least share, so
+that the small sizes count as much as the large ones.
 """
 
 import dataclasses
@@ -90,15 +90,20 @@ def markdown(series, machine):
         lines = [(what, *HEAD[1:]), ["---:"] * len(HEAD)]
         for point in points:
             lines.append((
-                f"{point.size:,}", f"{point.ratio:.2f}", f"{point.runner_seconds:.2f} s",
-                f"{point.script_seconds:.2f} s", f"{point.memory_mb:.1f} MB", f"{point.requests:g}",
+                f"{point.size:,}",
+                f"{point.ratio:.2f}",
+                f"{point.runner_seconds:.2f} s",
+                f"{point.script_seconds:.2f} s",
+                f"{point.memory_mb:.1f} MB",
+                f"{point.requests:g}",
             ))
         parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
         slope = slopes({what: points})[what]
         parts.append(
-            f"The slopes, per thousand {what}: {slope['runner_seconds'] * 1e6:.1f} ms by the runner,"
-            f" {slope['script_seconds'] * 1e6:.1f} ms by the script,"
-            f" {slope['memory_mb'] * 1e6:.0f} kB of memory, {slope['requests'] * 1000:.2f} requests."
+            f"The slopes, per thousand {what}: {slope['runner_seconds'] * 1e6:.1f} ms"
+            f" by the runner, {slope['script_seconds'] * 1e6:.1f} ms by the script,"
+            f" {slope['memory_mb'] * 1e6:.0f} kB of memory,"
+            f" {slope['requests'] * 1000:.2f} requests."
         )
     return "\n\n".join([*parts, machine.sentence()]) + "\n"
 

@@ -32,9 +32,10 @@ class Machine:
     def sentence(self):
         """All of it, to stand below a table."""
         return (
-            f"Measured at {self.started:%Y-%m-%d %H:%M} UTC with `{self.runner}` on {self.processors}"
-            f" processors ({self.model}), Linux {self.kernel}, terraform {self.terraform},"
-            f" git {self.git}; load of the machine (1, 5, 15 minutes) before {self.load_before},"
+            f"Measured at {self.started:%Y-%m-%d %H:%M} UTC with `{self.runner}` on"
+            f" {self.processors} processors ({self.model}), Linux {self.kernel},"
+            f" terraform {self.terraform}, git {self.git};"
+            f" load of the machine (1, 5, 15 minutes) before {self.load_before},"
             f" after {self.load_after}."
         )
 
@@ -65,4 +66,6 @@ def _model():
 def _said(*command):
     environment = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
     environment["CHECKPOINT_DISABLE"] = "1"
-    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout

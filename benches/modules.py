@@ -33,7 +33,8 @@ output "greetings" {{
 
 def lines(count):
     """A module whose apply prints so many lines, each with its number."""
-    awk = f'BEGIN {{ for (i = 1; i <= {count}; i++) printf \\"bench line %07d of {count}\\\\n\\", i }}'
+    text = f"bench line %07d of {count}"
+    awk = f'BEGIN {{ for (i = 1; i <= {count}; i++) printf \\"{text}\\\\n\\", i }}'
     return {
         "main.tf": f"""\
 resource "terraform_data" "lines" {{
@@ -45,7 +46,7 @@ resource "terraform_data" "lines" {{
     }
 
 
-# Answers what a run asks of terraform, at once. `{show}` is what it does for `show`.
+# Answers what a run asks of terraform, at once.
 STAND_IN = """\
 #!/bin/sh
 case "$1" in
@@ -53,7 +54,7 @@ version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
 init) echo 'Terraform has been successfully initialized!' ;;
 plan) echo 'Plan: 1 to add, 0 to change, 0 to destroy.' ;;
 show) {show} ;;
-validate) echo '{{"valid":true,"error_count":0,"warning_count":0,"diagnostics":[]}}' ;;
+validate) {validate}; echo '{{"valid":true,"error_count":0,"warning_count":0,"diagnostics":[]}}' ;;
 output) echo '{{}}' ;;
 esac
 """
@@ -67,9 +68,9 @@ CHANGE = (
 )
 
 
-def stand_in(show):
-    """A script in terraform's place; `show` is the command that it runs for `show`."""
-    return STAND_IN.format(show=show)
+def stand_in(show, validate=":"):
+    """A script in terraform's place; `show` and `validate` are what it does for these commands."""
+    return STAND_IN.format(show=show, validate=validate)
 
 
 def small_plan():

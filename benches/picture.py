@@ -9,8 +9,11 @@ ROWS = (
     ("requests", "requests per run", True),
 )
 
-WIDTH, HEIGHT = 320, 150
-LEFT, TOP, GAP_X, GAP_Y = 60, 40, 80, 62
+WIDTH, HEIGHT = 340, 150
+LEFT, TOP, GAP_X, GAP_Y = 60, 40, 70, 62
+
+# Room within a panel on both sides, for what is written at the first and the last point.
+INSET = 34
 
 STYLE = """
 svg { font: 12px system-ui, sans-serif; }
@@ -53,9 +56,8 @@ def _log_axis(values):
 
 
 def _linear_axis(values):
-    high = max(1.25, math.ceil(max(values) * 4) / 4)
-    ticks = [step / 4 for step in range(int(high * 4) + 1) if step % 2 == 0 or high <= 1.5]
-    return ticks, lambda value: value / high
+    high = max(1.5, math.ceil(max(values) * 2 + 0.4) / 2)
+    return [step / 2 for step in range(int(high * 2) + 1)], lambda value: value / high
 
 
 def _panel(x, y, title, values, axis):
@@ -65,14 +67,16 @@ def _panel(x, y, title, values, axis):
     shapes = [f'<text class="title" x="{x}" y="{y - 12}">{title}</text>']
     for tick in ticks:
         height = y + HEIGHT * (1 - place(tick))
-        kind = "even" if tick == 1 and 0.75 in ticks else "grid"
+        # Where both take the same.
+        kind = "even" if tick == 1 and 0.5 in ticks else "grid"
         shapes.append(
             f'<line class="{kind}" x1="{x}" x2="{x + WIDTH}" y1="{height:.1f}" y2="{height:.1f}"/>'
         )
-        shapes.append(_text(x - 8, height + 4, f"{tick:g}", "end"))
+        shapes.append(_text(x - 8, height + 4, f"{tick:,g}", "end"))
     dots = []
     for (size, value), power in zip(values, sizes):
-        across, height = x + WIDTH * (power - start) / span, y + HEIGHT * (1 - place(value))
+        across = x + INSET + (WIDTH - 2 * INSET) * (power - start) / span
+        height = y + HEIGHT * (1 - place(value))
         dots.append((across, height))
         shapes.append(_text(across, y + HEIGHT + 18, f"{size:,}", "middle"))
     path = " ".join(f"{across:.1f},{height:.1f}" for across, height in dots)

@@ -119,19 +119,26 @@ def ended_on_interrupt(pids):
     try:
         yield
     except BaseException:
-        for pid in pids:
-            _end(pid)
+        left = [pid for pid in pids if _signal(pid, signal.SIGTERM)]
+        deadline = time.monotonic() + GRACE_SECONDS
+        # A script is gone at once, and terraform is left in its group: it stores its state first.
+        while left and time.monotonic() < deadline:
+            time.sleep(0.02)
+            left = [pid for pid in left if _signal(pid, 0)]
+        for pid in left:
+            _signal(pid, signal.SIGKILL)
         raise
 
 
-def _end(pid):
-    with contextlib.suppress(ProcessLookupError, ChildProcessError):
-        os.killpg(pid, signal.SIGTERM)
-        deadline = time.monotonic() + GRACE_SECONDS
-        while _reaped(pid) is None:
-            if time.monotonic() > deadline:
-                os.killpg(pid, signal.SIGKILL)
-            time.sleep(0.01)
+def _signal(pid, number):
+    """Signals the group of a process that was started here; whether anything of it is left."""
+    with contextlib.suppress(ChildProcessError):
+        _reaped(pid)
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _reaped(pid):

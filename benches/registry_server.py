@@ -25,6 +25,9 @@ RUNS = "/api/registry/v1/ci/module-runs/"
 # A real registry refuses bodies over this size, when they are unpacked.
 BODY_LIMIT = 52_428_800
 
+# A batch with more entries, or with a NUL in a line, cannot be stored.
+BATCH_LIMIT = 13_107
+
 # A real registry closes connections that are idle for so long.
 IDLE_SECONDS = 5
 
@@ -36,6 +39,7 @@ NUMBERED = re.compile(r"bench line (\d+)")
 REASONS = {
     200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 409: "Conflict",
     411: "Length Required", 413: "Content Too Large", 415: "Unsupported Media Type",
+    500: "Internal Server Error",
 }
 
 
@@ -137,9 +141,11 @@ class Registry:
         run.sent_bytes[endpoint] += len(body)
         body = unpacked(headers.get(b"content-encoding"), body)
         if endpoint == "logs":
-            run.batches.append(body)
             # In the text of a line both of these quotes have backslashes before them.
             count = body.count(b'"sequence":')
+            if count > BATCH_LIMIT or b"\\u0000" in body:
+                raise Refused(500, "INTERNAL", "insert into module_run_logs failed")
+            run.batches.append(body)
             return b'{"status":"ok","count":%d}' % count
         if endpoint == "status":
             run.status = json.loads(body)["status"]
@@ -221,14 +227,17 @@ class Connection(asyncio.Protocol):
             code, content = 411, b'{"error":{"message":"a length is required"}}'
         else:
             code, content = self.registry.answer(method, path, headers, body)
-        if not self.transport.is_closing():
-            head = (
-                f"HTTP/1.1 {code} {REASONS[code]}\r\ncontent-type: application/json\r\n"
-                f"cache-control: no-store\r\ncontent-length: {len(content)}\r\n\r\n"
-            )
-            self.transport.write(head.encode() + content)
-            if code == 411:
-                self.transport.close()
+        if self.transport.is_closing():
+            return
+        head = (
+            f"HTTP/1.1 {code} {REASONS[code]}\r\ncontent-type: application/json\r\n"
+            f"cache-control: no-store\r\ncontent-length: {len(content)}\r\n\r\n"
+        )
+        self.transport.write(head.encode() + content)
+        if code == 411:
+            # Where the body ends is not known, and so not where the next request begins.
+            self.transport.close()
+            return
         self.head, self.is_answering = None, False
         self.used_at = self.loop.time()
         if self.received:

@@ -36,7 +36,8 @@ class Release:
         gpg += ["--passphrase", ""]
         signature = f"{self.sums}.72D7468F.sig"
         try:
-            subprocess.check_call([*gpg, "--quick-generate-key", "bench", "ed25519", "sign", "never"])
+            new_key = ["--quick-generate-key", "bench", "ed25519", "sign", "never"]
+            subprocess.check_call([*gpg, *new_key])
             subprocess.check_call([*gpg, "--output", signature, "--detach-sign", self.sums])
             subprocess.check_call([*gpg, "--armor", "--output", self.key, "--export"])
         finally:

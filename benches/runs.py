@@ -53,7 +53,7 @@ class Module:
     def watched(self, delay=0.0, children=False):
         """One run that is looked at."""
         variables = self._add(delay)
-        seen = self.world.watch(variables, children)
+        seen = self.world.watch(variables, children=children)
         self._keep(variables)
         return seen
 

@@ -140,8 +140,8 @@ def _on_paper(requests, cpu_seconds):
         return f"{rate:,.0f} requests a second, {rate * cpu_seconds:.1f} processors"
 
     return (
-        f"For {runs:,} runs that start within a minute, with the {requests:g} requests of a run and"
-        f" {cpu_seconds * 1000:.2f} ms of processor time for each:\n\n"
+        f"\nFor {runs:,} runs that start within a minute, with the {requests:g} requests of a run"
+        f" and {cpu_seconds * 1000:.2f} ms of processor time for each:\n\n"
         f"- their requests, {runs:,} x {requests:g} / {within} s: {processors(asked)};\n"
         f"- as long as they go on, the question whether they were cancelled, {runs:,} /"
         f" {POLL_SECONDS} s: {processors(polls)};\n"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 import statistics
 
 HEAD = ("measure", "min", "median", "max", "n", "must", "aim", "verdict", "runner / script")
@@ -92,32 +91,26 @@ def markdown(rows, machine):
     return f"{table}\n\n{machine.sentence()}\n"
 
 
-def write(directory, name, rows, machine, paper=""):
-    """Writes `name.md` and `name.json` into a directory; returns the Markdown. `paper` is text that
-    stands below the table."""
-    text = markdown(rows, machine) + (paper and f"\n{paper}")
-    document = {"machine": machine.document(), "rows": [row.document() for row in rows]}
-    write_both(directory, name, text, document)
-    return text
+def document(rows, machine):
+    """The same for the JSON, with all values."""
+    return {"machine": machine.document(), "rows": [row.document() for row in rows]}
 
 
-def write_both(directory, name, text, document):
-    """Writes the Markdown `name.md` and the JSON `name.json` into a directory."""
-    directory = pathlib.Path(directory)
+def write(directory, names, text, found):
+    """Writes the Markdown and the JSON into files of these names."""
     directory.mkdir(parents=True, exist_ok=True)
-    _replace(directory / f"{name}.md", text)
-    _replace(directory / f"{name}.json", json.dumps(document, indent=2) + "\n")
+    _replace(directory / names[0], text)
+    _replace(directory / names[1], json.dumps(found, indent=2) + "\n")
 
 
-def insert(document, mark, text):
-    """Puts `text` between the marks `<!-- mark -->` and `<!-- end of mark -->` of a document."""
-    document = pathlib.Path(document)
+def insert(page, mark, text):
+    """Puts `text` between the marks `<!-- mark -->` and `<!-- end of mark -->` of a page."""
     start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
-    before, _, rest = document.read_text().partition(start)
+    before, _, rest = page.read_text().partition(start)
     _, found, after = rest.partition(end)
     if not found:
-        raise ValueError(f"`{document}` has no `{start.strip()}` with `{end}` behind it")
-    _replace(document, f"{before}{start}{text}{end}{after}")
+        raise ValueError(f"`{page}` has no `{start.strip()}` with `{end}` behind it")
+    _replace(page, f"{before}{start}{text}{end}{after}")
 
 
 def _replace(path, text):

@@ -54,10 +54,10 @@ class World:
         """Runs `execute`, with further `variables`."""
         return processes.run(self.execute(*arguments), self.environment | variables, self.log)
 
-    def watch(self, variables, children=False):
+    def watch(self, variables, *arguments, children=False):
         """Runs `execute` and looks at it meanwhile."""
         environment = self.environment | variables
-        return processes.watch(self.execute(), environment, self.log, children)
+        return processes.watch(self.execute(*arguments), environment, self.log, children)
 
     def execute(self, *arguments):
         """The command that carries out a run."""
