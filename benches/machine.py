@@ -21,7 +21,7 @@ class Machine:
         self.processors = len(os.sched_getaffinity(0))
         self.model = _model()
         self.kernel = os.uname().release
-        self.terraform = json.loads(_said("terraform", "version", "-json"))["terraform_version"]
+        self.terraform = terraform_version()
         self.git = _said("git", "--version").split()[2]
         self.runner = _said(runner, "--version").splitlines()[0]
 
@@ -47,6 +47,11 @@ class Machine:
 def load():
     """The three averages of `/proc/loadavg`."""
     return " ".join(pathlib.Path("/proc/loadavg").read_text().split()[:3])
+
+
+def terraform_version():
+    """The version of the terraform on PATH."""
+    return json.loads(_said("terraform", "version", "-json"))["terraform_version"]
 
 
 def check_programs():

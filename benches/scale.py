@@ -58,15 +58,19 @@ def scale(world, registry, processors):
     accounts = [settled(registry, variables) for variables in added]
     requests = after["requests"] - before["requests"]
     cpu = after["cpu_seconds"] - before["cpu_seconds"]
-    share = statistics.median(alone) * RUNS / processors
+    share = statistics.median(it.seconds for it in alone) * RUNS / processors
+    work = statistics.median(it.cpu_seconds for it in alone) * RUNS / processors
     together = f"{RUNS} runs at once"
     per_run = totals(accounts)
     rows = [
-        Row("one run alone", "s", alone),
+        Row("one run alone: wall", "s", [it.seconds for it in alone]),
+        Row("one run alone: CPU", "s", [it.cpu_seconds for it in alone]),
         Row(f"{together}: each run", "s", walls),
         Row(f"{together}: slowest run, over its share of the processors", "ratio",
             [max(walls) / share], 1.00, 1.00),
         Row(f"{together}: all of them", "s", [wall]),
+        Row(f"{together}: all of them, over their CPU if each were alone", "ratio",
+            [wall / work]),
         Row(f"{together}: memory of each", "MB", [it / MEGABYTE for it in memory]),
         Row(f"{together}: downloads of the tool", "count", [downloads], 1, 1),
         Row(f"{together}: requests of each", "count", per_run),
@@ -82,7 +86,7 @@ def scale(world, registry, processors):
 def _alone(world, registry, variables):
     ended = world.by_runner(variables)
     settled(registry, variables)
-    return ended.seconds
+    return ended
 
 
 def _together(world, added):

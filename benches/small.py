@@ -33,7 +33,7 @@ def size(world, _registry, _count):
 
 def install(world, _registry, count):
     """A release of the machine's own terraform, installed; and then found in the cache."""
-    version = machine.Machine(world.runner).terraform
+    version = machine.terraform_version()
     release = Release(world, "site", version, shutil.which("terraform"))
     with release.serving() as (url, _):
         variables = release.variables(url)
