@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test image-test fuzz bench check setup-build setup-test setup-image
+.PHONY: help build demo recording picture test image-test fuzz bench bench-quick bench-scale bench-docs check setup-build setup-test setup-image
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -18,6 +18,12 @@ TOOLS := $(CURDIR)/target/tools
 ifneq (,$(findstring -linux-gnu,$(TARGET)))
 STATIC_FLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
 endif
+
+# Beside scripts that users would write instead: benches/ is a Python package without dependencies.
+define benchmark
+	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	PATH="$$PATH:$$(dirname "$$terraform")" python3 -B -m benches $(1) '$(BINARY)'
+endef
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -56,9 +62,18 @@ fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, 
 	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" FUZZ_SEED="$${FUZZ_SEED:-$$(date +%s)}" \
 		cargo test --locked --lib fuzz_ -- --nocapture
 
-bench: build ## Build, then time a plan and an install beside the scripts that users would write instead
-	@benches/against-shell.sh '$(BINARY)'
-	@benches/install.py '$(BINARY)'
+bench: build ## Build, then measure all of docs/performance.md, with growth: half an hour
+	$(call benchmark)
+	$(call benchmark,--growth)
+
+bench-quick: build ## The same with few pairs and without growth: under three minutes
+	$(call benchmark,--quick)
+
+bench-scale: build ## Build, then start 200 runs at once, with one registry and one cache
+	$(call benchmark,--scale)
+
+bench-docs: ## Put what was last measured into docs/performance.md, and draw docs/performance.svg
+	@python3 -B -m benches --docs
 
 check: ## Everything that CI does
 	@.ci/run

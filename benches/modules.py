@@ -1,0 +1,93 @@
+"""The modules that are planned and applied, and the scripts that do it without a runner."""
+
+PLAN = """\
+git clone --quiet --depth 1 --branch main {url} clone
+cd clone
+terraform init -input=false -no-color
+terraform plan -input=false -no-color -out=plan.tfplan
+terraform show -json plan.tfplan > plan.json
+"""
+
+APPLY = """\
+git clone --quiet --depth 1 --branch main {url} clone
+cd clone
+terraform init -input=false -no-color
+terraform apply -input=false -no-color -auto-approve
+"""
+
+
+def resources(count):
+    """A module with so many resources, without a provider that has to be downloaded."""
+    return {
+        "main.tf": f"""\
+resource "terraform_data" "hello" {{
+  count = {count}
+  input = "hello ${{count.index}}"
+}}
+output "greetings" {{
+  value = terraform_data.hello[*].output
+}}
+"""
+    }
+
+
+def lines(count):
+    """A module whose apply prints so many lines, each with its number."""
+    text = f"bench line %07d of {count}"
+    awk = f'BEGIN {{ for (i = 1; i <= {count}; i++) printf \\"{text}\\\\n\\", i }}'
+    return {
+        "main.tf": f"""\
+resource "terraform_data" "lines" {{
+  provisioner "local-exec" {{
+    command = "awk '{awk}'"
+  }}
+}}
+"""
+    }
+
+
+# Answers what a run asks of terraform, at once.
+STAND_IN = """\
+#!/bin/sh
+case "$1" in
+version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
+init) echo 'Terraform has been successfully initialized!' ;;
+plan) echo 'Plan: 1 to add, 0 to change, 0 to destroy.' ;;
+show) {show} ;;
+validate) {validate}; echo '{{"valid":true,"error_count":0,"warning_count":0,"diagnostics":[]}}' ;;
+output) echo '{{}}' ;;
+esac
+"""
+
+CHANGE = (
+    '{"address":"terraform_data.hello[%(index)d]","mode":"managed","type":"terraform_data",'
+    '"name":"hello","index":%(index)d,"provider_name":"terraform.io/builtin/terraform","change":'
+    '{"actions":["create"],"before":null,"after":{"input":{"text":"%(text)s","list":[1,2,3],'
+    '"secret":"hidden %(index)d"},"triggers_replace":null},"after_unknown":{"id":true},'
+    '"before_sensitive":false,"after_sensitive":{"input":{"secret":true}}}}'
+)
+
+
+def stand_in(show, validate=":"):
+    """A script in terraform's place; `show` and `validate` are what it does for these commands."""
+    return STAND_IN.format(show=show, validate=validate)
+
+
+def small_plan():
+    """A plan's JSON with one change."""
+    return _plan(1)
+
+
+def large_plan(path, size):
+    """Writes a plan's JSON of at least `size` bytes, all of it changes, as `show -json` does."""
+    text = "lorem ipsum dolor sit amet, " * 60
+    length = len(CHANGE % {"index": 100_000, "text": text})
+    path.write_text(_plan(size // length + 1, text))
+
+
+def _plan(count, text="hello"):
+    changes = ",".join(CHANGE % {"index": index, "text": text} for index in range(count))
+    return (
+        '{"format_version":"1.2","terraform_version":"1.11.4",'
+        f'"resource_changes":[{changes}],"applyable":true,"complete":true,"errored":false}}'
+    )

@@ -1,0 +1,154 @@
+"""Many runs at once on one machine, with one registry and one cache that is empty at first.
+
+A stand-in for terraform answers at once, so that what is seen is what the runners take themselves.
+It is a signed release, because one of the runners has to install it, and the others to wait for it.
+"""
+
+import os
+import shutil
+import statistics
+import threading
+import time
+
+from benches import modules, processes
+from benches.release_site import Release
+from benches.runs import MEGABYTE, settled, totals
+from benches.table import Row
+
+RUNS = 200
+
+# Runs that are alone, to compare with.
+ALONE = 7
+
+VERSION = "1.11.4"
+
+# Looking at all of them takes time from them, and their largest memory only grows.
+LOOK_SECONDS = 0.25
+
+IDLE_SECONDS = 10
+
+# What the settings are where nobody changes them.
+POLL_SECONDS, FLUSH_SECONDS = 30, 2
+
+
+def scale(world, registry, processors):
+    """The rows, and what they come to for 10,000 runs."""
+    script = world.path("terraform")
+    # Nothing has to be on PATH.
+    script.write_text(modules.stand_in(f"echo '{modules.small_plan()}'"))
+    script.chmod(0o755)
+    release = Release(world, "site", VERSION, script)
+    url = world.repository("module", modules.resources(1))
+    empty = world.path("empty")
+    empty.mkdir()
+    with release.serving() as (site, asked):
+        world.environment |= release.variables(site) | {"PATH": str(empty)}
+
+        def add():
+            return registry.add_run("plan", url, terraformVersion=VERSION)
+
+        alone = [_alone(world, registry, add()) for _ in range(ALONE + 1)][1:]
+        shutil.rmtree(world.path("cache"))
+        asked.clear()
+        added = [add() for _ in range(RUNS)]
+        before = registry.usage()
+        walls, memory, wall = _together(world, added)
+        after = registry.usage()
+        downloads = asked[release.file]
+    accounts = [settled(registry, variables) for variables in added]
+    requests = after["requests"] - before["requests"]
+    cpu = after["cpu_seconds"] - before["cpu_seconds"]
+    share = statistics.median(it.seconds for it in alone) * RUNS / processors
+    work = statistics.median(it.cpu_seconds for it in alone) * RUNS / processors
+    together = f"{RUNS} runs at once"
+    per_run = totals(accounts)
+    rows = [
+        Row("one run alone: wall", "s", [it.seconds for it in alone]),
+        Row("one run alone: CPU", "s", [it.cpu_seconds for it in alone]),
+        Row(f"{together}: each run", "s", walls),
+        Row(f"{together}: slowest run, over its share of the processors", "ratio",
+            [max(walls) / share], 1.00, 1.00),
+        Row(f"{together}: all of them", "s", [wall]),
+        Row(f"{together}: all of them, over their CPU if each were alone", "ratio",
+            [wall / work]),
+        Row(f"{together}: memory of each", "MB", [it / MEGABYTE for it in memory]),
+        Row(f"{together}: downloads of the tool", "count", [downloads], 1, 1),
+        Row(f"{together}: requests of each", "count", per_run),
+        Row(f"{together}: requests", "per second", [requests / wall]),
+        Row(f"{together}: registry's processor time for a request", "ms", [1000 * cpu / requests]),
+        Row(f"{together}: registry's share of one processor", "ratio", [cpu / wall]),
+        Row(f"log requests that {IDLE_SECONDS} idle seconds cost a run", "count",
+            [_idle(world, registry, url)], 0, 0),
+    ]
+    return rows, _on_paper(statistics.median(per_run), cpu / requests)
+
+
+def _alone(world, registry, variables):
+    ended = world.by_runner(variables)
+    settled(registry, variables)
+    return ended
+
+
+def _together(world, added):
+    """Starts all at once; how long each took, how much memory, and how long all took."""
+    started, walls, peaks = {}, [], {}
+    ended = threading.Event()
+
+    def look():
+        while not ended.wait(LOOK_SECONDS):
+            for pid in list(started):
+                peaks[pid] = max(peaks.get(pid, 0), processes.peak_memory(pid))
+
+    begin = time.monotonic()
+    logs = {}
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    with processes.ended_on_interrupt(started):
+        for index, variables in enumerate(added):
+            log = world.path(f"log-{index}")
+            pid = processes.spawn(world.execute(), world.environment | variables, log)
+            started[pid] = time.monotonic()
+            logs[pid] = log
+        while len(walls) < len(added):
+            pid, status, _ = os.wait4(-1, 0)
+            processes.check(world.execute(), status, logs[pid])
+            walls.append(time.monotonic() - started.pop(pid))
+    wall = time.monotonic() - begin
+    ended.set()
+    watcher.join()
+    return walls, [peak for peak in peaks.values() if peak], wall
+
+
+def _idle(world, registry, url):
+    """How many more log requests a run makes that says nothing for a while longer.
+
+    Both wait until what was said before is sent.
+    """
+    counts = []
+    for seconds in (2 * FLUSH_SECONDS, 2 * FLUSH_SECONDS + IDLE_SECONDS):
+        script = modules.stand_in(f"/bin/sleep {seconds}; echo '{modules.small_plan()}'")
+        path = world.stand_in(f"idle-{len(counts)}", script)
+        variables = registry.add_run("plan", url)
+        world.by_runner(variables | {"PATH": path})
+        counts.append(settled(registry, variables)["requests"].get("POST logs", 0))
+    return counts[1] - counts[0]
+
+
+def _on_paper(requests, cpu_seconds):
+    """The sum for 10,000 runs at once, from what one of these runs asks and a request costs."""
+    runs, within = 10_000, 60
+    asked = runs * requests / within
+    polls, flushes = runs / POLL_SECONDS, runs / FLUSH_SECONDS
+
+    def processors(rate):
+        return f"{rate:,.0f} requests a second, {rate * cpu_seconds:.1f} processors"
+
+    return (
+        f"\nFor {runs:,} runs that start within a minute, with the {requests:g} requests of a run"
+        f" and {cpu_seconds * 1000:.2f} ms of processor time for each:\n\n"
+        f"- their requests, {runs:,} x {requests:g} / {within} s: {processors(asked)};\n"
+        f"- as long as they go on, the question whether they were cancelled, {runs:,} /"
+        f" {POLL_SECONDS} s: {processors(polls)};\n"
+        f"- if every one of them prints all the time, {runs:,} / {FLUSH_SECONDS} s:"
+        f" {processors(flushes)}; a run that prints nothing sends nothing.\n"
+    )
