@@ -5,6 +5,7 @@
 //! creates it. The runner in the pod talks to the registry itself: what is followed here is for whoever
 //! waits, and losing sight of it changes nothing about the run.
 
+mod absence;
 mod account;
 mod apply;
 mod client;
