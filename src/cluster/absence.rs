@@ -36,10 +36,15 @@ impl Absence {
 
     /// How long to wait before it is asked again; none where that is of no use.
     pub(super) fn pause(&mut self, error: &ClusterError) -> Option<Duration> {
-        // An API server that has just been started knows nobody's permissions for a moment.
-        let is_login =
-            matches!(error, ClusterError::Unauthorized { .. } | ClusterError::Forbidden { .. });
-        if !(error.is_undecided() || is_login && self.let_in) {
+        // An API server that has just been started knows nobody's permissions for a moment, and what
+        // stands before one that is away refuses in ways of its own.
+        let may_pass = matches!(
+            error,
+            ClusterError::Unauthorized { .. }
+                | ClusterError::Forbidden { .. }
+                | ClusterError::Refused { .. }
+        );
+        if !(error.is_undecided() || may_pass && self.let_in) {
             return None;
         }
         if self.since.is_none() {

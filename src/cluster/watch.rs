@@ -27,6 +27,8 @@ const WATCH_SECONDS: u32 = 50;
 const WATCH_LIMIT: Duration = Duration::from_mins(1);
 /// Between two watches: a server that ends each at once is not asked all the time.
 const PAUSE: Duration = Duration::from_millis(250);
+/// Says that the version is forgotten from which on changes are asked for.
+const GONE: u16 = 410;
 
 /// What is seen of one kind of object: at most one counts, the newest.
 #[derive(Clone, Debug, Default)]
@@ -123,9 +125,13 @@ where
     };
     loop {
         let request = Request { verb: "watch", resource: selection.resource };
-        let stream = cluster
-            .ask(request, name, || async { Ok(api.watch(&parameters, &version).await?.boxed()) });
-        let mut stream = stream.await?;
+        let stream = cluster.ask(request, name, || async {
+            match api.watch(&parameters, &version).await {
+                Err(kube::Error::Api(status)) if status.code == GONE => Ok(None),
+                answer => Ok(Some(answer?.boxed())),
+            }
+        });
+        let Some(mut stream) = stream.await? else { return Ok(()) };
         absence.is_over_and_all_allowed();
         let end = Instant::now() + WATCH_LIMIT;
         loop {

@@ -231,6 +231,9 @@ async fn log_that_stays_silent_is_read_when_the_run_is_over() {
 #[tokio::test]
 async fn cluster_that_forgets_what_was_is_asked_what_is() {
     let scene = Scene::new("plan", MODULE).await;
+    // As an answer of its own, which some servers give, and in the stream.
+    let expired = Broken::Status(410, "Expired", "too old resource version: 1 (7)");
+    scene.cluster.fault("GET", "/pods?watch", expired);
     scene.cluster.faults("GET", "/pods?watch", Broken::Gone, 3);
     scene.cluster.faults("GET", "/jobs?watch", Broken::Gone, 3);
     let said = scene.applied(&[]).await;
