@@ -144,6 +144,15 @@ pub(super) struct Output {
     force: bool,
 }
 
+/// Who may read what is written.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(super) enum Readers {
+    /// Whoever can read the repository that it goes into.
+    All,
+    /// Nobody else: it has a place for a secret.
+    Owner,
+}
+
 /// A cloud that can be logged in to without a key.
 #[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
 enum Provider {
@@ -192,7 +201,7 @@ impl Wrapper {
     fn write(self, render: impl FnOnce(&Options) -> Result<String, GenerateError>) -> u8 {
         let (options, output) = self.into_options();
         match render(&options) {
-            Ok(text) => output.write(&text),
+            Ok(text) => output.write(&text, Readers::All),
             Err(error) => {
                 complain(&error.to_string(), error.advice().as_deref());
                 Exit::Usage.code()
@@ -242,7 +251,7 @@ impl Wrapper {
 
 impl Output {
     /// Writes `text` to where it goes; returns the exit code.
-    pub(super) fn write(&self, text: &str) -> u8 {
+    pub(super) fn write(&self, text: &str, readers: Readers) -> u8 {
         let Some(path) = &self.output else {
             return print(text.as_bytes());
         };
@@ -251,7 +260,7 @@ impl Output {
             complain(&message, Some("`--force` overwrites it"));
             return Exit::Usage.code();
         }
-        match save(path, text, self.force) {
+        match save(path, text, readers, self.force) {
             Ok(()) => Exit::Success.code(),
             Err(error) => {
                 complain(&format!("{error:#}"), None);
@@ -261,16 +270,20 @@ impl Output {
     }
 }
 
-/// Writes a file that is for others to read: whole, or not at all.
-fn save(path: &Path, text: &str, overwrite: bool) -> anyhow::Result<()> {
+/// Writes a file whole, or not at all. A file that is overwritten is read by nobody who could not read
+/// it before.
+fn save(path: &Path, text: &str, readers: Readers, overwrite: bool) -> anyhow::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let cannot = || format!("cannot write `{}`", path.display());
     fs_err::create_dir_all(parent).with_context(cannot)?;
-    let readable = std::fs::Permissions::from_mode(0o644);
+    let before = overwrite.then(|| fs_err::metadata(path).ok()).flatten();
+    let before = before.map_or(0o644, |file| file.permissions().mode() & 0o777);
+    let mode = if readers == Readers::Owner { 0o600 } else { before | 0o200 };
+    let permissions = std::fs::Permissions::from_mode(mode);
     let mut file = tempfile::Builder::new()
         .prefix(".butler-runner-")
-        .permissions(readable)
+        .permissions(permissions)
         .tempfile_in(parent)
         // Without the name of the temporary file, which nobody asked for.
         .map_err(|error| std::io::Error::from(error.kind()))

@@ -20,11 +20,26 @@ const ANSWER_LIMIT: Duration = Duration::from_mins(1);
 /// A load balancer that is there answers sooner.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
+/// Where clusters are described.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Files {
+    /// In this one and no other, which has to be there.
+    Named(PathBuf),
+    /// In those of these that are there, merged as `kubectl` merges them.
+    Usual(Vec<PathBuf>),
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Self::Usual(Vec::new())
+    }
+}
+
 /// Which cluster, as the settings say it.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Files with contexts, merged as `kubectl` merges them.
-    pub kubeconfig: Vec<PathBuf>,
+    /// Files with contexts.
+    pub kubeconfig: Files,
     /// The context; the current one where none is given.
     pub context: Option<String>,
     /// Whether this process is in a pod, whose account is used where there is no file.
@@ -153,7 +168,8 @@ pub(super) fn patience() -> ExponentialBuilder {
 
 async fn config(access: &Access) -> Result<Config, ClusterError> {
     let Some(mut kubeconfig) = kubeconfig(access)? else {
-        if !access.in_pod {
+        // A context is one of a file: the pod's own cluster is not what was asked for.
+        if !access.in_pod || access.context.is_some() {
             return Err(ClusterError::Unknown);
         }
         return Config::incluster().map_err(|error| ClusterError::Account(Box::new(error)));
@@ -186,10 +202,14 @@ fn names_proxy(kubeconfig: &Kubeconfig, context: Option<&String>) -> bool {
     cluster.and_then(|named| named.cluster.as_ref()?.proxy_url.as_ref()).is_some()
 }
 
-/// All files as one; none where none of them is there, as with `kubectl`.
+/// All files as one; none where none of the usual ones is there, as with `kubectl`.
 fn kubeconfig(access: &Access) -> Result<Option<Kubeconfig>, ClusterError> {
+    let files: Vec<_> = match &access.kubeconfig {
+        Files::Named(path) => vec![path],
+        Files::Usual(paths) => paths.iter().filter(|path| path.exists()).collect(),
+    };
     let mut merged: Option<Kubeconfig> = None;
-    for path in access.kubeconfig.iter().filter(|path| path.exists()) {
+    for path in files {
         let named = |error| unusable(Some(path.clone()), error);
         let next = Kubeconfig::read_from(path).map_err(named)?;
         merged = Some(match merged {

@@ -80,6 +80,26 @@ pub enum ClusterError {
         /// What it said.
         message: String,
     },
+    /// It cannot at the moment: an error of its own, or too much to do.
+    #[error("the cluster fails to `{}` `{}` in namespace `{namespace}`: {message}", request.verb, request.resource)]
+    Failing {
+        /// What was asked.
+        request: Request,
+        /// Where.
+        namespace: String,
+        /// What it said.
+        message: String,
+    },
+    /// One of the same name is still on its way out.
+    #[error(
+        "the Job `{name}` of an earlier start is still being deleted in namespace `{namespace}`"
+    )]
+    Going {
+        /// The Job.
+        name: JobName,
+        /// Where.
+        namespace: String,
+    },
     /// There is one already.
     #[error("`{resource}` `{name}` is in namespace `{namespace}` already")]
     Exists {
@@ -126,8 +146,16 @@ impl ClusterError {
             409 if status.reason == "AlreadyExists" => {
                 Self::Exists { resource: request.resource, name: name.clone(), namespace }
             }
+            429 | 500.. => Self::Failing { request, namespace, message },
             _ => Self::Refused { request, namespace, message },
         }
+    }
+
+    /// Whether nobody knows what became of the request: it may be answered later, and what was to be
+    /// created may be there all the same.
+    #[must_use]
+    pub const fn is_undecided(&self) -> bool {
+        matches!(self, Self::Silent { .. } | Self::Failing { .. })
     }
 }
 
@@ -153,7 +181,12 @@ impl Advice for ClusterError {
                     "check that `{server}` can be reached from here, its certificate, and HTTPS_PROXY"
                 )
             }
-            Self::Refused { message, .. } if message.contains("not found") => {
+            Self::Going { name, namespace } => format!(
+                "its run may be ending: try again when `kubectl -n {namespace} get job {name}` finds nothing"
+            ),
+            Self::Refused { message, .. }
+                if message.starts_with("namespaces ") && message.contains("not found") =>
+            {
                 "create the namespace first, or name another with --namespace".to_owned()
             }
             _ => return None,
@@ -163,4 +196,25 @@ impl Advice for ClusterError {
 
 fn place(path: Option<&PathBuf>) -> String {
     path.map(|path| format!(" `{}`", path.display())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_decides_says_that_nothing_was_started() {
+        let request = Request { verb: "create", resource: "jobs.batch" };
+        let answered = |code: u16| {
+            let status = Status::failure("no", "Reason").with_code(code);
+            ClusterError::answer(&status, request, "runs", "server", &JobName::of("7"))
+        };
+        for (code, is_undecided) in
+            [(401, false), (403, false), (404, false), (422, false), (429, true), (500, true)]
+        {
+            assert_eq!(answered(code).is_undecided(), is_undecided, "{code}");
+        }
+        let lost = ClusterError::Silent { server: String::new(), request, source: None };
+        assert!(lost.is_undecided());
+    }
 }

@@ -1,12 +1,16 @@
 //! What the cluster says about objects that do not get on: quotas, volumes, pull errors.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
 
 use super::client::Cluster;
 use super::pod::sentence;
+
+/// They are no more than a help: nobody waits long for them.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// Warnings about the objects of a run, each told once.
 #[derive(Default)]
@@ -24,7 +28,11 @@ impl Warnings {
         }
         let api: Api<Event> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         let fields = format!("involvedObject.name={name},type=Warning");
-        let list = match api.list(&ListParams::default().fields(&fields)).await {
+        let parameters = ListParams::default().fields(&fields);
+        let Ok(list) = tokio::time::timeout(LIMIT, api.list(&parameters)).await else {
+            return Vec::new();
+        };
+        let list = match list {
             Ok(list) => list,
             Err(error) => {
                 self.forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);

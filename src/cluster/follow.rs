@@ -1,5 +1,6 @@
 //! Follows a run to its end: its log, what it waits for, and how it ended.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -54,11 +55,13 @@ pub async fn follow(
     let of_job = Selection {
         labels: None,
         fields: Some(format!("metadata.name={}", applied.name)),
+        uid: Some(applied.uid.clone()),
         resource: "jobs.batch",
     };
     let of_pod = Selection {
         labels: Some(format!("batch.kubernetes.io/controller-uid={}", applied.uid)),
         fields: None,
+        uid: None,
         resource: "pods",
     };
     let job_api: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
@@ -68,14 +71,22 @@ pub async fn follow(
         std::future::pending::<()>().await;
     };
     let pod = pod.clone();
-    let attending =
+    let mut attending =
         Attending { cluster, applied, stop, job, pod, received, stopped: None, is_deleted: false };
-    tokio::select! {
-        outcome = attending.run(follower) => outcome,
-        error = observe(cluster, &job_api, &of_job, &applied.name, &jobs) => Err(error),
-        error = observe(cluster, &pod_api, &of_pod, &applied.name, &pods) => Err(error),
+    let error = tokio::select! {
+        outcome = attending.run(follower) => match outcome {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => error,
+        },
+        error = observe(cluster, &job_api, &of_job, &applied.name, &jobs) => error,
+        error = observe(cluster, &pod_api, &of_pod, &applied.name, &pods) => error,
         () = reading => unreachable!("it waits for ever"),
+    };
+    if attending.stopped.is_none() {
+        return Err(error);
     }
+    follower.notice(&format!("the end cannot be followed: {}", chain(&error)));
+    Ok(attending.left())
 }
 
 struct Attending<'run> {
@@ -92,8 +103,8 @@ struct Attending<'run> {
 }
 
 impl Attending<'_> {
-    async fn run(mut self, follower: &mut dyn Follower) -> Result<Outcome, ClusterError> {
-        let mut told = String::new();
+    async fn run(&mut self, follower: &mut dyn Follower) -> Result<Outcome, ClusterError> {
+        let mut told = BTreeSet::new();
         let mut warnings = Warnings::default();
         let mut look = interval(EVENTS_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -102,14 +113,15 @@ impl Attending<'_> {
         let mut settled: Option<Instant> = None;
         loop {
             let verdict = verdict(&self.job.borrow(), &self.pod.borrow());
-            let has_begun = self.has_begun();
+            // Without a pod there is no log; with one, its reader says when there is no more.
+            let is_read = is_complete || matches!(*self.pod.borrow(), Sight::Nothing);
             match verdict {
-                Verdict::Final(outcome) if is_complete || !has_begun => {
+                Verdict::Final(outcome) if is_read => {
                     return Ok(self.conclude(outcome));
                 }
                 Verdict::Provisional(outcome) => {
                     let at = *settled.get_or_insert_with(|| Instant::now() + SETTLE_LIMIT);
-                    if at <= Instant::now() && (is_complete || !has_begun) {
+                    if at <= Instant::now() && is_read {
                         return Ok(self.conclude(outcome));
                     }
                 }
@@ -122,13 +134,13 @@ impl Attending<'_> {
                 part = self.received.recv(), if !is_complete => match part {
                     Some(Part::Line(line)) => follower.line(&line).map_err(ClusterError::Write)?,
                     Some(Part::Missing(why)) => {
-                        follower.notice(&format!("the end of the log cannot be had: {why}"));
+                        follower.notice(&format!("the rest of the log cannot be had: {why}"));
                     }
                     None => is_complete = true,
                 },
                 _ = self.pod.changed() => self.tell(&mut told, follower),
                 _ = self.job.changed() => {}
-                _ = look.tick(), if !has_begun => self.warn(&mut warnings, follower).await,
+                _ = look.tick(), if !self.has_begun() => self.warn(&mut warnings, follower).await,
                 () = until(settled), if settled.is_some_and(|at| at > Instant::now()) => {}
                 reason = self.stop.requested(), if self.stopped.is_none() => {
                     self.end(reason, follower).await;
@@ -142,7 +154,7 @@ impl Attending<'_> {
         }
     }
 
-    /// Whether there is or was something whose log can be read.
+    /// Whether the runner runs or has run.
     fn has_begun(&self) -> bool {
         self.pod
             .borrow()
@@ -151,7 +163,7 @@ impl Attending<'_> {
     }
 
     /// Tells what the pod does, once each.
-    fn tell(&self, told: &mut String, follower: &mut dyn Follower) {
+    fn tell(&self, told: &mut BTreeSet<String>, follower: &mut dyn Follower) {
         let sight = self.pod.borrow();
         let Sight::There(pod) = &*sight else { return };
         let notice = match (stage(pod), waiting(pod)) {
@@ -161,9 +173,8 @@ impl Attending<'_> {
             }
             _ => return,
         };
-        if *told != notice {
+        if told.insert(notice.clone()) {
             follower.notice(&notice);
-            *told = notice;
         }
     }
 

@@ -7,12 +7,12 @@
 use std::time::Duration;
 
 use backon::BackoffBuilder;
-use futures_util::AsyncBufReadExt;
+use futures_util::{AsyncBufRead, AsyncBufReadExt};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, LogParams};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::client::{Cluster, patience};
 use super::manifest::CONTAINER;
@@ -21,6 +21,8 @@ use super::watch::Sight;
 
 /// How long a stream may go on after the container's end, before the rest is asked for.
 const REST_LIMIT: Duration = Duration::from_secs(5);
+/// How long the rest may be silent before it is asked for again: a connection that died says nothing.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 /// Between a stream's end and the next one.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -29,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) enum Part {
     /// A line, without its time.
     Line(String),
-    /// The end of the log cannot be had; why.
+    /// The rest of the log cannot be had; why.
     Missing(String),
 }
 
@@ -43,15 +45,21 @@ pub(super) async fn read(
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut position = Position::default();
     let mut pauses = patience().build();
+    // Whether the last stream came to its own end.
+    let mut had_ended = false;
     loop {
         let over = is_over(&sight.borrow());
+        let ended_before = std::mem::take(&mut had_ended);
         let read = position.advance(&api, &pod, !over, &parts);
         let outcome = if over {
             read.await
         } else {
             let mut watched = sight.clone();
             tokio::select! {
-                outcome = read => outcome,
+                outcome = read => {
+                    had_ended = outcome.is_ok();
+                    outcome
+                }
                 () = stalled(&mut watched) => Ok(()),
             }
         };
@@ -70,13 +78,19 @@ pub(super) async fn read(
             }
             Err(error) => {
                 tracing::debug!(%error, "the log's stream broke");
+                let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
+                if code == 404 && ended_before {
+                    // A pod that is removed right after its end; nothing of its log was left.
+                    position.flush(&parts).await;
+                    return;
+                }
                 // While the run goes on the log is waited for; after its end not for ever. What is
-                // removed comes back no more.
-                let is_gone = matches!(&error, kube::Error::Api(status) if status.code == 404);
-                let pause = pauses.next().filter(|_| !(over && is_gone));
-                match pause {
+                // removed comes back no more, and who has never read a line may read none.
+                let is_forbidden = matches!(code, 401 | 403) && position.last.is_none();
+                let is_final = is_forbidden || over && code == 404;
+                match pauses.next().filter(|_| !is_final) {
                     Some(pause) => sleep(pause).await,
-                    None if over => {
+                    None if over || is_final => {
                         position.flush(&parts).await;
                         let _ = parts.send(Part::Missing(said(&error))).await;
                         return;
@@ -151,14 +165,24 @@ impl Position {
             since_time: self.last.and_then(|(time, _)| Timestamp::new(time.as_second(), 0).ok()),
             ..LogParams::default()
         };
-        let stream = api.log_stream(pod, &parameters);
-        let mut stream = std::pin::pin!(stream.await?);
+        let limit = (!follow).then_some(SILENCE_LIMIT);
+        let stream = in_time(limit, api.log_stream(pod, &parameters)).await?;
+        self.drain(std::pin::pin!(stream), limit, parts).await
+    }
+
+    /// Hands on a stream to its end; `limit` is how long it may be silent.
+    async fn drain(
+        &mut self,
+        mut stream: impl AsyncBufRead + Unpin,
+        limit: Option<Duration>,
+        parts: &mpsc::Sender<Part>,
+    ) -> kube::Result<()> {
         let mut known = self.known();
         self.begun.clear();
         loop {
-            let read = stream.read_until(b'\n', &mut self.begun).await;
-            let length = read.map_err(kube::Error::ReadEvents)?;
-            if length == 0 {
+            let read = stream.read_until(b'\n', &mut self.begun);
+            let length = in_time(limit, async { read.await.map_err(kube::Error::ReadEvents) });
+            if length.await? == 0 {
                 return Ok(());
             }
             if self.begun.ends_with(b"\n") {
@@ -183,17 +207,20 @@ impl Position {
         parts: &mpsc::Sender<Part>,
     ) -> kube::Result<()> {
         let (time, text) = split(line);
+        if time.is_some_and(|time| known.has(time)) {
+            return Ok(());
+        }
+        // Whoever reads may be slow, and this may be given up here: what counts as handed on has been.
+        let closed = |_| kube::Error::Service("nobody reads".into());
+        let place = parts.reserve().await.map_err(closed)?;
         if let Some(time) = time {
-            if known.has(time) {
-                return Ok(());
-            }
             self.last = Some(match self.last {
                 Some((last, count)) if last == time => (time, count + 1),
                 _ => (time, 1),
             });
         }
-        let closed = |_| kube::Error::Service("nobody reads".into());
-        parts.send(Part::Line(text)).await.map_err(closed)
+        place.send(Part::Line(text));
+        Ok(())
     }
 
     /// Hands on the last line where it has no end.
@@ -203,6 +230,19 @@ impl Position {
             let (_, text) = split(&line);
             let _ = parts.send(Part::Line(text)).await;
         }
+    }
+}
+
+/// What `answer` says, unless that takes longer than `limit`.
+async fn in_time<T>(
+    limit: Option<Duration>,
+    answer: impl Future<Output = kube::Result<T>>,
+) -> kube::Result<T> {
+    match limit {
+        Some(limit) => timeout(limit, answer)
+            .await
+            .unwrap_or_else(|_| Err(kube::Error::Service("the log does not come".into()))),
+        None => answer.await,
     }
 }
 
@@ -249,6 +289,8 @@ fn split(line: &[u8]) -> (Option<Timestamp>, String) {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     /// What is handed on of streams that break where they end.
@@ -285,6 +327,28 @@ mod tests {
     async fn a_clock_that_goes_back_loses_no_line_of_a_whole_stream() {
         let lines = ["2026-11-21T10:00:02Z a", "2026-11-21T10:00:01Z b", "no time c"];
         assert_eq!(shown(&[&lines]).await, ["a", "b", "no time c"]);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_nobody_had_room_for_comes_with_the_next_stream() {
+        let (parts, mut received) = mpsc::channel(1);
+        let mut position = Position::default();
+        let lines = b"2026-11-21T10:00:00Z a\n2026-11-21T10:00:01Z b\n".as_slice();
+        // The first stream is given up while it waits for somebody to take the second line.
+        assert!(position.drain(lines, None, &parts).now_or_never().is_none());
+        assert_eq!(received.try_recv().unwrap(), Part::Line("a".to_owned()));
+        position.drain(lines, None, &parts).await.unwrap();
+        assert_eq!(received.try_recv().unwrap(), Part::Line("b".to_owned()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_rest_of_a_log_that_never_comes_is_not_waited_for() {
+        use futures_util::{TryStreamExt, stream};
+
+        let (parts, _received) = mpsc::channel(1);
+        let silent = stream::pending::<std::io::Result<Vec<u8>>>().into_async_read();
+        let drained = Position::default().drain(silent, Some(SILENCE_LIMIT), &parts).await;
+        assert!(drained.unwrap_err().to_string().contains("the log does not come"));
     }
 
     #[test]

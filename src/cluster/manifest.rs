@@ -1,7 +1,8 @@
 //! The objects of a run: a Job, the Secret with its token, and a policy for its network.
 //!
 //! Made once as the cluster's own types, for what is printed and for what is created. The pod fits
-//! the pod security standard "restricted".
+//! the pod security standard "restricted". The token stands beside its Secret and not in it: what is
+//! printed cannot show it.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use secrecy::ExposeSecret;
+use secrecy::SecretString;
 
 use super::names::{JobName, RUN_ID, labels};
 use super::options::{Cache, JobOptions, Run};
@@ -27,7 +28,7 @@ use super::{account, network};
 const USER: i64 = 65532;
 /// The container, and the key of the token in the Secret.
 pub(super) const CONTAINER: &str = "runner";
-const TOKEN_KEY: &str = "token";
+pub(super) const TOKEN_KEY: &str = "token";
 /// Read by owner and group: the kubelet makes root the owner, and the pod's group its group.
 const MODE_0440: i32 = 0o440;
 /// What the runner's reports take after the tool's end, with a second for the end itself.
@@ -35,6 +36,8 @@ const AFTER_GRACE: u64 = 10;
 /// What may stand in memory: secret files are small.
 const SECRET_ROOM: &str = "64Mi";
 
+/// The volume with the token.
+const TOKEN_VOLUME: &str = "token";
 const TOKEN_DIRECTORY: &str = "/run/butler/token";
 const SECRET_DIRECTORY: &str = "/run/butler/secret";
 const MOUNTED_DIRECTORY: &str = "/run/butler/mounted";
@@ -44,22 +47,22 @@ const CACHE_DIRECTORY: &str = "/cache";
 const TEMPORARY_DIRECTORY: &str = "/tmp";
 
 /// The objects of one run.
-#[derive(Clone)]
 pub struct Manifests {
     /// The account that clouds trust; it outlives the run, and is never created with it.
-    pub account: Option<ServiceAccount>,
-    /// What holds the token.
-    pub secret: Secret,
+    pub(super) account: Option<ServiceAccount>,
+    /// What holds the token, without it.
+    pub(super) secret: Secret,
+    pub(super) token: SecretString,
     /// What the pod may talk to.
-    pub policy: Option<NetworkPolicy>,
+    pub(super) policy: Option<NetworkPolicy>,
     /// The run.
-    pub job: Job,
+    pub(super) job: Job,
 }
 
 impl Manifests {
     /// The objects for `run`.
     #[must_use]
-    pub fn new(options: &JobOptions, run: &Run) -> Self {
+    pub fn new(options: &JobOptions, run: Run) -> Self {
         let name = JobName::of(&run.id);
         let metadata = ObjectMeta {
             name: Some(name.as_str().to_owned()),
@@ -68,19 +71,36 @@ impl Manifests {
             annotations: Some(BTreeMap::from([(RUN_ID.to_owned(), run.id.clone())])),
             ..ObjectMeta::default()
         };
-        let token = run.token.expose_secret().to_owned();
         Self {
             account: account::account(options),
             secret: Secret {
                 metadata: metadata.clone(),
-                string_data: Some(BTreeMap::from([(TOKEN_KEY.to_owned(), token)])),
+                string_data: None,
                 immutable: Some(true),
                 type_: Some("Opaque".to_owned()),
                 data: None,
             },
             policy: network::policy(metadata.clone(), options, &run.endpoint),
-            job: job(metadata, options, run, &name),
+            job: job(metadata, options, &run, &name),
+            token: run.token,
         }
+    }
+
+    /// Gives what the Job owns names that nothing else has had: what an earlier Job of the same name
+    /// owned may still be there, and nodes may remember its token.
+    pub(super) fn set_apart(&mut self, mark: &str) {
+        let name = format!("{}-{mark}", self.name());
+        let pod = self.job.spec.as_mut().and_then(|spec| spec.template.spec.as_mut());
+        let volumes = pod.and_then(|pod| pod.volumes.as_mut()).into_iter().flatten();
+        for volume in volumes.filter(|volume| volume.name == TOKEN_VOLUME) {
+            if let Some(secret) = &mut volume.secret {
+                secret.secret_name = Some(name.clone());
+            }
+        }
+        if let Some(policy) = &mut self.policy {
+            policy.metadata.name = Some(name.clone());
+        }
+        self.secret.metadata.name = Some(name);
     }
 
     /// The Job's name.
@@ -258,7 +278,10 @@ fn volumes(options: &JobOptions, name: &JobName) -> Vec<(Volume, VolumeMount)> {
     };
     let token = secret(name.as_str());
     let mut volumes = vec![
-        (Volume { secret: Some(token), ..volume("token") }, mount("token", TOKEN_DIRECTORY, true)),
+        (
+            Volume { secret: Some(token), ..volume(TOKEN_VOLUME) },
+            mount(TOKEN_VOLUME, TOKEN_DIRECTORY, true),
+        ),
         (
             Volume { empty_dir: Some(in_memory), ..volume("secret") },
             mount("secret", SECRET_DIRECTORY, false),

@@ -1,10 +1,11 @@
 //! Runs as Jobs in a Kubernetes cluster: what such a Job is, creating it, following it to its end.
 //!
 //! [`Manifests`] are made once as the cluster's own types; what `generate kubernetes` prints and what
-//! `--apply` creates is the same. A token is only ever in the run's Secret and in the request that
-//! creates it. The runner in the pod talks to the registry itself: what is followed here is for whoever
+//! `--apply` creates is the same, but for the token, which is only ever in the request that creates the
+//! run's Secret. The runner in the pod talks to the registry itself: what is followed here is for whoever
 //! waits, and losing sight of it changes nothing about the run.
 
+mod absence;
 mod account;
 mod apply;
 mod client;
@@ -19,12 +20,13 @@ mod network;
 mod options;
 mod outcome;
 mod pod;
+mod secret;
 mod status;
 mod watch;
 mod yaml;
 
 pub use apply::{Applied, apply, check};
-pub use client::{Access, Cluster, Proxies};
+pub use client::{Access, Cluster, Files, Proxies};
 pub use error::ClusterError;
 pub use follow::{Follower, follow};
 pub use manifest::Manifests;
@@ -33,4 +35,4 @@ pub use options::{
     Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Run, Toleration,
 };
 pub use outcome::Outcome;
-pub use status::{Progress, create, status, status_of};
+pub use status::{Progress, create, status};

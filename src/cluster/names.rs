@@ -11,6 +11,9 @@ const PREFIX: &str = "butler-run-";
 /// more, and is a label of 63 at most.
 const LONGEST: usize = 57;
 
+/// How many bytes of a digest tell runs apart whose ids look the same in a name.
+const DIGEST: usize = 6;
+
 /// What makes an object this program's, under `app.kubernetes.io/managed-by`.
 pub(super) const MANAGED_BY: &str = "butler-runner";
 
@@ -23,7 +26,7 @@ pub(super) const REQUEST: &str = "butler.dev/request";
 /// What selects the objects of one run.
 pub(super) const INSTANCE: &str = "app.kubernetes.io/instance";
 
-/// The name of a run's Job, Secret and policy. The same run has the same name, so that the cluster
+/// The name of a run's Job, with which those of its Secret and policy begin. The same run has the same name, so that the cluster
 /// itself refuses a second Job for it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JobName(String);
@@ -41,11 +44,11 @@ impl JobName {
             .chars()
             .map(|letter| letter.to_ascii_lowercase())
             .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
-            .take(LONGEST - PREFIX.len() - 9)
+            .take(LONGEST - PREFIX.len() - 1 - 2 * DIGEST)
             .collect();
         let readable = readable.trim_matches('-');
         let separator = if readable.is_empty() { "" } else { "-" };
-        let digest = hex::encode(&Sha256::digest(run_id)[..4]);
+        let digest = hex::encode(&Sha256::digest(run_id)[..DIGEST]);
         Self(format!("{PREFIX}{readable}{separator}{digest}"))
     }
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+/// Stands for the token in what is printed.
+pub(super) const TOKEN_PLACE: &str = "${BUTLER_TOKEN}";
+
 /// The run that a Job carries out.
 #[derive(Debug)]
 pub struct Run {
@@ -24,7 +27,7 @@ impl Run {
         Self {
             endpoint: endpoint.unwrap_or("${BUTLER_ENDPOINT}").to_owned(),
             id: "${BUTLER_RUN_ID}".to_owned(),
-            token: "${BUTLER_TOKEN}".into(),
+            token: TOKEN_PLACE.into(),
         }
     }
 }

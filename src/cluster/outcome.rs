@@ -3,7 +3,7 @@
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 
-use super::pod::{Stage, disruption, ended, sentence, stage};
+use super::pod::{Stage, disruption, ended, sentence, stage, was_rejected};
 use super::watch::Sight;
 
 /// What a run ends with that the cluster ended, or nobody knows how.
@@ -34,7 +34,9 @@ pub(super) enum Verdict {
 /// What the Job and the pod say together.
 pub(super) fn verdict(job: &Sight<Job>, pod: &Sight<Pod>) -> Verdict {
     let decided = match job {
-        Sight::Unknown | Sight::Nothing => None,
+        Sight::Unknown => None,
+        // There was one, which was created.
+        Sight::Nothing => Some("the Job was deleted".to_owned()),
         Sight::There(job) => end(job).map(reason),
         Sight::Gone(job) => Some(end(job).map_or("the Job was deleted".to_owned(), reason)),
     };
@@ -43,11 +45,17 @@ pub(super) fn verdict(job: &Sight<Job>, pod: &Sight<Pod>) -> Verdict {
         Sight::Unknown => return Verdict::Open,
         Sight::Nothing => match decided {
             // Job and pod are watched apart: the pod's own end may be on its way.
-            Some(why) if had_pod(job) => return Verdict::Provisional(without_pod(job, &why)),
+            Some(why) if may_have_had_pod(job) => {
+                return Verdict::Provisional(without_pod(job, &why));
+            }
             Some(why) => never_began(&why),
             None => return Verdict::Open,
         },
         Sight::There(pod) if stage(pod) != Stage::Over => return Verdict::Open,
+        // What was seen of the pod last may be older than what the Job says.
+        Sight::There(pod) | Sight::Gone(pod) if ended(pod).is_none() && is_complete(job) => {
+            succeeded()
+        }
         Sight::There(pod) | Sight::Gone(pod) => of_pod(pod, decided.as_deref()),
     };
     if is_decided || outcome.code == 0 {
@@ -57,17 +65,24 @@ pub(super) fn verdict(job: &Sight<Job>, pod: &Sight<Pod>) -> Verdict {
     }
 }
 
-/// Whether the Job's controller has ever counted a pod of it.
-fn had_pod(job: &Sight<Job>) -> bool {
+/// Whether the Job's controller has ever counted a pod of it, or nobody knows.
+fn may_have_had_pod(job: &Sight<Job>) -> bool {
+    if matches!(job, Sight::Nothing) {
+        return true;
+    }
     let status = job.last().and_then(|job| job.status.as_ref());
     status.is_some_and(|status| {
         [status.active, status.succeeded, status.failed].into_iter().flatten().any(|it| it > 0)
     })
 }
 
+fn is_complete(job: &Sight<Job>) -> bool {
+    job.last().and_then(end).is_some_and(|condition| condition.type_ == "Complete")
+}
+
 /// What is left to say where the pod itself is never seen.
 fn without_pod(job: &Sight<Job>, why: &str) -> Outcome {
-    if job.last().and_then(end).is_some_and(|condition| condition.type_ == "Complete") {
+    if is_complete(job) {
         return succeeded();
     }
     Outcome {
@@ -93,6 +108,7 @@ fn of_pod(pod: &Pod, of_job: Option<&str>) -> Outcome {
     match ended(pod) {
         Some(state) => of_runner(state, why),
         None if stage(pod) == Stage::Waiting => never_began(why.unwrap_or("the pod was deleted")),
+        None if was_rejected(pod) => never_began(why.unwrap_or("its node did not take it")),
         None => {
             let gone = "the pod was taken away before the runner could say how it ended";
             let why = why.unwrap_or("its node may be lost");
@@ -278,5 +294,37 @@ mod tests {
         assert_eq!(outcome.code, 1);
         let never = verdict(&ended("Failed", json!({})), &Sight::Nothing);
         assert_eq!(never, Verdict::Final(never_began("R")));
+    }
+
+    #[test]
+    fn job_that_completed_beats_what_was_seen_of_its_pod_before() {
+        let running = pod(&json!({"phase": "Running", "containerStatuses": [{
+            "name": "runner", "image": "", "imageID": "", "ready": true, "restartCount": 0,
+            "state": {"running": {}},
+        }]}));
+        let complete = job(Some(("Complete", "CompletionsReached", "")));
+        assert_eq!(verdict(&complete, &Sight::Gone(running)), Verdict::Final(succeeded()));
+    }
+
+    /// It was created, so that a cluster that has none has deleted it, whoever has seen it.
+    #[test]
+    fn job_that_is_never_seen_was_deleted() {
+        let Verdict::Provisional(outcome) = verdict(&Sight::Nothing, &Sight::Nothing) else {
+            panic!("it is waited for, and nothing comes")
+        };
+        assert_eq!(outcome.code, FAILED);
+        assert!(outcome.summary.ends_with("is not known: the Job was deleted"), "{outcome:?}");
+        assert_eq!(verdict(&Sight::Unknown, &Sight::Nothing), Verdict::Open);
+    }
+
+    #[test]
+    fn pod_that_its_node_did_not_take_never_ran() {
+        let rejected = pod(&json!({
+            "phase": "Failed", "reason": "OutOfmemory", "message": "Node didn't have enough resource",
+        }));
+        assert_eq!(
+            said(&job(None), &Sight::There(rejected)).1,
+            "the run never began: OutOfmemory: Node didn't have enough resource"
+        );
     }
 }

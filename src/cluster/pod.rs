@@ -9,6 +9,9 @@ use super::manifest::CONTAINER;
 /// Reasons that are on the way to a start.
 const ON_THE_WAY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
+/// Why a kubelet does not take a pod, beside `OutOf` and a resource.
+const REJECTIONS: [&str; 3] = ["NodeAffinity", "NodeShutdown", "UnexpectedAdmissionError"];
+
 /// How far a pod is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Stage {
@@ -69,6 +72,14 @@ pub(super) fn disruption(pod: &Pod) -> Option<String> {
         Some(sentence(reason, status.message.as_deref()))
     });
     own.or(of_target)
+}
+
+/// Whether the kubelet refused it before anything in it ran. An eviction is something else: nothing in
+/// the pod says whether it had begun.
+pub(super) fn was_rejected(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
+    container(pod).is_none() && (reason.starts_with("OutOf") || REJECTIONS.contains(&reason))
 }
 
 /// The node that it runs on.

@@ -9,12 +9,14 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::JobName;
+use super::absence::Absence;
 use super::apply::{Applied, apply};
 use super::client::Cluster;
 use super::error::{ClusterError, Request};
 use super::manifest::Manifests;
 use super::outcome::end;
 use super::pod::{Stage, ended, stage, waiting};
+use crate::cancel::Stop;
 
 /// The first pause between two looks, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
@@ -42,8 +44,7 @@ pub struct Progress {
 
 impl Progress {
     /// One that only says which Job it is; `{namespace}` and `{job}` of `page` are put in.
-    #[must_use]
-    pub fn of(cluster: &Cluster, name: &JobName, page: Option<&str>) -> Self {
+    fn of(cluster: &Cluster, name: &JobName, page: Option<&str>) -> Self {
         let namespace = cluster.namespace();
         let fill =
             |page: &str| page.replace("{namespace}", namespace).replace("{job}", name.as_str());
@@ -71,7 +72,7 @@ pub async fn create(
     manifests: Manifests,
     page: Option<&str>,
 ) -> Result<Progress, ClusterError> {
-    let Applied { name, .. } = Box::pin(apply(cluster, manifests)).await?;
+    let Applied { name, .. } = Box::pin(apply(cluster, manifests, &Stop::new())).await?;
     Ok(Progress::of(cluster, &name, page))
 }
 
@@ -87,15 +88,25 @@ pub async fn status(
 ) -> Result<Progress, ClusterError> {
     let mut pause = PAUSES.0;
     let mut last = None;
+    let mut absence = Absence::default();
     loop {
-        let (status, reported) = look(cluster, name).await?;
+        let is_time_over = || deadline.is_none_or(|deadline| Instant::now() + pause >= deadline);
+        let (status, reported) = match look(cluster, name).await {
+            Ok(seen) => seen,
+            Err(error) if is_time_over() => return Err(error),
+            Err(error) => {
+                let Some(pause) = absence.pause(&error) else { return Err(error) };
+                tokio::time::sleep(pause).await;
+                continue;
+            }
+        };
+        absence.is_over_and_all_allowed();
         if last.as_ref() != Some(&reported) {
             tracing::info!(%reported, "the run is {status}");
         }
         let mut progress = Progress::of(cluster, name, page);
         (progress.status, progress.reported) = (Some(status), Some(reported.clone()));
-        if progress.is_over() || deadline.is_none_or(|deadline| Instant::now() + pause >= deadline)
-        {
+        if progress.is_over() || is_time_over() {
             return Ok(progress);
         }
         tokio::time::sleep(pause).await;
@@ -118,11 +129,14 @@ async fn look(cluster: &Cluster, name: &JobName) -> Result<(&'static str, String
 }
 
 /// What the registry calls it, and what the cluster says.
-#[must_use]
-pub fn status_of(job: &Job, pod: Option<&Pod>) -> (&'static str, String) {
+fn status_of(job: &Job, pod: Option<&Pod>) -> (&'static str, String) {
     let code = pod.and_then(ended).map(|state| state.exit_code);
     if let Some(condition) = end(job) {
         let reason = condition.reason.clone().unwrap_or_else(|| condition.type_.clone());
+        // The pod has its grace, and how it ends is not known before.
+        if condition.type_ == "FailureTarget" && pod.is_some_and(|pod| stage(pod) != Stage::Over) {
+            return ("running", format!("ending: {reason}"));
+        }
         let status = match (&*condition.type_, &*reason, code) {
             ("Complete", ..) => "succeeded",
             (_, "DeadlineExceeded", _) => "timed_out",
@@ -190,6 +204,16 @@ mod tests {
                 "timed_out (DeadlineExceeded, exit code 143)",
             ),
             (Some(("Failed", "PodFailurePolicy")), None, "failed (PodFailurePolicy)"),
+            (
+                Some(("FailureTarget", "DeadlineExceeded")),
+                Some(json!({"running": {}})),
+                "running (ending: DeadlineExceeded)",
+            ),
+            (
+                Some(("FailureTarget", "DeadlineExceeded")),
+                ended(143),
+                "timed_out (DeadlineExceeded, exit code 143)",
+            ),
         ] {
             assert_eq!(said(condition, state), expected);
         }

@@ -2,13 +2,13 @@
 //!
 //! A list says what there is, a watch from there on what changes. The server ends a watch after a
 //! while, forgets old versions (410), and connections die without a word: all of that begins again
-//! with a list, so that nothing is missed but what came and went in between.
+//! with a list, so that nothing is missed but what came and went in between. A name alone says nothing:
+//! another object may have it by now.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use backon::BackoffBuilder;
 use futures_util::{StreamExt, TryStreamExt};
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::{Resource, ResourceExt};
@@ -17,7 +17,8 @@ use tokio::sync::watch::Sender;
 use tokio::time::{Instant, timeout};
 
 use super::JobName;
-use super::client::{Cluster, patience};
+use super::absence::Absence;
+use super::client::Cluster;
 use super::error::{ClusterError, Request};
 
 /// How long the server keeps one watch up; bounds how long a dead connection goes unnoticed.
@@ -26,8 +27,8 @@ const WATCH_SECONDS: u32 = 50;
 const WATCH_LIMIT: Duration = Duration::from_mins(1);
 /// Between two watches: a server that ends each at once is not asked all the time.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long a cluster may be away before nobody waits for it any more. The run itself goes on.
-const AWAY_LIMIT: Duration = Duration::from_mins(10);
+/// Says that the version is forgotten from which on changes are asked for.
+const GONE: u16 = 410;
 
 /// What is seen of one kind of object: at most one counts, the newest.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +58,16 @@ impl<K> Sight<K> {
 pub(super) struct Selection {
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
+    /// The one that is meant, of all that had its name.
+    pub(super) uid: Option<String>,
     /// As permissions name them.
     pub(super) resource: &'static str,
+}
+
+impl Selection {
+    fn takes<K: Resource>(&self, object: &K) -> bool {
+        self.uid.is_none() || object.meta().uid == self.uid
+    }
 }
 
 /// Publishes what there is of `selection` until that cannot be known any more.
@@ -72,23 +81,15 @@ pub(super) async fn observe<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
-    let mut since: Option<Instant> = None;
-    let mut pauses = patience().build();
+    let mut absence = Absence::default();
     loop {
-        let round = round(cluster, api, selection, name, sight);
-        let Err(error) = round.await else {
-            (since, pauses) = (None, patience().build());
+        if let Err(error) = round(cluster, api, selection, name, sight, &mut absence).await {
+            let Some(pause) = absence.pause(&error) else { return error };
+            tracing::debug!(%error, "the cluster is looked at again");
+            tokio::time::sleep(pause).await;
+        } else {
             tokio::time::sleep(PAUSE).await;
-            continue;
-        };
-        let away = since.get_or_insert_with(Instant::now).elapsed();
-        if !matches!(error, ClusterError::Silent { .. } | ClusterError::Refused { .. })
-            || away > AWAY_LIMIT
-        {
-            return error;
         }
-        tracing::debug!(%error, "the cluster is looked at again");
-        tokio::time::sleep(pauses.next().unwrap_or(Duration::from_secs(8))).await;
     }
 }
 
@@ -99,6 +100,7 @@ async fn round<K>(
     selection: &Selection,
     name: &JobName,
     sight: &Sender<Sight<K>>,
+    absence: &mut Absence,
 ) -> Result<(), ClusterError>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
@@ -110,9 +112,10 @@ where
     };
     let request = Request { verb: "list", resource: selection.resource };
     let list = cluster.ask(request, name, || api.list(&parameters)).await?;
+    absence.is_over();
     let mut version = list.metadata.resource_version.unwrap_or_default();
-    let mut known: BTreeMap<String, K> =
-        list.items.into_iter().map(|object| (object.name_any(), object)).collect();
+    let items = list.items.into_iter().filter(|object| selection.takes(object));
+    let mut known: BTreeMap<String, K> = items.map(|object| (object.name_any(), object)).collect();
     publish(&known, sight);
     let parameters = WatchParams {
         label_selector: selection.labels.clone(),
@@ -122,15 +125,35 @@ where
     };
     loop {
         let request = Request { verb: "watch", resource: selection.resource };
-        let stream = cluster
-            .ask(request, name, || async { Ok(api.watch(&parameters, &version).await?.boxed()) });
-        let mut stream = stream.await?;
+        let stream = cluster.ask(request, name, || async {
+            match api.watch(&parameters, &version).await {
+                Err(kube::Error::Api(status)) if status.code == GONE => Ok(None),
+                answer => Ok(Some(answer?.boxed())),
+            }
+        });
+        let Some(mut stream) = stream.await? else { return Ok(()) };
+        absence.is_over_and_all_allowed();
         let end = Instant::now() + WATCH_LIMIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            // A stream that breaks, or does not end when it should: the next watch goes on from here.
-            let Ok(Ok(Some(event))) = timeout(left, stream.try_next()).await else { break };
+            let event = match timeout(left, stream.try_next()).await {
+                Ok(Ok(Some(event))) => event,
+                // It ended, or did not when it should: the next watch goes on from here.
+                Ok(Ok(None)) | Err(_) => break,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "the watch broke and begins again");
+                    return Ok(());
+                }
+            };
             match event {
+                WatchEvent::Added(object)
+                | WatchEvent::Modified(object)
+                | WatchEvent::Deleted(object)
+                    if !selection.takes(&object) =>
+                {
+                    version = object.resource_version().unwrap_or(version);
+                    continue;
+                }
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     version = object.resource_version().unwrap_or(version);
                     known.insert(object.name_any(), object);

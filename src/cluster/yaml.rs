@@ -3,29 +3,38 @@
 //! Only what JSON has is written, in block style; strings that YAML could take for something else are
 //! quoted as in JSON, which YAML 1.2 reads. The same object is always the same text.
 
-use serde_json::{Map, Value};
+use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
 
 use super::comments::{self, Comment};
-use super::manifest::Manifests;
+use super::manifest::{Manifests, TOKEN_KEY};
+use super::options::TOKEN_PLACE;
 
 /// What stands first in an object, in this order; the rest follows by its name.
 const FIRST: [&str; 6] = ["apiVersion", "kind", "metadata", "name", "namespace", "type"];
 
 impl Manifests {
-    /// All objects as one file that `kubectl create -f` takes.
+    /// All objects as one file that `kubectl create -f` takes, with a place for the token.
     ///
     /// # Errors
     /// Never for these types; the serializer's own otherwise.
     pub fn to_yaml(&self) -> serde_json::Result<String> {
         let account = self.account.as_ref().map(serde_json::to_value).transpose()?;
         let policy = self.policy.as_ref().map(serde_json::to_value).transpose()?;
-        let (secret, job) = (serde_json::to_value(&self.secret)?, serde_json::to_value(&self.job)?);
+        let (secret, job) = (self.secret_with_place()?, serde_json::to_value(&self.job)?);
         let mut text = comments::head(&self.name());
         for object in [account, Some(secret), policy, Some(job)].into_iter().flatten() {
             text.push_str("---\n");
             Writer { text: &mut text, comments: comments::of(&object) }.document(&object);
         }
         Ok(text)
+    }
+
+    fn secret_with_place(&self) -> serde_json::Result<Value> {
+        let mut secret = serde_json::to_value(&self.secret)?;
+        secret["stringData"] = json!({TOKEN_KEY: TOKEN_PLACE});
+        Ok(secret)
     }
 }
 
@@ -126,7 +135,17 @@ fn scalar_text(text: &str) -> String {
     if begins_well && text.bytes().all(is_plain) && !is_word {
         return text.to_owned();
     }
-    Value::String(text.to_owned()).to_string()
+    let mut quoted = String::new();
+    for character in Value::String(text.to_owned()).to_string().chars() {
+        match character {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => {
+                // Writing to a string does not fail.
+                let _ = write!(quoted, "\\u{:04x}", u32::from(character));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted
 }
 
 #[cfg(test)]
@@ -172,11 +191,11 @@ mod tests {
             environment_from: Vec::new(),
             mounted_secrets: Vec::new(),
         };
-        let manifests = Manifests::new(&options, &Run::placeholder(None));
+        let manifests = Manifests::new(&options, Run::placeholder(None));
         let text = manifests.to_yaml().unwrap();
         let objects = [
             serde_json::to_value(&manifests.account).unwrap(),
-            serde_json::to_value(&manifests.secret).unwrap(),
+            manifests.secret_with_place().unwrap(),
             serde_json::to_value(&manifests.policy).unwrap(),
             serde_json::to_value(&manifests.job).unwrap(),
         ];
@@ -190,6 +209,14 @@ mod tests {
         }
     }
 
+    /// Values come from flags; a control character, or what YAML 1.1 takes for a line's end, would
+    /// make another value of it or none.
+    #[test]
+    fn what_no_file_can_hold_is_escaped() {
+        assert_eq!(scalar_text("a\u{85}\u{2028}\u{7f}"), r#""a\u0085\u2028\u007f""#);
+        assert_eq!(scalar_text("ü\u{1f600}"), "\"ü\u{1f600}\"");
+    }
+
     #[test]
     fn what_yaml_could_take_for_something_else_is_quoted() {
         for text in ["butler-run-7", "/run/butler", "butler.dev/run-id", "v1", "ALL", "nothing"] {
@@ -200,6 +227,6 @@ mod tests {
         {
             assert_eq!(scalar_text(text), format!("\"{text}\""), "{text}");
         }
-        assert_eq!(scalar_text("a\"\n\u{7f}"), "\"a\\\"\\n\u{7f}\"");
+        assert_eq!(scalar_text("a\"\n"), "\"a\\\"\\n\"");
     }
 }

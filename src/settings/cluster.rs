@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::reader::Reader;
 use super::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use super::{Arguments, Environment, OWN_PREFIX, SettingsError, parse, variable};
-use crate::cluster::{Access, Proxies, Run};
+use crate::cluster::{Access, Files, Proxies, Run};
 
 /// Where kubeconfig is below HOME, as `kubectl` has it.
 const KUBECONFIG_BELOW_HOME: &str = ".kube/config";
@@ -30,7 +30,7 @@ pub fn cluster_template(arguments: &Arguments) -> Result<Run, SettingsError> {
     Ok(run)
 }
 
-/// Which cluster: the files that are named here, else those of `KUBECONFIG`, else the one in HOME,
+/// Which cluster: the file that is named here, else those of `KUBECONFIG`, else the one in HOME,
 /// else that of the pod in which this process is.
 #[must_use]
 pub fn cluster_access(
@@ -46,12 +46,13 @@ pub fn cluster_access(
     let of_variable = named(variable::KUBECONFIG.name).map(|value| {
         std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()).collect()
     });
-    let files = kubeconfig.map(|path| vec![path]).or(of_variable).or_else(below_home);
+    let usual = || Files::Usual(of_variable.or_else(below_home).unwrap_or_default());
+    let files = kubeconfig.map_or_else(usual, Files::Named);
     let text = |name: &str| named(name).and_then(|value| value.to_str()).map(ToOwned::to_owned);
     let own = environment.variables().keys().filter_map(|name| name.to_str());
     let own = own.filter(|name| name.as_bytes().starts_with(OWN_PREFIX));
     Access {
-        kubeconfig: files.unwrap_or_default(),
+        kubeconfig: files,
         context,
         in_pod: named(variable::KUBERNETES_SERVICE_HOST.name).is_some(),
         proxies: Proxies {
@@ -77,10 +78,12 @@ mod tests {
             cluster_access(given.map(PathBuf::from), None, &environment(variables)).kubeconfig
         };
         let variables = [("HOME", "/h"), ("KUBECONFIG", "/a::/b")];
-        assert_eq!(files(Some("/c"), &variables), [PathBuf::from("/c")]);
-        assert_eq!(files(None, &variables), [PathBuf::from("/a"), PathBuf::from("/b")]);
-        assert_eq!(files(None, &variables[..1]), [PathBuf::from("/h/.kube/config")]);
-        assert!(files(None, &[]).is_empty());
+        let usual =
+            |paths: &[&str]| Files::Usual(paths.iter().map(|path| PathBuf::from(*path)).collect());
+        assert_eq!(files(Some("/c"), &variables), Files::Named("/c".into()));
+        assert_eq!(files(None, &variables), usual(&["/a", "/b"]));
+        assert_eq!(files(None, &variables[..1]), usual(&["/h/.kube/config"]));
+        assert_eq!(files(None, &[]), usual(&[]));
     }
 
     #[test]

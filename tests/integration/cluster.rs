@@ -69,11 +69,16 @@ impl Scene {
     fn apply(&self, words: &[&str]) -> tokio::process::Command {
         let words = [&["generate", "kubernetes", "--apply"], words].concat();
         let mut command = self.world.command(&words);
+        self.of_run(&mut command);
+        command
+    }
+
+    /// Tells the command which run is meant.
+    fn of_run(&self, command: &mut tokio::process::Command) {
         command
             .env("BUTLER_ENDPOINT", self.world.endpoint())
             .env("BUTLER_RUN_ID", RUN_ID)
             .env("BUTLER_TOKEN", TOKEN);
-        command
     }
 
     async fn applied(&self, words: &[&str]) -> Said {
@@ -288,10 +293,7 @@ async fn run_that_is_triggered_is_read_back_until_it_is_over() {
     let scene = Scene::new("apply", SLOW).await;
     let run = |words: &[&str]| {
         let mut command = scene.world.command(words);
-        command
-            .env("BUTLER_ENDPOINT", scene.world.endpoint())
-            .env("BUTLER_RUN_ID", RUN_ID)
-            .env("BUTLER_TOKEN", TOKEN);
+        scene.of_run(&mut command);
         async move { Said::of(&command.output().await.unwrap()) }
     };
     let page = "https://dashboard.example.com/{namespace}/{job}";
@@ -316,7 +318,7 @@ async fn run_that_is_triggered_is_read_back_until_it_is_over() {
     assert_eq!(waited.code, Some(1), "{waited:#?}");
     assert!(waited.stdout.contains("\"status\":\"timed_out\""), "{waited:#?}");
     let missing = run(&["ci-status", "kubernetes", "--external-run-id", "runs/other"]).await;
-    assert_eq!(missing.code, Some(1));
+    assert_eq!(missing.code, Some(4), "nobody knows how it ended");
     missing.says("error: there is no Job `other` in namespace `runs`\n");
 }
 

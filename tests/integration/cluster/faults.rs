@@ -1,6 +1,8 @@
 //! A cluster that is slow, full, forgetful, or says no.
 
-use super::{JOB, SLOW, Said, Scene};
+use nix::sys::signal::Signal;
+
+use super::{JOB, SLOW, Said, Scene, interrupt};
 use crate::support::api_server::{Broken, Course, NAMESPACE};
 use crate::support::world::{MODULE, eventually};
 
@@ -33,6 +35,102 @@ async fn job_that_cannot_be_followed_goes_on() {
     said.says("error: no permission to `list` `pods` in namespace `runs`\n");
     let is_over = || scene.world.statuses().last().is_some_and(|status| status == "succeeded");
     eventually("the end of the run", is_over).await;
+}
+
+#[tokio::test]
+async fn job_that_may_not_be_watched_is_not_waited_for() {
+    let scene = Scene::new("plan", MODULE).await;
+    let forbidden = "pods is forbidden: User \"ci\" cannot watch resource \"pods\" in API group \"\" in the namespace \"runs\"";
+    scene.cluster.faults("GET", "/pods?watch", Broken::Status(403, "Forbidden", forbidden), 1000);
+    let said = scene.applied(&[]).await;
+    assert_eq!(said.code, Some(1));
+    said.says("error: no permission to `watch` `pods` in namespace `runs`\n");
+}
+
+#[tokio::test]
+async fn log_that_may_not_be_read_is_said_and_the_run_is_followed_all_the_same() {
+    let scene = Scene::new("plan", MODULE).await;
+    let forbidden = "pods \"x\" is forbidden: User \"ci\" cannot get resource \"pods/log\" in API group \"\" in the namespace \"runs\"";
+    scene.cluster.faults("GET", "/log", Broken::Status(403, "Forbidden", forbidden), 1000);
+    let said = scene.applied(&[]).await;
+    assert_eq!((said.code, &*said.stdout), (Some(0), ""), "{said:#?}");
+    said.says("the rest of the log cannot be had: pods \"x\" is forbidden: User \"ci\" cannot get resource \"pods/log\"");
+    let asked = scene.cluster.requests();
+    assert_eq!(asked.iter().filter(|request| request.contains("/log?")).count(), 1, "{asked:?}");
+}
+
+/// With the permissions that the documentation lists, nobody can look whether a Secret is there.
+#[tokio::test]
+async fn secret_whose_answer_is_lost_need_not_be_read() {
+    let scene = Scene::new("plan", MODULE).await;
+    scene.cluster.fault("POST", SECRETS, Broken::AnswerLost);
+    let said = scene.applied(&[]).await;
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    let asked = scene.cluster.requests();
+    assert!(!asked.iter().any(|it| it.starts_with(&format!("GET {SECRETS}"))), "{asked:?}");
+}
+
+/// Who creates it again at once meets the Job that is being deleted, and what it owned.
+#[tokio::test]
+async fn run_that_is_being_deleted_is_waited_for_and_its_secret_is_in_nobodys_way() {
+    let scene = Scene::still().await;
+    scene.cluster.course(Course::Unschedulable);
+    assert_eq!(scene.applied(&["--detach"]).await.code, Some(0));
+    let uid = scene.cluster.only("jobs").unwrap()["metadata"]["uid"].clone();
+    let old = scene.cluster.names("secrets").remove(0);
+    scene.cluster.begin_deleting(JOB);
+    let mut child = scene.apply(&["--detach"]).spawn().unwrap();
+    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    stderr.until(&format!("the Job {JOB} of an earlier start is being deleted: waiting")).await;
+    scene.cluster.end_deleting(JOB);
+    let code = child.wait().await.unwrap().code();
+    assert_eq!(code, Some(0), "{}", stderr.rest().await);
+    let job = scene.cluster.only("jobs").unwrap();
+    assert_ne!(job["metadata"]["uid"], uid);
+    let secrets = scene.cluster.names("secrets");
+    assert!(secrets.len() == 2 && secrets.contains(&old), "{secrets:?}");
+    let volumes = &job["spec"]["template"]["spec"]["volumes"];
+    let mounted = volumes[0]["secret"]["secretName"].as_str().unwrap();
+    assert!(mounted != old && secrets.iter().any(|name| name == mounted), "{volumes}");
+}
+
+#[tokio::test]
+async fn signal_ends_the_wait_for_a_job_that_is_being_deleted() {
+    let scene = Scene::still().await;
+    scene.cluster.course(Course::Unschedulable);
+    assert_eq!(scene.applied(&["--detach"]).await.code, Some(0));
+    scene.cluster.begin_deleting(JOB);
+    let mut child = scene.apply(&[]).spawn().unwrap();
+    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    stderr.until("of an earlier start is being deleted: waiting").await;
+    interrupt(&child, Signal::SIGINT);
+    assert_eq!(child.wait().await.unwrap().code(), Some(128 + Signal::SIGINT as i32));
+    let said = stderr.rest().await;
+    assert!(said.contains(&format!("error: `jobs.batch` `{JOB}` is in namespace")), "{said}");
+}
+
+/// Another Job of the same name is none of ours: its success is not this run's.
+#[tokio::test]
+async fn job_of_the_same_name_is_not_taken_for_the_one_that_is_followed() {
+    let scene = Scene::new("apply", SLOW).await;
+    let child = scene.apply(&[]).spawn().unwrap();
+    scene.under_way().await;
+    scene.cluster.replace(JOB);
+    let said = Said::of(&child.wait_with_output().await.unwrap());
+    assert_eq!(said.code, Some(1), "{said:#?}");
+    said.says(
+        "the pod was taken away before the runner could say how it ended: the Job was deleted\n",
+    );
+}
+
+#[tokio::test]
+async fn trigger_that_is_refused_says_that_nothing_was_started() {
+    let scene = Scene::still().await;
+    scene.cluster.fault("POST", JOBS, Broken::Status(422, "Invalid", "no"));
+    let mut command = scene.world.command(&["trigger", "kubernetes"]);
+    scene.of_run(&mut command);
+    let said = Said::of(&command.output().await.unwrap());
+    assert_eq!((said.code, &*said.stdout), (Some(4), ""), "{said:#?}");
 }
 
 #[tokio::test]
@@ -133,6 +231,9 @@ async fn log_that_stays_silent_is_read_when_the_run_is_over() {
 #[tokio::test]
 async fn cluster_that_forgets_what_was_is_asked_what_is() {
     let scene = Scene::new("plan", MODULE).await;
+    // As an answer of its own, which some servers give, and in the stream.
+    let expired = Broken::Status(410, "Expired", "too old resource version: 1 (7)");
+    scene.cluster.fault("GET", "/pods?watch", expired);
     scene.cluster.faults("GET", "/pods?watch", Broken::Gone, 3);
     scene.cluster.faults("GET", "/jobs?watch", Broken::Gone, 3);
     let said = scene.applied(&[]).await;

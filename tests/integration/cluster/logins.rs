@@ -91,6 +91,25 @@ async fn cluster_that_nobody_names_is_asked_for() {
     said.says("hint: set KUBECONFIG, or name a file with --kubeconfig\n");
 }
 
+/// In a pod its own cluster would be the next that is known, and is not what was asked for.
+#[tokio::test]
+async fn file_or_context_that_is_named_and_not_there_is_not_replaced_by_the_pods_own_account() {
+    let scene = Scene::still().await;
+    for (words, said_so) in [
+        (
+            ["--kubeconfig", "/proc/nonexistent"],
+            "error: cannot use the kubeconfig `/proc/nonexistent`: ",
+        ),
+        (["--context", "production"], "error: no cluster is known"),
+    ] {
+        let mut command = scene.apply(&words);
+        command.env("KUBECONFIG", "/proc/none").env("KUBERNETES_SERVICE_HOST", "127.0.0.1");
+        let said = Said::of(&command.output().await.unwrap());
+        assert_eq!(said.code, Some(1));
+        said.says(said_so);
+    }
+}
+
 #[tokio::test]
 async fn account_of_a_pod_is_a_login() {
     let scene = Scene::still().await;

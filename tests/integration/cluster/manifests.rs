@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::{Value, json};
 
-use super::{Scene, TOKEN};
+use super::{JOB, Scene, TOKEN};
 use crate::support::api_server::Course;
 use crate::support::linters::{kubernetes_validate_with, yaml, yamllint};
 use crate::support::machine::Machine;
@@ -191,10 +191,15 @@ async fn what_is_created_is_what_is_printed() {
     let endpoint = scene.world.endpoint();
     let words = [&["--endpoint", &*endpoint, "--run-id", RUN_ID], &*options].concat();
     let text = printed(&words);
+    // What the Job owns has names that nothing else has had.
+    let own = scene.cluster.names("secrets").remove(0);
+    assert!(own.starts_with(&format!("{JOB}-")) && own.len() == JOB.len() + 17, "{own}");
+    assert!(scene.cluster.names("networkpolicies").iter().eq([&own]));
     for (plural, kind) in
         [("jobs", "Job"), ("secrets", "Secret"), ("networkpolicies", "NetworkPolicy")]
     {
-        let mut created = scene.cluster.only(plural).unwrap();
+        let created = scene.cluster.only(plural).unwrap().to_string().replace(&own, JOB);
+        let mut created: Value = serde_json::from_str(&created).unwrap();
         let mut printed = object(&text, kind);
         for object in [&mut created, &mut printed] {
             let object = object.as_object_mut().unwrap();
@@ -228,6 +233,31 @@ fn template_becomes_a_run_with_envsubst_and_prints_no_token() {
 }
 
 #[test]
+fn file_with_a_place_for_a_token_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let machine = Machine::new();
+    let mode = |path: &str| {
+        let file = std::fs::metadata(machine.path(path)).unwrap();
+        format!("{:o}", file.permissions().mode() & 0o7777)
+    };
+    let words = ["generate", "kubernetes", "--output", "run.yaml"];
+    machine.run(&words).well();
+    assert_eq!(mode("run.yaml"), "600");
+    // Over a file that others could read, too, and without a moment in which they can read this one.
+    std::fs::set_permissions(machine.path("run.yaml"), PermissionsExt::from_mode(0o644)).unwrap();
+    machine.run(&[&words[..], &["--force"]].concat()).well();
+    assert_eq!(mode("run.yaml"), "600");
+    // What has no such place is for all, and no file is opened to more than could read it before.
+    let words = ["generate", "circleci", "--output", "config.yml"];
+    machine.run(&words).well();
+    assert_eq!(mode("config.yml"), "644");
+    std::fs::set_permissions(machine.path("config.yml"), PermissionsExt::from_mode(0o640)).unwrap();
+    machine.run(&[&words[..], &["--force"]].concat()).well();
+    assert_eq!(mode("config.yml"), "640");
+}
+
+#[test]
 fn option_that_cannot_be_is_refused() {
     for (words, said_so) in [
         (&["--namespace", "Terraform"][..], "lower-case letters"),
@@ -237,6 +267,7 @@ fn option_that_cannot_be_is_refused() {
         (&["--toleration", "a:Sometimes"], "`Sometimes` is no effect"),
         (&["--egress-network", "10.0.0.0/33"], "a network such as 10.0.0.0/8"),
         (&["--ca-config-map", "a/b/c"], "NAME or NAME/KEY"),
+        (&["--keep", "500ms"], "whole seconds"),
         (&["--proxy", "http://user:hunter2@proxy"], "user name or password"),
         (&["--detach", "--keep=1h"], "--apply"),
     ] {

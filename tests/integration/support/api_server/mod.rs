@@ -231,9 +231,50 @@ impl ApiServer {
         log.lines.iter().map(|(_, line)| line.clone()).collect()
     }
 
+    /// Somebody deletes the Job, whose pod takes its time.
+    pub(crate) fn begin_deleting(&self, job: &str) {
+        self.shared.update(|store| {
+            store.change(&format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}"), |job| {
+                job["metadata"]["deletionTimestamp"] = json!(server::now());
+            });
+        });
+    }
+
+    /// The Job that is being deleted goes with its pods; what else it owned stays, as the collector
+    /// of what nobody owns has much to do.
+    pub(crate) fn end_deleting(&self, job: &str) {
+        self.shared.update(|store| store.collects = false);
+        kubelet::end_pods(
+            &self.shared,
+            &format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}"),
+        );
+    }
+
+    /// The Job is gone, and there is another one of its name.
+    pub(crate) fn replace(&self, job: &str) {
+        let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
+        self.shared.update(|store| {
+            let mut other = store.get(&path).unwrap().clone();
+            store.remove(&path);
+            other["metadata"]["uid"] = json!("another");
+            other["status"] = json!({
+                "conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}],
+                "succeeded": 1,
+            });
+            store.put(&path, other);
+        });
+    }
+
     /// The Job's deadline comes before its pod has a node: the controller removes it.
     pub(crate) fn end_before_it_began(&self) {
         kubelet::pass_deadline(&self.shared);
+    }
+
+    /// The names of all objects of this kind.
+    pub(crate) fn names(&self, plural: &str) -> Vec<String> {
+        let store = self.shared.store.lock().unwrap();
+        let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+        store.of(plural).map(name).collect()
     }
 
     /// How many objects there are, of all kinds but events.

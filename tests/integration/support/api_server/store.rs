@@ -13,7 +13,6 @@ pub(super) struct Change {
 }
 
 /// Objects, their history, and the logs of pods.
-#[derive(Default)]
 pub(super) struct Store {
     objects: BTreeMap<String, Value>,
     pub(super) history: Vec<Change>,
@@ -22,6 +21,21 @@ pub(super) struct Store {
     pub(super) logs: BTreeMap<String, Log>,
     /// The processes of containers, by the pod's name.
     pub(super) processes: BTreeMap<String, u32>,
+    /// Whether what nobody owns any more is removed.
+    pub(super) collects: bool,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            history: Vec::new(),
+            version: 0,
+            logs: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            collects: true,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -66,6 +80,9 @@ impl Store {
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let uid = object["metadata"]["uid"].clone();
         self.note("DELETED", path, object);
+        if !self.collects {
+            return;
+        }
         let is_owned = |object: &Value| {
             let owners = object["metadata"]["ownerReferences"].as_array();
             owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == uid))

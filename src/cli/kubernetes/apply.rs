@@ -1,0 +1,170 @@
+//! `generate kubernetes`: prints the objects of a run, or creates them and follows the run.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+
+use super::job::{JobFlags, PlaceFlags, RunFlags};
+use super::{Handing, report};
+use crate::cancel::{Stop, StopReason};
+use crate::cli::flags::Flags;
+use crate::cli::generate::{Output, Readers};
+use crate::cli::{block_on, complain, refuse, together};
+use crate::cluster::{
+    Cluster, ClusterError, Follower, JobOptions, Manifests, Outcome, apply, check, follow,
+};
+use crate::run::{Exit, signals};
+use crate::settings::{Arguments, Environment, cluster_template};
+
+/// What `--help` says of the exit codes.
+const EXIT_CODES: &str = "Exit codes: 0 printed, created, or the run succeeded; with --apply the \
+exit code of the runner in the pod, 1 where it has none; 2 usage, 128+n stopped by signal n";
+
+/// A Job for a Kubernetes cluster; with --apply, created there and followed to its end
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Kubernetes {
+    #[command(flatten)]
+    job: JobFlags,
+    /// Create it in the cluster that kubeconfig or the pod's account points at, and follow the run
+    #[arg(long, conflicts_with_all = ["output", "force"])]
+    apply: bool,
+    /// Do not follow the run
+    #[arg(long, requires = "apply")]
+    detach: bool,
+    /// Have the cluster check everything, and create nothing
+    #[arg(long, requires = "apply", value_name = "WHERE")]
+    dry_run: Option<DryRun>,
+    #[command(flatten)]
+    place: PlaceFlags,
+    #[command(flatten)]
+    run: Flags<RunFlags>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DryRun {
+    /// In the cluster, with its policies and quotas
+    Server,
+}
+
+impl Kubernetes {
+    pub(crate) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = together(log, self.run.into_arguments());
+        let options = self.job.into_options(self.place.namespace.clone());
+        if !self.apply {
+            return print(&options, &arguments, &self.output);
+        }
+        let handing = match Handing::of(&arguments, environment) {
+            Ok(handing) => handing,
+            Err(error) => return refuse(&error),
+        };
+        let Handing { run, redactor, _log } = handing;
+        let access = self.place.cluster.access(environment);
+        let stop = Stop::new();
+        let carried_out = block_on(async {
+            let cluster = Cluster::connect(&access, options.namespace.as_deref()).await?;
+            let manifests = Manifests::new(&options, run);
+            if let Some(DryRun::Server) = self.dry_run {
+                check(&cluster, &manifests).await?;
+                let (namespace, name) = (cluster.namespace(), manifests.name());
+                tracing::info!("the cluster would take the Job {name} in namespace {namespace}");
+                return Ok(Exit::Success.code());
+            }
+            Box::pin(carry_out(&cluster, manifests, self.detach, &stop)).await
+        });
+        match carried_out {
+            Some(Ok(code)) => code,
+            Some(Err(error)) => {
+                report(&error, &redactor);
+                code_of(&stop)
+            }
+            None => Exit::Failed.code(),
+        }
+    }
+}
+
+fn print(options: &JobOptions, arguments: &Arguments, output: &Output) -> u8 {
+    let run = match cluster_template(arguments) {
+        Ok(run) => run,
+        Err(error) => return refuse(&error),
+    };
+    match Manifests::new(options, run).to_yaml() {
+        // What is put into it later is a token.
+        Ok(text) => output.write(&text, Readers::Owner),
+        Err(error) => {
+            complain(&format!("an object is broken (a bug): {error}"), None);
+            Exit::Failed.code()
+        }
+    }
+}
+
+/// Creates the objects and, unless `detach`ed, follows the run.
+async fn carry_out(
+    cluster: &Cluster,
+    manifests: Manifests,
+    detach: bool,
+    stop: &Stop,
+) -> Result<u8, ClusterError> {
+    let _signals = match signals(stop) {
+        Ok(watch) => watch,
+        Err(error) => {
+            complain(&format!("cannot watch for signals: {error}"), None);
+            return Ok(Exit::Failed.code());
+        }
+    };
+    let name = manifests.name();
+    let applied = tokio::select! {
+        applied = apply(cluster, manifests, stop) => applied?,
+        () = stop.urgent() => {
+            complain(&format!("left while the Job `{name}` was being created: it may be there"), None);
+            return Ok(code_of(stop));
+        }
+    };
+    let (name, namespace) = (&applied.name, cluster.namespace());
+    tracing::info!("created the Job {name} in namespace {namespace}");
+    // Who has asked to stop in the meantime wants no run: following it deletes it.
+    if detach && stop.reason().is_none() {
+        return Ok(Exit::Success.code());
+    }
+    match follow(cluster, &applied, stop, &mut OnTerminal).await {
+        Ok(Outcome { code, summary, hint }) => {
+            if code == 0 {
+                tracing::info!("{summary}");
+            } else {
+                complain(&summary, hint.as_deref());
+            }
+            Ok(code)
+        }
+        Err(error) => {
+            tracing::warn!(
+                "the Job {name} in namespace {namespace} goes on without being followed"
+            );
+            Err(error)
+        }
+    }
+}
+
+/// What a signal ends the command with, where there is no more to say.
+fn code_of(stop: &Stop) -> u8 {
+    match stop.reason() {
+        Some(StopReason::Signal(signal)) => Exit::Signal(signal).code(),
+        _ => Exit::Failed.code(),
+    }
+}
+
+/// The run's log is standard output, what the cluster does is the runner's own log.
+struct OnTerminal;
+
+impl Follower for OnTerminal {
+    fn line(&mut self, line: &str) -> std::io::Result<()> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{line}")?;
+        out.flush()
+    }
+
+    fn notice(&mut self, notice: &str) {
+        tracing::info!("{notice}");
+    }
+}

@@ -1,0 +1,51 @@
+//! `trigger kubernetes`: starts a run as a Job, and does not wait for it.
+
+use clap::Args;
+
+use super::job::{JobFlags, PlaceFlags, RunFlags};
+use super::{Handing, report, say};
+use crate::cli::flags::Flags;
+use crate::cli::{block_on, refuse, together};
+use crate::cluster::{Cluster, Manifests, create};
+use crate::run::Exit;
+use crate::settings::{Arguments, Environment};
+
+/// Starts a run as a Job, and does not wait for it: `trigger kubernetes`.
+#[derive(Args)]
+pub(crate) struct Start {
+    #[command(flatten)]
+    job: JobFlags,
+    #[command(flatten)]
+    place: PlaceFlags,
+    /// The address of a page on the run, in which {namespace} and {job} are put
+    #[arg(long, value_name = "URL")]
+    page: Option<String>,
+    #[command(flatten)]
+    run: Flags<RunFlags>,
+}
+
+impl Start {
+    pub(crate) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = together(log, self.run.into_arguments());
+        let handing = match Handing::of(&arguments, environment) {
+            Ok(handing) => handing,
+            Err(error) => return refuse(&error),
+        };
+        let Handing { run, redactor, _log } = handing;
+        let options = self.job.into_options(self.place.namespace.clone());
+        let access = self.place.cluster.access(environment);
+        let started = block_on(async {
+            let cluster = Cluster::connect(&access, options.namespace.as_deref()).await?;
+            let manifests = Manifests::new(&options, run);
+            Box::pin(create(&cluster, manifests, self.page.as_deref())).await
+        });
+        match started {
+            Some(Ok(progress)) => say(&progress, Exit::Success.code()),
+            Some(Err(error)) => {
+                report(&error, &redactor);
+                if error.is_undecided() { Exit::Failed.code() } else { Exit::Registry.code() }
+            }
+            None => Exit::Failed.code(),
+        }
+    }
+}

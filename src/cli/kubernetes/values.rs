@@ -1,0 +1,57 @@
+//! Values of flags, as Kubernetes writes them.
+
+use std::time::Duration;
+
+/// The name of an object (RFC 1123).
+pub(super) fn name(text: &str) -> Result<String, String> {
+    let is_plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let ends = [text.bytes().next(), text.bytes().last()];
+    let ends_well = ends.iter().all(|byte| byte.is_some_and(|byte| byte.is_ascii_alphanumeric()));
+    if text.len() <= 253 && text.bytes().all(is_plain) && ends_well {
+        return Ok(text.to_owned());
+    }
+    Err("it has to consist of lower-case letters, digits, `-` and `.`".to_owned())
+}
+
+/// An amount as Kubernetes writes it.
+pub(super) fn quantity(text: &str) -> Result<String, String> {
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = &text[number.len()..];
+    let units = ["", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    let is_positive = number.parse::<f64>().is_ok_and(|number| number > 0.0);
+    if is_positive && !number.starts_with('+') && units.contains(&unit) {
+        return Ok(text.to_owned());
+    }
+    Err("it has to be an amount such as 500m or 2Gi".to_owned())
+}
+
+/// A label.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let pair = pair.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    pair.ok_or_else(|| "it has to be KEY=VALUE".to_owned())
+}
+
+/// A network as `10.0.0.0/8`.
+pub(super) fn network(text: &str) -> Result<String, String> {
+    let wrong = || "it has to be a network such as 10.0.0.0/8".to_owned();
+    let (address, length) = text.split_once('/').ok_or_else(wrong)?;
+    let address: std::net::IpAddr = address.parse().map_err(|_| wrong())?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    let is_length = length.parse::<u8>().is_ok_and(|length| length <= longest);
+    if is_length { Ok(text.to_owned()) } else { Err(wrong()) }
+}
+
+/// `NAMESPACE/JOB`.
+pub(super) fn place(text: &str) -> Result<(String, String), String> {
+    let (namespace, job) =
+        text.split_once('/').ok_or_else(|| "it has to be NAMESPACE/JOB".to_owned())?;
+    Ok((name(namespace)?, name(job)?))
+}
+
+/// A time that Kubernetes counts in seconds.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let time = crate::cli::generate::timeout(text)?;
+    if time.subsec_nanos() == 0 { Ok(time) } else { Err("it has to be whole seconds".to_owned()) }
+}
