@@ -1,15 +1,14 @@
 //! `ci-status`: reads back what became of a run that `trigger` started.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::time::Instant;
 
-use super::ci_target::{Target, fail};
+use super::ci_target::{self, Target, fail};
 use super::flags::{Flags, Selection};
-use super::{block_on, kubernetes, logging, refuse, together};
+use super::{block_on, complain, kubernetes, logging, refuse, together};
 use crate::run::Exit;
 use crate::screen::Screen;
 use crate::secret::Redactor;
@@ -96,7 +95,7 @@ impl CiStatus {
             }
         });
         match state {
-            Some(Ok(state)) => print(&state),
+            Some(Ok(state)) => print(&state, &redactor),
             Some(Err(error)) => fail(&error, &redactor),
             None => Exit::Failed.code(),
         }
@@ -113,9 +112,9 @@ fn settings(
     ))
 }
 
-fn print(state: &RunState) -> u8 {
-    let text = serde_json::to_string(state).unwrap_or_default();
-    if writeln!(std::io::stdout(), "{text}").is_err() {
+fn print(state: &RunState, redactor: &Redactor) -> u8 {
+    if let Err(error) = ci_target::print(state, redactor) {
+        complain(&format!("cannot write to standard output: {error}"), None);
         return Exit::Failed.code();
     }
     match state.status {

@@ -3,18 +3,19 @@
 //!
 //! To add one: a variant of [`Target`], its flags, and an arm in [`Target::split`].
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use tokio::time::Instant;
 
 use super::complain;
 use crate::error::{Advice, chain};
 use crate::run::Exit;
-use crate::secret::Redactor;
+use crate::secret::{Redactor, redact_json};
 use crate::settings::{TriggerSettings, interval};
 use crate::trigger::{
     CiConfig, ConfigError, CredentialReference, Event, LARGEST_CONFIG, Provider, ProviderName,
@@ -226,6 +227,12 @@ fn read(file: &Path) -> Result<Vec<u8>, TriggerError> {
     let path = file.to_owned();
     read.map_err(|source| ConfigError::Read { path, source })?;
     Ok(text)
+}
+
+/// Prints an answer in one line of JSON. It has words of the server's own, which may have secrets.
+pub(super) fn print(answer: &impl Serialize, redactor: &Redactor) -> std::io::Result<()> {
+    let text = serde_json::to_string(answer)?;
+    writeln!(std::io::stdout(), "{}", redact_json(redactor, &text))
 }
 
 /// Says what went wrong, without secrets; returns the exit code for it.

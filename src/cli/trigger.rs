@@ -1,15 +1,14 @@
 //! `trigger`: has a CI system start a run.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::time::Instant;
 
-use super::ci_target::{Inputs, Target, fail, inputs};
+use super::ci_target::{self, Inputs, Target, fail, inputs};
 use super::flags::{Flags, Selection};
-use super::{block_on, kubernetes, logging, refuse, together};
+use super::{block_on, complain, kubernetes, logging, refuse, together};
 use crate::run::Exit;
 use crate::screen::Screen;
 use crate::secret::Redactor;
@@ -93,7 +92,7 @@ impl Trigger {
             provider.start(&Order { endpoint, run_id, token, inputs: config.inputs }).await
         });
         match started {
-            Some(Ok(started)) => print(&started),
+            Some(Ok(started)) => print(&started, &redactor),
             Some(Err(error)) => fail(&error, &redactor),
             None => Exit::Failed.code(),
         }
@@ -111,10 +110,17 @@ fn settings(
     ))
 }
 
-fn print(started: &Started) -> u8 {
-    let text = serde_json::to_string(started).unwrap_or_default();
-    match writeln!(std::io::stdout(), "{text}") {
+fn print(started: &Started, redactor: &Redactor) -> u8 {
+    match ci_target::print(started, redactor) {
         Ok(()) => Exit::Success.code(),
-        Err(_) => Exit::Failed.code(),
+        // Where it cannot be printed it must not be lost.
+        Err(error) => {
+            let id = &started.external_run_id;
+            complain(
+                &format!("the run was started, but standard output does not take that: {error}"),
+                Some(&format!("its externalRunId is {id}; do not start it again")),
+            );
+            Exit::Failed.code()
+        }
     }
 }

@@ -5,12 +5,14 @@
 //! Credentials go to the origin of the provider's own URL and nowhere else, and never along a
 //! redirect. One module a provider; what they share is how they are spoken to (`server`).
 
+mod answer;
 mod config;
 mod credentials;
 mod error;
 mod github;
 mod gitlab;
 mod jenkins;
+mod lost;
 mod rest;
 mod server;
 mod state;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 
 use secrecy::SecretString;
 use serde::Serialize;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 use url::Url;
 
@@ -28,6 +31,7 @@ pub use config::{
 };
 pub use credentials::{CredentialReference, CredentialsError};
 pub use error::TriggerError;
+pub use server::Connection;
 pub use state::{RunState, State, follow, reported_states};
 
 use crate::http::HttpError;
@@ -37,8 +41,6 @@ use crate::spec::RunId;
 use github::GitHub;
 use gitlab::GitLab;
 use jenkins::Jenkins;
-
-pub use server::Limits;
 
 /// A run that is to be started.
 #[derive(Debug)]
@@ -51,6 +53,16 @@ pub struct Order {
     pub token: SecretString,
     /// What else the job is told, by name; nothing secret.
     pub inputs: BTreeMap<String, String>,
+}
+
+impl Order {
+    /// What the job is told: the inputs, and with them `own`, by the names that the provider has for
+    /// what the runner sends itself.
+    fn told(&self, own: &[(&str, &str)]) -> Map<String, Value> {
+        let inputs = self.inputs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let told = inputs.chain(own.iter().copied());
+        told.map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
+    }
 }
 
 /// What the CI system made of an order.
@@ -96,23 +108,26 @@ impl Provider {
             Ok::<_, CredentialsError>(found)
         };
         let credential = find(&config.credentials, &settings.ci_token)?;
-        let limits = Limits { attempt: settings.request_timeout, deadline };
-        let bundle = settings.ca_bundle.as_deref();
+        let connection = Connection {
+            ca_bundle: settings.ca_bundle.clone(),
+            attempt: settings.request_timeout,
+            deadline,
+            redactor: redactor.clone(),
+        };
         match name {
             ProviderName::GitHub => {
                 let credential = credential.ok_or(CredentialsError::Missing {
                     server: name.title(),
                     wanted: "a token, or the private key of an App,",
                 })?;
-                let redactor = redactor.clone();
-                GitHub::new(config, &credential, bundle, limits, redactor).map(Self::GitHub)
+                GitHub::new(config, &credential, &connection).map(Self::GitHub)
             }
             ProviderName::GitLab => {
                 let access = find(&config.api_credentials, &settings.ci_api_token)?;
-                GitLab::new(config, credential, access, bundle, limits).map(Self::GitLab)
+                GitLab::new(config, credential, access, &connection).map(Self::GitLab)
             }
             ProviderName::Jenkins => {
-                Jenkins::new(config, credential, bundle, limits).map(Self::Jenkins)
+                Jenkins::new(config, credential, &connection).map(Self::Jenkins)
             }
         }
     }

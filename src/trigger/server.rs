@@ -4,45 +4,45 @@
 //! repeated when it certainly was not carried out: there was no connection, or a rate limit refused
 //! it. What is lost otherwise is [`Sent::Lost`], and the provider looks for the run instead.
 
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use reqwest::{Client, RequestBuilder, StatusCode};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::time::Instant;
-use url::Url;
-use zeroize::Zeroizing;
+use url::{Host, Url};
 
 use super::TriggerError;
+use super::answer::Answer;
 use super::rest::{Limit, limit};
 use crate::http::{Redirects, clients};
-use crate::secret::append;
+use crate::secret::Redactor;
 
-/// The largest answer that is taken: a page of a hundred workflow runs is about a megabyte.
-const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
-
-/// How much of an error's message is shown, in characters.
-const LONGEST_MESSAGE: usize = 300;
-
-/// How long a question is repeated: a server that is being deployed anew is back by then.
+/// How long a server's troubles are borne: one that is being deployed anew is back by then.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// The least that an attempt gets.
+/// The least that an attempt gets, and that a rate limit is waited for: some say zero.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// How long it may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// One attempt of a request.
+/// How much of what a server says is shown, in characters.
+const LONGEST_SHOWN: usize = 300;
+
+/// How a CI system is spoken to.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// Certificates that are trusted beside the system's.
+    pub ca_bundle: Option<PathBuf>,
+    /// How long one attempt of a request may take.
     pub attempt: Duration,
-    /// Everything.
+    /// When everything has to be over.
     pub deadline: Instant,
+    /// What is told each secret before it is used, and masks them in what servers say.
+    pub redactor: Arc<Redactor>,
 }
 
 /// A CI system's API.
@@ -51,14 +51,7 @@ pub(super) struct Server {
     http: Client,
     base: Url,
     name: &'static str,
-    limits: Limits,
-}
-
-/// An answer that is no redirect, no rate limit and no failure of the server's own.
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    body: Zeroizing<Vec<u8>>,
+    connection: Connection,
 }
 
 /// What became of an order.
@@ -84,24 +77,26 @@ impl Server {
     pub(super) fn new(
         name: &'static str,
         base: Url,
-        ca_bundle: Option<&Path>,
-        limits: Limits,
+        connection: &Connection,
     ) -> Result<Self, TriggerError> {
-        let http = clients(ca_bundle, Redirects::Refuse)?.closed;
-        Ok(Self { http, base, name, limits })
+        if base.scheme() == "http" && !is_this_machine(&base) {
+            tracing::warn!("{name} is spoken to without TLS: who listens sees the credentials");
+        }
+        let http = clients(connection.ca_bundle.as_deref(), Redirects::Refuse)?.closed;
+        Ok(Self { http, base, name, connection: connection.clone() })
     }
 
     pub(super) const fn name(&self) -> &'static str {
         self.name
     }
 
-    pub(super) const fn limits(&self) -> Limits {
-        self.limits
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.connection.redactor
     }
 
     /// How much time is left for everything.
     pub(super) fn left(&self) -> Duration {
-        self.limits.deadline.saturating_duration_since(Instant::now())
+        self.connection.deadline.saturating_duration_since(Instant::now())
     }
 
     /// The URL of these path segments below the API's address.
@@ -121,30 +116,24 @@ impl Server {
     /// Sends a request that changes nothing, again where that can help.
     ///
     /// # Errors
-    /// When no answer came in time, or none of the API's own.
+    /// When no answer came in time.
     pub(super) async fn ask(
         &self,
         what: &str,
         request: impl Fn() -> RequestBuilder,
     ) -> Result<Answer, TriggerError> {
-        let patience = Instant::now() + PATIENCE;
-        let mut pauses = pauses();
+        let mut patience = self.patience();
         loop {
-            let (error, pause) = match self.attempt(what, &request).await? {
+            match self.attempt(what, &request).await? {
                 Ok(answer) => return Ok(answer),
                 Err(Trouble::Limited(limit)) => {
                     self.rest(limit).await?;
-                    continue;
+                    patience = self.patience();
                 }
                 Err(Trouble::NotSent(error) | Trouble::Lost(error)) => {
-                    (error, pauses.next().unwrap_or(LONGEST_PAUSE))
+                    patience.bear(error).await?;
                 }
-            };
-            if Instant::now() + pause + SHORTEST > self.limits.deadline.min(patience) {
-                return Err(error);
             }
-            tracing::warn!(error = %crate::error::chain(&error), ?pause, "trying again");
-            tokio::time::sleep(pause).await;
         }
     }
 
@@ -157,27 +146,33 @@ impl Server {
         what: &str,
         request: impl Fn() -> RequestBuilder,
     ) -> Result<Sent, TriggerError> {
-        let patience = Instant::now() + PATIENCE;
-        let mut pauses = pauses();
+        let mut patience = self.patience();
         loop {
             match self.attempt(what, &request).await? {
                 Ok(answer) => return Ok(Sent::Answered(answer)),
-                Err(Trouble::Limited(limit)) => self.rest(limit).await?,
-                Err(Trouble::Lost(error)) => return Ok(Sent::Lost(crate::error::chain(&error))),
-                Err(Trouble::NotSent(error)) => {
-                    let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-                    if Instant::now() + pause + SHORTEST > self.limits.deadline.min(patience) {
-                        return Err(error);
-                    }
-                    tracing::warn!(error = %crate::error::chain(&error), ?pause, "trying again");
-                    tokio::time::sleep(pause).await;
+                Err(Trouble::Limited(limit)) => {
+                    self.rest(limit).await?;
+                    patience = self.patience();
                 }
+                Err(Trouble::Lost(error)) => return Ok(Sent::Lost(crate::error::chain(&error))),
+                Err(Trouble::NotSent(error)) => patience.bear(error).await?,
             }
         }
     }
 
+    fn patience(&self) -> Patience {
+        let pauses = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(250))
+            .with_max_delay(LONGEST_PAUSE)
+            .with_jitter()
+            .without_max_times()
+            .build();
+        Patience { end: self.connection.deadline.min(Instant::now() + PATIENCE), pauses }
+    }
+
     /// Waits for the end of a rate limit where there is time for that.
     async fn rest(&self, Limit { rest, until, which }: Limit) -> Result<(), TriggerError> {
+        let rest = rest.max(SHORTEST);
         if rest.saturating_add(SHORTEST) > self.left() {
             return Err(TriggerError::RateLimited { server: self.name, until, which });
         }
@@ -192,14 +187,12 @@ impl Server {
         what: &str,
         request: impl Fn() -> RequestBuilder,
     ) -> Result<Result<Answer, Trouble>, TriggerError> {
-        let limit_of_attempt = self.limits.attempt.min(self.left().max(SHORTEST));
+        let limit_of_attempt = self.connection.attempt.min(self.left().max(SHORTEST));
         let (server, what_owned) = (self.name, what.to_owned());
-        let sent = tokio::time::timeout(limit_of_attempt, async {
-            let mut response = request().send().await?;
-            let body = read(&mut response).await?;
-            Ok::<_, reqwest::Error>((response, body))
+        let answered = tokio::time::timeout(limit_of_attempt, async {
+            Answer::read(request().send().await?).await
         });
-        let (response, body) = match sent.await {
+        let answer = match answered.await {
             Err(_) => {
                 let limit = limit_of_attempt;
                 let error = TriggerError::Timeout { server, what: what_owned, limit };
@@ -216,32 +209,31 @@ impl Server {
                     (false, _) => Ok(Err(Trouble::Lost(error))),
                 };
             }
-            Ok(Ok(read)) => read,
+            Ok(Ok(answer)) => answer,
         };
-        let status = response.status();
-        tracing::debug!(%status, path = response.url().path(), "asked {server} to {what}");
-        if let Some(limit) = limit(status, response.headers(), &body) {
+        let status = answer.status;
+        tracing::debug!(%status, path = answer.url.path(), "asked {server} to {what}");
+        if let Some(limit) = limit(status, &answer.headers, answer.body()) {
             return Ok(Err(Trouble::Limited(limit)));
         }
-        if status.is_redirection() {
-            return Err(self.redirected(what, &response));
-        }
-        let headers = response.headers().clone();
-        let answer = Answer { status, headers, body };
-        if status.is_server_error() {
+        // A gateway that has waited for too long says so with 408 as well.
+        if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT {
             let advice = Some(format!("{server} itself has a problem; try again later"));
             return Ok(Err(Trouble::Lost(self.refused(what, &answer, advice))));
         }
         Ok(Ok(answer))
     }
 
-    /// The error for an answer that is a refusal.
+    /// The error for an answer that is a refusal, or sends elsewhere.
     pub(super) fn refused(
         &self,
         what: &str,
         answer: &Answer,
         advice: Option<String>,
     ) -> TriggerError {
+        if answer.status.is_redirection() {
+            return self.redirected(what, answer);
+        }
         let advice = match answer.status {
             StatusCode::PROXY_AUTHENTICATION_REQUIRED => Some(
                 "the proxy asks for a login: put it into HTTPS_PROXY, or name the host in NO_PROXY"
@@ -249,14 +241,27 @@ impl Server {
             ),
             _ => advice,
         };
-        let message = answer.message().map(|it| format!(": {it}")).unwrap_or_default();
+        let message = answer.message().map(|it| self.shown(&it)).filter(|it| !it.is_empty());
+        let message = message.map(|it| format!(": {it}")).unwrap_or_default();
         let (server, what, status) = (self.name, what.to_owned(), answer.status);
         TriggerError::Refused { server, what, status, message, advice }
     }
 
-    fn redirected(&self, what: &str, response: &Response) -> TriggerError {
-        let location = response.headers().get(LOCATION).and_then(|it| it.to_str().ok());
-        let target = location.and_then(|it| response.url().join(it).ok());
+    /// What a server says, in one line that is not too long. Secrets are masked before it is cut:
+    /// the beginning of one would not be known for what it is.
+    pub(super) fn shown(&self, text: &str) -> String {
+        let masked = self.redactor().redact_lines(text.as_bytes());
+        let line = masked.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut line: String = crate::error::visible(&line).collect();
+        if let Some((end, _)) = line.char_indices().nth(LONGEST_SHOWN) {
+            line.truncate(end);
+            line.push_str(" …");
+        }
+        line
+    }
+
+    fn redirected(&self, what: &str, answer: &Answer) -> TriggerError {
+        let target = answer.location();
         let to = target.as_ref().map_or_else(
             || "nowhere".to_owned(),
             |url| format!("{}{}", url.origin().ascii_serialization(), url.path()),
@@ -273,12 +278,8 @@ impl Server {
         } else {
             "what was asked for has moved: use its new name"
         };
-        TriggerError::Redirected {
-            server: self.name,
-            what: what.to_owned(),
-            to,
-            advice: advice.to_owned(),
-        }
+        let (server, what, advice) = (self.name, what.to_owned(), advice.to_owned());
+        TriggerError::Redirected { server, what, to, advice }
     }
 
     /// Reads an answer of the API's.
@@ -290,94 +291,38 @@ impl Server {
         what: &str,
         answer: &Answer,
     ) -> Result<T, TriggerError> {
-        serde_json::from_slice(&answer.body).map_err(|_| {
+        serde_json::from_slice(answer.body()).map_err(|_| {
             let seen = if answer.is_page() { "a web page" } else { "an answer of another form" };
             TriggerError::NotTheApi { server: self.name, what: what.to_owned(), seen }
         })
     }
 }
 
-impl Answer {
-    /// A header's text.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok().map(str::trim).filter(|text| !text.is_empty())
-    }
+/// How often and for how long a server's troubles are borne.
+struct Patience {
+    end: Instant,
+    pauses: ExponentialBackoff,
+}
 
-    /// Whether it is for people.
-    fn is_page(&self) -> bool {
-        let is_html = |value: &reqwest::header::HeaderValue| {
-            value.to_str().is_ok_and(|value| value.starts_with("text/html"))
-        };
-        self.headers.get(CONTENT_TYPE).is_some_and(is_html)
-            || self.body.trim_ascii_start().starts_with(b"<")
-    }
-
-    /// What it says, in one line that is not too long.
-    pub(super) fn message(&self) -> Option<String> {
-        let text = match serde_json::from_slice::<Value>(&self.body) {
-            Ok(value) => {
-                let parts = ["message", "error", "error_description", "errors"];
-                let parts = parts.iter().filter_map(|key| value.get(key)).filter_map(said);
-                parts.collect::<Vec<_>>().join(": ")
-            }
-            Err(_) if self.is_page() => title(&self.body)?,
-            Err(_) => String::from_utf8_lossy(&self.body).into_owned(),
-        };
-        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let mut line: String = crate::error::visible(&line).collect();
-        if let Some((end, _)) = line.char_indices().nth(LONGEST_MESSAGE) {
-            line.truncate(end);
-            line.push_str(" …");
+impl Patience {
+    /// Waits for the next attempt, where there is time for one.
+    async fn bear(&mut self, error: TriggerError) -> Result<(), TriggerError> {
+        let pause = self.pauses.next().unwrap_or(LONGEST_PAUSE);
+        if Instant::now() + pause + SHORTEST > self.end {
+            return Err(error);
         }
-        Some(line).filter(|line| !line.is_empty())
-    }
-
-    /// Whether it says this, in whatever case.
-    pub(super) fn says(&self, words: &str) -> bool {
-        let text = String::from_utf8_lossy(&self.body).to_lowercase();
-        text.contains(words)
+        tracing::warn!(error = %crate::error::chain(&error), ?pause, "trying again");
+        tokio::time::sleep(pause).await;
+        Ok(())
     }
 }
 
-/// Strings, and what is in lists and objects.
-fn said(value: &Value) -> Option<String> {
-    let join = |parts: Vec<String>| Some(parts.join(", ")).filter(|text| !text.is_empty());
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(values) => join(values.iter().filter_map(said).collect()),
-        Value::Object(values) => match values.get("message") {
-            Some(message) => said(message),
-            None => join(values.values().filter_map(said).collect()),
-        },
-        _ => None,
+/// Whether what is sent there does not leave this machine.
+fn is_this_machine(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
     }
-}
-
-/// The title of a page.
-fn title(page: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(page);
-    let (_, after) = text.split_once("<title>")?;
-    after.split_once("</title>").map(|(title, _)| title.to_owned())
-}
-
-fn pauses() -> impl Iterator<Item = Duration> {
-    ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(250))
-        .with_max_delay(LONGEST_PAUSE)
-        .with_jitter()
-        .without_max_times()
-        .build()
-}
-
-/// Reads a body into memory that is zeroed when it is dropped; of one that is too long, the
-/// beginning.
-async fn read(response: &mut Response) -> Result<Zeroizing<Vec<u8>>, reqwest::Error> {
-    let mut body = Zeroizing::new(Vec::with_capacity(64 * 1024));
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > LARGEST_ANSWER {
-            break;
-        }
-        append(&mut body, &chunk);
-    }
-    Ok(body)
 }

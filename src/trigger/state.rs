@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{Provider, ProviderName, TriggerError, github, gitlab, jenkins};
+use super::{ConfigError, Provider, ProviderName, TriggerError, github, gitlab, jenkins};
 
 /// The first pause between two questions for the state of a run.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -85,6 +85,19 @@ pub const fn reported_states(provider: ProviderName) -> &'static [(&'static str,
 /// What `word` means by `states`; `otherwise` for one that is newer than this list.
 pub(super) fn meaning(states: &[(&str, State)], word: &str, otherwise: State) -> State {
     states.iter().find(|(known, _)| *known == word).map_or(otherwise, |(_, state)| *state)
+}
+
+/// Makes sure that the number of a run is one, and so leads nowhere else.
+pub(super) fn check_number(id: &str, problem: &str) -> Result<(), ConfigError> {
+    if is_number(id) {
+        return Ok(());
+    }
+    Err(ConfigError::Value { key: "externalRunId", problem: problem.to_owned() })
+}
+
+/// Whether these are digits and nothing else.
+pub(super) fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Asks for the state of a run until it is over or `deadline` has come. Says each change.

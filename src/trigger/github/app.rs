@@ -1,7 +1,7 @@
 //! Logs in as a GitHub App: a token signed with the App's key gets one for the installation, which
 //! holds for an hour, for one repository, and for what an order needs and no more.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -15,11 +15,11 @@ use serde::Deserialize;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::super::server::{Answer, Server};
+use super::super::answer::Answer;
+use super::super::server::Server;
 use super::super::{CredentialsError, Event, TriggerError};
 use super::with_headers;
 use crate::http::now;
-use crate::secret::Redactor;
 
 /// The token says that it is this old, against clocks that are apart (GitHub, "Generating a JSON Web
 /// Token").
@@ -39,7 +39,6 @@ pub(super) struct App {
     id: String,
     installation: Option<String>,
     key: PKey<Private>,
-    redactor: Arc<Redactor>,
     token: Mutex<Option<(SecretString, SystemTime)>>,
 }
 
@@ -56,7 +55,6 @@ impl App {
         id: String,
         installation: Option<String>,
         key: &SecretString,
-        redactor: Arc<Redactor>,
     ) -> Result<Self, CredentialsError> {
         let impossible = |problem| CredentialsError::Impossible { server: "GitHub", problem };
         // Where a variable can have one line only, the ends of lines are written out.
@@ -67,7 +65,7 @@ impl App {
         if key.id() != Id::RSA {
             return Err(impossible("are a private key, but not an RSA key, as Apps have"));
         }
-        Ok(Self { id, installation, key, redactor, token: Mutex::default() })
+        Ok(Self { id, installation, key, token: Mutex::default() })
     }
 
     /// A token of the installation that has the repository.
@@ -88,7 +86,7 @@ impl App {
             None => self.find_installation(server, owner, name).await?,
         };
         let (token, until) = self.exchange(server, &installation, name, event).await?;
-        self.redactor.register([&token]);
+        server.redactor().register([&token]);
         *self.kept() = Some((token.clone(), until));
         Ok(token)
     }
@@ -180,6 +178,7 @@ impl App {
         let mut corrected = false;
         loop {
             let token = self.sign(time)?;
+            server.redactor().register([&token]);
             let request = || {
                 let request = server.http().request(method.clone(), url.clone());
                 let request = with_headers(request, &token);
@@ -219,9 +218,7 @@ impl App {
             let problem = "are a private key that cannot sign";
             CredentialsError::Impossible { server: "GitHub", problem }
         })?;
-        let token = SecretString::from(format!("{content}.{}", URL_SAFE_NO_PAD.encode(signature)));
-        self.redactor.register([&token]);
-        Ok(token)
+        Ok(SecretString::from(format!("{content}.{}", URL_SAFE_NO_PAD.encode(signature))))
     }
 }
 

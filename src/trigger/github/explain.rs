@@ -3,7 +3,7 @@
 use reqwest::StatusCode;
 
 use super::{GitHub, Login};
-use crate::trigger::server::Answer;
+use crate::trigger::answer::Answer;
 use crate::trigger::{Event, TriggerError};
 
 impl GitHub {

@@ -158,8 +158,7 @@ impl GitHub {
         let trouble = trouble.map(|error| crate::error::chain(error));
         if let Some(why) = lost {
             let why = trouble.map_or(why.clone(), |trouble| format!("{why}; {trouble}"));
-            let advice = format!("look at {place} before you start it again");
-            return TriggerError::Unsure { server, why, advice };
+            return self.server.unsure(why, &place);
         }
         let reason = match (trouble, self.event) {
             (Some(trouble), _) => format!("its runs could not be listed ({trouble})"),

@@ -4,24 +4,21 @@
 //! and when the answer was lost, the run is found by its name, which carries the id of the run.
 
 mod app;
+mod dispatch;
 mod explain;
 mod find;
 
 pub(super) use find::names;
 
-use std::path::Path;
-use std::sync::Arc;
-
-use reqwest::{Method, RequestBuilder, StatusCode};
+use reqwest::{RequestBuilder, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde_json::{Value, json};
 use url::Url;
 
-use super::server::{Answer, Limits, Sent, Server};
-use super::state::meaning;
-use super::{CiConfig, ConfigError, Event, Order, RunState, Started, State, TriggerError};
-use crate::secret::Redactor;
+use super::answer::Answer;
+use super::server::{Connection, Server};
+use super::state::{check_number, meaning};
+use super::{CiConfig, ConfigError, Event, RunState, State, TriggerError};
 use app::App;
 
 /// The API of github.com.
@@ -29,12 +26,6 @@ const API: &str = "https://api.github.com/";
 
 /// The version of the API that is spoken; servers of companies know it as well.
 const VERSION: &str = "2022-11-28";
-
-/// What `repository_dispatch` is called; workflows wait for it by this name.
-const EVENT_TYPE: &str = "butler-run";
-
-/// How many top-level properties a payload may have (REST API, "Create a repository dispatch event").
-const LARGEST_PAYLOAD: usize = 10;
 
 /// The statuses of a run, and the conclusions of one that is completed.
 pub(super) const STATES: &[(&str, State)] = &[
@@ -94,9 +85,7 @@ impl GitHub {
     pub fn new(
         config: &CiConfig,
         credential: &SecretString,
-        ca_bundle: Option<&Path>,
-        limits: Limits,
-        redactor: Arc<Redactor>,
+        connection: &Connection,
     ) -> Result<Self, TriggerError> {
         let missing = |what, how| ConfigError::Missing { server: "GitHub", what, how };
         let repository = config
@@ -118,7 +107,7 @@ impl GitHub {
                 .clone()
                 .ok_or_else(|| missing("the App's id beside its private key", "add --app-id ID"))?;
             let installation = config.installation_id.clone();
-            Login::App(Box::new(App::new(id, installation, credential, redactor)?))
+            Login::App(Box::new(App::new(id, installation, credential)?))
         } else {
             Login::Token(super::credentials::word("GitHub", credential)?)
         };
@@ -129,8 +118,12 @@ impl GitHub {
         let workflow = config.workflow_file.as_deref();
         // A path is what people copy; the API wants the name.
         let workflow = workflow.map(|it| it.rsplit('/').next().unwrap_or(it).to_owned());
+        if workflow.as_deref().is_some_and(is_nowhere) {
+            let problem = "is no name of a file".to_owned();
+            return Err(ConfigError::Value { key: "workflowFile", problem }.into());
+        }
         Ok(Self {
-            server: Server::new("GitHub", base, ca_bundle, limits)?,
+            server: Server::new("GitHub", base, connection)?,
             owner,
             name,
             workflow,
@@ -140,90 +133,9 @@ impl GitHub {
         })
     }
 
-    pub(super) async fn start(&self, order: &Order) -> Result<Started, TriggerError> {
-        if self.event == Event::WorkflowDispatch && self.workflow.is_none() {
-            let (server, what) = ("GitHub", "a workflow file for workflow_dispatch");
-            let how = "add --workflow-file NAME.yml, or --event repository_dispatch";
-            return Err(ConfigError::Missing { server, what, how }.into());
-        }
-        // Says before anything is started whether runs can be seen at all, what time it is there,
-        // and which runs of this name there are already.
-        let before = self.look_before(order).await?;
-        let what = "start the workflow";
-        let sent = match self.event {
-            Event::WorkflowDispatch => {
-                let git_ref = match &self.git_ref {
-                    Some(git_ref) => git_ref.clone(),
-                    None => self.default_branch().await?,
-                };
-                self.dispatch_workflow(order, &git_ref).await?
-            }
-            Event::RepositoryDispatch => {
-                let url = self.url(["dispatches"]);
-                let body = payload(order)?;
-                self.order(what, Method::POST, &url, &body).await?
-            }
-        };
-        match sent {
-            Sent::Lost(why) => {
-                tracing::warn!("the answer to the order was lost ({why}); looking for the run");
-                self.find(order, &before, Some(why)).await
-            }
-            Sent::Answered(answer) if answer.status.is_success() => match self.told(&answer) {
-                Some(started) => Ok(started),
-                None => self.find(order, &before, None).await,
-            },
-            Sent::Answered(answer) => Err(self.explained(what, &answer)),
-        }
-    }
-
-    async fn dispatch_workflow(&self, order: &Order, git_ref: &str) -> Result<Sent, TriggerError> {
-        let what = "start the workflow";
-        let workflow = self.workflow.as_deref().unwrap_or_default();
-        let url = self.url(["actions", "workflows", workflow, "dispatches"]);
-        let mut inputs: serde_json::Map<String, Value> =
-            order.inputs.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        inputs.insert("run_id".to_owned(), json!(order.run_id.as_str()));
-        inputs.insert("callback_token".to_owned(), json!(order.token.expose_secret()));
-        let body = json!({"ref": git_ref, "inputs": inputs, "return_run_details": true});
-        let sent = self.order(what, Method::POST, &url, &body).await?;
-        match &sent {
-            // A server that does not know the word has started nothing.
-            Sent::Answered(answer)
-                if matches!(answer.status.as_u16(), 400 | 422)
-                    && answer.says("return_run_details") =>
-            {
-                let body = json!({"ref": git_ref, "inputs": inputs});
-                self.order(what, Method::POST, &url, &body).await
-            }
-            _ => Ok(sent),
-        }
-    }
-
-    /// The run that the answer to the order names, where it names one.
-    fn told(&self, answer: &Answer) -> Option<Started> {
-        #[derive(Deserialize)]
-        struct Details {
-            workflow_run_id: u64,
-            html_url: Option<String>,
-        }
-        if answer.status == StatusCode::NO_CONTENT {
-            return None;
-        }
-        let details: Details = self.server.understand("", answer).ok()?;
-        Some(Started {
-            external_run_id: details.workflow_run_id.to_string(),
-            external_url: details.html_url,
-        })
-    }
-
     pub(super) async fn state(&self, external_run_id: &str) -> Result<RunState, TriggerError> {
         let what = "read the run's state";
-        if !external_run_id.bytes().all(|byte| byte.is_ascii_digit()) || external_run_id.is_empty()
-        {
-            let problem = "is no number of a workflow run".to_owned();
-            return Err(ConfigError::Value { key: "externalRunId", problem }.into());
-        }
+        check_number(external_run_id, "is no number of a workflow run")?;
         let url = self.url(["actions", "runs", external_run_id]);
         let answer = self.get(what, &url).await?;
         let run: Run = self.server.understand(what, &answer)?;
@@ -266,20 +178,6 @@ impl GitHub {
         }
     }
 
-    async fn order(
-        &self,
-        what: &str,
-        method: Method,
-        url: &Url,
-        body: &Value,
-    ) -> Result<Sent, TriggerError> {
-        let token = self.token().await?;
-        let request = || {
-            with_headers(self.server.http().request(method.clone(), url.clone()), &token).json(body)
-        };
-        self.server.order(what, request).await
-    }
-
     async fn token(&self) -> Result<SecretString, TriggerError> {
         match &self.login {
             Login::Token(token) => Ok(token.clone()),
@@ -304,20 +202,6 @@ fn with_headers(request: RequestBuilder, token: &SecretString) -> RequestBuilder
         .header("x-github-api-version", VERSION)
 }
 
-/// What the deployed registry sends, and what was added.
-fn payload(order: &Order) -> Result<Value, TriggerError> {
-    let mut payload: serde_json::Map<String, Value> =
-        order.inputs.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-    payload.insert("butler_url".to_owned(), json!(order.endpoint.as_str()));
-    payload.insert("run_id".to_owned(), json!(order.run_id.as_str()));
-    payload.insert("callback_token".to_owned(), json!(order.token.expose_secret()));
-    if payload.len() > LARGEST_PAYLOAD {
-        let (server, most, given) = ("GitHub", LARGEST_PAYLOAD, payload.len());
-        return Err(ConfigError::TooMany { server, most, given }.into());
-    }
-    Ok(json!({"event_type": EVENT_TYPE, "client_payload": payload}))
-}
-
 /// The API of the server that people call so: github.com and servers of companies have their API
 /// elsewhere than their pages.
 fn api(url: &Url) -> Url {
@@ -340,9 +224,14 @@ fn api(url: &Url) -> Url {
     api
 }
 
+/// What leads to no place of its own in a path.
+fn is_nowhere(name: &str) -> bool {
+    matches!(name, "" | "." | "..")
+}
+
 /// What GitHub allows in names of owners and repositories; never a path's `/` or `..`.
 fn is_name(text: &str) -> bool {
-    !matches!(text, "" | "." | "..")
+    !is_nowhere(text)
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 

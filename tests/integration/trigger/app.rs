@@ -207,6 +207,27 @@ fn a_token_that_has_run_out_or_was_revoked_is_had_anew_while_a_run_is_followed()
 }
 
 #[test]
+fn an_order_with_a_token_that_has_run_out_meanwhile_is_given_with_a_new_one() {
+    let mut apps = Apps::new(Hub { says_details: true, ..Hub::default() });
+    let key = apps.key.private_key_to_pem_pkcs8().unwrap();
+    let mut orders = 0;
+    let server = CiServer::start(move |request| {
+        if request.path.ends_with("/dispatches") {
+            orders += 1;
+            if orders == 1 {
+                apps.token = None;
+            }
+        }
+        apps.reply(request)
+    });
+    printed(type_in(&machine_of(&server, &key), &server, &words()));
+    let mut sent = server.received_by("POST");
+    sent.retain(|it| it.path.ends_with("/dispatches"));
+    let tokens: Vec<_> = sent.iter().map(|it| it.header("authorization")).collect();
+    assert_eq!(tokens, ["Bearer ghs_installation1", "Bearer ghs_installation2"]);
+}
+
+#[test]
 fn an_app_that_is_not_installed_or_may_too_little_says_so() {
     let key = || {
         PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap().private_key_to_pem_pkcs8().unwrap()

@@ -227,18 +227,29 @@ fn an_older_server_is_asked_again_without_the_new_word_and_its_run_is_found_by_n
 
 #[test]
 fn two_orders_in_the_same_second_find_each_their_own_run() {
-    let (server, hub) = Hub { slow: 1, ..Hub::default() }.start();
     let ids = ["run-1", "run-12", "run-1-2"];
-    let children: Vec<_> = ids
-        .map(|run_id| {
-            let mut machine = machine(&server);
-            machine.set("BUTLER_RUN_ID", run_id);
-            let url = server.url();
-            let child = machine.command(&[START, &["--url", &url]].concat()).spawn().unwrap();
-            (machine, child)
-        })
-        .into_iter()
-        .collect();
+    let hub = Arc::new(Mutex::new(Hub::default()));
+    let shared = hub.clone();
+    let server = CiServer::start(move |request| {
+        let mut hub = shared.lock().unwrap();
+        let reply = hub.reply(request);
+        if request.method != "GET" {
+            return reply;
+        }
+        // All show at once, and the one with whose id the others begin is the oldest.
+        if hub.runs.len() < ids.len() {
+            return Reply::json(200, &json!({"workflow_runs": []}));
+        }
+        hub.runs.sort_by_key(|run| run["display_title"].as_str().unwrap().len());
+        hub.reply(request)
+    });
+    let children = ids.map(|run_id| {
+        let mut machine = machine(&server);
+        machine.set("BUTLER_RUN_ID", run_id);
+        let url = server.url();
+        let child = machine.command(&[START, &["--url", &url]].concat()).spawn().unwrap();
+        (machine, child)
+    });
     for (run_id, (machine, child)) in ids.into_iter().zip(children) {
         let id = printed(machine.said(&child.wait_with_output().unwrap()));
         assert_eq!(runs_of(&hub, run_id), [id], "{run_id}");
@@ -362,6 +373,20 @@ fn ci_config_comes_through_standard_input_as_well() {
     child.stdin.take().unwrap().write_all(config.to_string().as_bytes()).unwrap();
     let id = printed(machine.said(&child.wait_with_output().unwrap()));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
+}
+
+#[test]
+fn a_run_that_cannot_be_printed_is_not_lost() {
+    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+    let machine = machine(&server);
+    let url = server.url();
+    let mut command = machine.command(&[START, &["--url", &url]].concat());
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let said = machine.said(&command.stdout(full).output().unwrap());
+    assert_eq!(said.code, Some(1));
+    let [id] = runs_of(&hub, RUN_ID)[..] else { panic!("{said:?}") };
+    let hint = format!("hint: its externalRunId is {id}; do not start it again\n");
+    assert!(said.stderr.ends_with(&hint), "{}", said.stderr);
 }
 
 /// What `ci-status` says of a run in this state, and its exit code.

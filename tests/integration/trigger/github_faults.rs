@@ -239,6 +239,17 @@ fn a_limit_that_takes_longer_says_until_when() {
     );
 }
 
+#[test]
+fn a_limit_that_ends_at_once_is_no_reason_to_ask_without_a_pause() {
+    let limited = refusal(429, "Too many requests").with("retry-after", "0");
+    let server = CiServer::start(move |_| limited.clone());
+    let words = [START, &["--timeout", "3s"]].concat();
+    let text = complaint(&type_in(&machine(&server), &server, &words), 4);
+    assert!(text.starts_with("error: GitHub takes no more requests until "), "{text}");
+    let asked = server.received().len();
+    assert!((1..=3).contains(&asked), "{asked} times within three seconds");
+}
+
 /// A server that carries an order out and then answers it so.
 fn answers_orders_with(reply: Reply, carries_out: bool) -> CiServer {
     let mut hub = Hub { says_details: true, slow: 1, ..Hub::default() };
@@ -255,7 +266,13 @@ fn answers_orders_with(reply: Reply, carries_out: bool) -> CiServer {
 
 #[test]
 fn an_order_whose_answer_was_lost_is_looked_for_and_not_given_again() {
-    for reply in [Reply::Lost, Reply::page(502, "<html>"), Reply::page(504, "<html>")] {
+    for reply in [
+        Reply::Lost,
+        Reply::page(502, "<html>"),
+        Reply::page(504, "<html>"),
+        Reply::page(408, "<html>"),
+        Reply::page(200, "<html>"),
+    ] {
         let server = answers_orders_with(reply, true);
         printed(type_in(&machine(&server), &server, START));
         assert_eq!(server.received_by("POST").len(), 1);
@@ -308,6 +325,7 @@ fn questions_are_asked_again_after_failures_of_the_server() {
     let faults = vec![
         (RUNS, Reply::Lost),
         (RUNS, Reply::page(503, "")),
+        (RUNS, Reply::page(408, "")),
         (RUNS, Reply::json(500, &json!({"message": "Server Error"}))),
     ];
     let (server, _) = Hub { says_details: true, faults, ..Hub::default() }.start();
@@ -358,6 +376,11 @@ fn what_was_typed_in_wrongly_is_usage() {
         error: `repository` of the CI configuration is not OWNER/NAME
     "]]
     .assert_eq(&usage(&machine, &["trigger", "github", "--repository", "octo/infra/../x"]));
+    let words = ["trigger", "github", "--repository", "octo/infra", "--workflow-file", "../.."];
+    expect![[r"
+        error: `workflowFile` of the CI configuration is no name of a file
+    "]]
+    .assert_eq(&usage(&machine, &words));
     std::fs::write(machine.path("ci.json"), r#"{"provider": "jenkins"}"#).unwrap();
     expect![[r"
         error: the CI configuration is for `jenkins`, not for `github-actions`

@@ -112,13 +112,13 @@ fn the_default_branch_is_asked_for_with_the_access_token() {
     .assert_eq(&complaint(&said, 2));
 }
 
-/// A GitLab that starts pipelines but loses its answers; `made` is what it then shows.
-fn forgetful(made: bool, named: bool) -> CiServer {
+/// A GitLab that starts pipelines but does not say which; `made` is what it then shows.
+fn forgetful(answer: Reply, made: bool, named: bool) -> CiServer {
     let mut started = false;
     CiServer::start(move |request| match below(request).as_str() {
         "POST /trigger/pipeline" => {
             assert!(!std::mem::replace(&mut started, true), "ordered twice");
-            Reply::Lost
+            answer.clone()
         }
         "GET /pipelines" => {
             assert_eq!(request.query["source"], "trigger");
@@ -152,30 +152,64 @@ fn forgetful(made: bool, named: bool) -> CiServer {
 #[test]
 fn a_pipeline_whose_answer_was_lost_is_found_by_its_name_or_its_variables() {
     for named in [true, false] {
-        let server = forgetful(true, named);
+        let server = forgetful(Reply::Lost, true, named);
         let said = type_in_below(&gitlab_machine(&server, true), &server, START).well();
         assert_eq!(said.json()["externalRunId"], "300");
     }
 }
 
 #[test]
+fn a_pipeline_that_the_answer_to_the_order_does_not_name_is_found_as_well() {
+    for answer in [
+        Reply::json(201, &json!({"message": "created"})),
+        Reply::page(201, "{\"id\": 3"),
+        Reply::empty(202),
+        Reply::page(408, "Request Timeout"),
+    ] {
+        let server = forgetful(answer, true, false);
+        let said = type_in_below(&gitlab_machine(&server, true), &server, START).well();
+        assert_eq!(said.json()["externalRunId"], "300");
+        let asked = server.received();
+        let asked = asked.iter().filter(|it| it.path.ends_with("/301/variables")).count();
+        assert_eq!(asked, 1);
+    }
+}
+
+#[test]
 fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
-    let server = forgetful(false, false);
-    let said = type_in_below(&gitlab_machine(&server, true), &server, START);
-    let text = complaint(&said, 1);
-    assert!(text.starts_with("error: nobody knows whether GitLab took the order"), "{text}");
-    assert!(
-        text.ends_with(
-            "hint: look at the pipelines of `group/sub/infra` before you start it again\n"
-        ),
-        "{text}"
-    );
-    let server = forgetful(true, true);
+    for answer in [Reply::Lost, Reply::json(201, &json!({"message": "created"}))] {
+        let server = forgetful(answer, false, false);
+        let said = type_in_below(&gitlab_machine(&server, true), &server, START);
+        let text = complaint(&said, 1);
+        assert!(text.starts_with("error: nobody knows whether GitLab took the order"), "{text}");
+        assert!(
+            text.ends_with(
+                "hint: look at the pipelines of `group/sub/infra` before you start it again\n"
+            ),
+            "{text}"
+        );
+        let asked = server.received();
+        let asked = |end: &str| asked.iter().filter(|it| it.path.ends_with(end)).count();
+        assert!(asked("/pipelines") > 1, "it is looked for more than once");
+        assert_eq!(asked("/301/variables"), 1, "and what another one was started with but once");
+    }
+    let server = forgetful(Reply::Lost, true, true);
     let text = complaint(&type_in_below(&gitlab_machine(&server, false), &server, START), 1);
     assert!(
-        text.contains("with an access token (BUTLER_CI_API_TOKEN) the runner looks itself"),
+        text.contains("with an access token in BUTLER_CI_API_TOKEN the runner looks itself"),
         "{text}"
     );
+}
+
+#[test]
+fn what_is_no_project_is_usage() {
+    let server = CiServer::start(|_| panic!("nothing is asked"));
+    for project in ["/", "..", "."] {
+        let place = ["--repository", project, "--ref", "main", "--timeout", "2s"];
+        let words = [&["trigger", "gitlab-ci"], &place[..]].concat();
+        let text = complaint(&type_in_below(&gitlab_machine(&server, true), &server, &words), 2);
+        assert!(text.contains("is neither GROUP/PROJECT nor a number"), "{text}");
+    }
 }
 
 #[test]
@@ -270,9 +304,14 @@ fn a_sign_in_page_is_not_taken_for_a_pipeline() {
         error: GitLab redirects to `<server>/users/sign_in` when asked to start the pipeline
         hint: that is a sign-in page: the credentials were not taken, or --url is not the API's address
     "]].assert_eq(&complaint(&said, 4));
+    // What says that it went well may have passed the order on.
     let server = CiServer::start(|_| Reply::page(200, "<!DOCTYPE html>"));
     let said = type_in_below(&gitlab_machine(&server, false), &server, START);
-    assert!(complaint(&said, 4).contains("is not GitLab's API: a web page"));
+    let text = complaint(&said, 1);
+    assert!(
+        text.contains("is not GitLab's API: a web page), and no run of it was found"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -17,6 +17,9 @@ const CRUMB: &str = "GET /jenkins/crumbIssuer/api/json";
 const JOB: &str = "GET /jenkins/job/team/job/infra%20run/api/json";
 const ITEM: &str = "GET /jenkins/queue/item/39/api/json";
 
+/// Builds from this one on are newer than an order.
+const NEXT_BUILD: u64 = 30;
+
 /// Types it in for a Jenkins below `/jenkins`.
 fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
     let url = format!("{}/jenkins", server.url());
@@ -51,7 +54,10 @@ fn job(builds: &Value) -> Reply {
     ];
     let class = "hudson.model.ParametersDefinitionProperty";
     let properties = json!([{}, {"_class": class, "parameterDefinitions": parameters}]);
-    Reply::json(200, &json!({"builds": builds, "property": properties}))
+    Reply::json(
+        200,
+        &json!({"builds": builds, "property": properties, "nextBuildNumber": NEXT_BUILD}),
+    )
 }
 
 /// The place in the queue, as a server behind a proxy says it.
@@ -142,20 +148,9 @@ fn what_is_still_in_the_queue_at_the_end_was_started_and_can_be_asked_for() {
         BUILD => created(),
         _ => item(None),
     });
-    let machine = jenkins_machine(&server);
-    let (id, url) = started(&server, type_in(&machine, &server, START));
+    let (id, url) = started(&server, type_in(&jenkins_machine(&server), &server, START));
     assert_eq!((&*id, &*url), ("queue/39", "<server>/jenkins/queue/item/39/"));
-    let words = [
-        "ci-status",
-        "jenkins",
-        "--job",
-        "team/infra run",
-        "--user",
-        "bot",
-        "--external-run-id",
-        &id,
-    ];
-    let said = type_in(&machine, &server, &words);
+    let said = status_of(&server, &id);
     assert_eq!((said.code, &said.json()["status"]), (Some(5), &json!("queued")));
     assert_eq!(said.json()["reported"], "In the quiet period. Expires in 2.4 sec");
 }
@@ -174,14 +169,14 @@ fn what_somebody_took_out_of_the_queue_is_told() {
     .assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 1));
 }
 
-/// A Jenkins that loses its answers, with its queue and its builds.
-fn forgetful(queue: Value, builds: Value) -> CiServer {
+/// A Jenkins that does not say where it put an order, with its queue and its builds.
+fn forgetful(answer: Reply, queue: Value, builds: Value) -> CiServer {
     let mut ordered = false;
     CiServer::start(move |request: &Received| match request.line().as_str() {
         CRUMB => crumb(),
         BUILD => {
             assert!(!std::mem::replace(&mut ordered, true), "ordered twice");
-            Reply::Lost
+            answer.clone()
         }
         "GET /jenkins/queue/api/json" => Reply::json(200, &json!({"items": queue})),
         JOB => job(&builds),
@@ -190,28 +185,87 @@ fn forgetful(queue: Value, builds: Value) -> CiServer {
     })
 }
 
+/// What builds and places in the queue are told of a run.
+fn told(run_id: &str) -> Value {
+    json!([{"parameters": [{"name": "RUN_ID", "value": run_id}, {"name": "CALLBACK_TOKEN"}]}, {}])
+}
+
 #[test]
 fn a_build_whose_answer_was_lost_is_found_in_the_queue_or_among_the_builds() {
-    let with = |run_id: &str| json!([{"parameters": [{"name": "RUN_ID", "value": run_id}, {"name": "CALLBACK_TOKEN"}]}, {}]);
     let job = "http://inside:8080/jenkins/job/team/job/infra%20run/";
-    let other_job = "http://inside:8080/jenkins/job/infra%20run/";
     let queue = json!([
-        {"id": 37, "task": {"url": other_job}, "actions": with(RUN_ID)},
-        {"id": 38, "task": {"url": job}, "actions": with("another")},
-        {"id": 39, "task": {"url": job}, "actions": with(RUN_ID)},
+        {"id": 36, "task": {"url": "http://inside:8080/jenkins/job/infra%20run/"}, "actions": told(RUN_ID)},
+        {"id": 37, "task": {"url": "http://inside:8080/job/a/job/team/job/infra%20run/"}, "actions": told(RUN_ID)},
+        {"id": 38, "task": {"url": job}, "actions": told("another")},
+        {"id": 39, "task": {"url": job}, "actions": told(RUN_ID)},
     ]);
-    let server = forgetful(queue, json!([]));
-    assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "36");
     let builds = json!([
-        {"number": 36, "building": true, "result": null, "actions": with("another")},
-        {"number": 35, "building": true, "result": null, "actions": with(RUN_ID)},
+        {"number": 36, "building": true, "result": null, "actions": told("another")},
+        {"number": 35, "building": true, "result": null, "actions": told(RUN_ID)},
     ]);
-    let server = forgetful(json!([]), builds);
+    let nameless = Reply::empty(201);
+    for answer in [Reply::Lost, nameless.clone(), Reply::page(200, "<html>a page")] {
+        let server = forgetful(answer.clone(), queue.clone(), json!([]));
+        assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "36");
+        let server = forgetful(answer, json!([]), builds.clone());
+        assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
+    }
+    // What was there before is of an earlier order.
+    let earlier = json!([{"number": NEXT_BUILD - 1, "building": true, "actions": told(RUN_ID)}]);
+    for answer in [Reply::Lost, nameless] {
+        let server = forgetful(answer, json!([]), earlier.clone());
+        let text = complaint(&type_in(&jenkins_machine(&server), &server, START), 1);
+        assert!(text.contains("nobody knows whether Jenkins took the order"), "{text}");
+        let place = "look at the queue and the builds of `team/infra run` before";
+        assert!(text.contains(place), "{text}");
+    }
+}
+
+#[test]
+fn an_order_that_is_made_one_with_what_waits_in_the_queue_is_followed_there() {
+    let server = CiServer::start(|request| match request.line().as_str() {
+        JOB => job(&json!([])),
+        CRUMB => crumb(),
+        BUILD => Reply::empty(303).with("location", "http://inside:8080/jenkins/queue/item/39/"),
+        ITEM => item(Some(35)),
+        other => panic!("{other}"),
+    });
     assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
-    let server = forgetful(json!([]), json!([]));
-    let text = complaint(&type_in(&jenkins_machine(&server), &server, START), 1);
-    assert!(text.contains("nobody knows whether Jenkins took the order"), "{text}");
-    assert!(text.contains("look at the queue and the builds of `team/infra run` before"), "{text}");
+}
+
+/// What `ci-status` says of this id.
+fn status_of(server: &CiServer, id: &str) -> Said {
+    let words = ["ci-status", "jenkins", "--job", "team/infra run", "--user", "bot"];
+    let words = [&words[..], &["--external-run-id", id]].concat();
+    type_in(&jenkins_machine(server), server, &words)
+}
+
+#[test]
+fn a_place_that_the_queue_has_forgotten_leads_to_its_build() {
+    let server = CiServer::start(|request| match request.line().as_str() {
+        JOB => job(&json!([{"number": 36, "queueId": 40}, {"number": 35, "queueId": 39}])),
+        "GET /jenkins/job/team/job/infra%20run/35/api/json" => {
+            Reply::json(200, &json!({"number": 35, "building": false, "result": "SUCCESS"}))
+        }
+        _ => Reply::page(404, "<title>Not Found</title>"),
+    });
+    let said = status_of(&server, "queue/39").well();
+    assert_eq!(said.json()["externalRunId"], "35");
+    expect![[r"
+        error: Jenkins refused to read the place in the queue: 404 Not Found: Not Found
+        hint: no build of `team/infra run` has come of it lately: it was cancelled in the queue, or is long over; look at the job's builds
+    "]].assert_eq(&complaint(&status_of(&server, "queue/3"), 4));
+}
+
+#[test]
+fn a_place_in_the_queue_of_another_job_is_not_taken_for_one_of_this() {
+    let server = CiServer::start(|_| {
+        let task = json!({"url": "http://inside:8080/jenkins/job/team/job/other/"});
+        Reply::json(200, &json!({"id": 39, "task": task, "executable": {"number": 35}}))
+    });
+    expect![[r"
+        error: `externalRunId` of the CI configuration is a place in the queue of another job than `team/infra run`
+    "]].assert_eq(&complaint(&status_of(&server, "queue/39"), 2));
 }
 
 #[test]
@@ -290,10 +344,10 @@ fn refusals_say_what_is_missing() {
     );
     refused(
         BUILD,
-        Reply::page(200, "<html>a page"),
+        Reply::empty(302).with("location", "http://inside:8080/jenkins/job/team/job/infra%20run/"),
         &expect![[r"
-        error: what answers when asked to start the job is not Jenkins's API: an answer without the place in the queue
-        hint: check that --url is the API's address and that no sign-in page or proxy stands before it
+        error: Jenkins has nothing to start there: its queue does not take the job `team/infra run`
+        hint: look at the job's page and at Jenkins' own log: a plugin keeps it out
     "]],
     );
 }
@@ -364,17 +418,7 @@ fn the_state_is_that_of_the_build() {
         });
         // A place in the queue leads to the build that came of it.
         for id in ["35", "queue/39"] {
-            let words = [
-                "ci-status",
-                "jenkins",
-                "--job",
-                "team/infra run",
-                "--user",
-                "bot",
-                "--external-run-id",
-                id,
-            ];
-            let said = type_in(&jenkins_machine(&server), &server, &words);
+            let said = status_of(&server, id);
             assert_eq!((said.code, &said.json()["status"]), (Some(code), &json!(expected)));
             assert_eq!(said.json()["externalRunId"], "35");
         }

@@ -55,3 +55,46 @@ fn a_server_that_repeats_secrets_does_not_get_them_shown() {
     assert!(said.stderr.contains("bad Bearer *** and ***"), "{}", said.stderr);
     assert!(said.stderr.contains("this one has `a ***`"), "{}", said.stderr);
 }
+
+#[test]
+fn a_secret_that_is_cut_off_in_the_middle_is_not_seen_either() {
+    let server = CiServer::start(|_| {
+        let message = format!("{}{CI_TOKEN}", "x".repeat(290));
+        Reply::json(403, &json!({"message": message}))
+    });
+    let said = machine(&server).run(&[START, &["--url", &server.url()]].concat());
+    assert_eq!(said.code, Some(4));
+    assert!(said.stderr.contains("xxx***"), "{}", said.stderr);
+    assert!(!said.stderr.contains(&CI_TOKEN[..6]), "{}", said.stderr);
+}
+
+#[test]
+fn an_answer_on_standard_output_has_no_secrets_of_the_server_s_words() {
+    let mut hub = Hub::default();
+    let server = CiServer::start(move |request| {
+        if request.method == "GET" {
+            return hub.reply(request);
+        }
+        let url = format!("https://ghe.example.com/?a={TOKEN}&b={CI_TOKEN}");
+        Reply::json(200, &json!({"workflow_run_id": 7, "html_url": url}))
+    });
+    let said = machine(&server).run(&[START, &["--url", &server.url()]].concat()).well();
+    let expected = "https://ghe.example.com/?a=***&b=***";
+    assert_eq!(said.json(), json!({"externalRunId": "7", "externalUrl": expected}));
+}
+
+#[test]
+fn a_server_without_tls_is_warned_of() {
+    // An address for documentation: nobody answers there (RFC 5737).
+    let other = CiServer::start(|_| Reply::empty(404));
+    let mut machine = machine(&other);
+    machine.set("BUTLER_LOG", "warn");
+    let warned = |url: &str| {
+        let said = machine.run(&[START, &["--timeout", "1s", "--url", url]].concat());
+        assert_eq!(said.code, Some(4), "{said:?}");
+        said.stderr.contains("GitHub is spoken to without TLS")
+    };
+    assert!(warned("http://192.0.2.1"));
+    assert!(!warned("https://192.0.2.1"));
+    assert!(!warned("http://127.0.0.1:9"));
+}

@@ -1,0 +1,64 @@
+//! The words for CI systems and events, as `ci_config` and the command line have them.
+
+/// A CI system that can be asked to start runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ProviderName {
+    /// GitHub Actions.
+    GitHub,
+    /// GitLab CI.
+    GitLab,
+    /// Jenkins.
+    Jenkins,
+}
+
+impl ProviderName {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::GitHub, Self::GitLab, Self::Jenkins];
+
+    /// What it is called in `ci_config` and on the command line.
+    #[must_use]
+    pub const fn id(self) -> &'static str {
+        match self {
+            Self::GitHub => "github-actions",
+            Self::GitLab => "gitlab-ci",
+            Self::Jenkins => "jenkins",
+        }
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::GitHub => "GitHub",
+            Self::GitLab => "GitLab",
+            Self::Jenkins => "Jenkins",
+        }
+    }
+}
+
+/// The event by which GitHub starts a workflow.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Event {
+    /// One workflow is named, and gets inputs.
+    #[default]
+    WorkflowDispatch,
+    /// Every workflow that waits for `butler-run` starts, and gets a payload.
+    RepositoryDispatch,
+}
+
+impl Event {
+    /// What GitHub calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WorkflowDispatch => "workflow_dispatch",
+            Self::RepositoryDispatch => "repository_dispatch",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::WorkflowDispatch, Self::RepositoryDispatch].into_iter().find(|it| it.name() == name)
+    }
+}

@@ -1,0 +1,104 @@
+//! A job with its folders: how people write it, and how the server's addresses name it.
+
+use std::fmt::{Display, Formatter};
+
+use percent_encoding::percent_decode_str;
+
+/// Folders and name.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct JobPath(Vec<String>);
+
+impl JobPath {
+    /// `folder/name`, as people write it, or `job/folder/job/name`, as the address of its page has it.
+    /// A branch of a multibranch job has a name with `%2F` for each `/`, and an address with `%252F`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.trim_matches('/').split('/').collect();
+        let is_address = words.len() >= 2
+            && words.len().is_multiple_of(2)
+            && words.iter().step_by(2).all(|it| *it == "job");
+        let names: Vec<String> = if is_address {
+            words.iter().skip(1).step_by(2).map(|it| decoded(it)).collect()
+        } else {
+            words.into_iter().map(str::to_owned).collect()
+        };
+        let is_name = |name: &String| !matches!(name.as_str(), "" | "." | "..");
+        names.iter().all(is_name).then_some(Self(names))
+    }
+
+    /// The segments of its path below the server's address.
+    pub(super) fn segments(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|name| ["job", name])
+    }
+
+    /// Whether this is its address, whatever the server calls itself: not that of a job of the same
+    /// name in a folder. Jenkins does not distinguish capitals either.
+    pub(super) fn is_at(&self, address: &str) -> bool {
+        let address = percent_decode_str(address.trim_end_matches('/')).decode_utf8_lossy();
+        let own: String = self.segments().flat_map(|it| ["/", it]).collect();
+        let (address, own) = (address.to_lowercase(), own.to_lowercase());
+        address.strip_suffix(&own).is_some_and(|before| !format!("{before}/").contains("/job/"))
+    }
+}
+
+/// As people write it.
+impl Display for JobPath {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0.join("/"))
+    }
+}
+
+/// A name as it stands in an address. No name holds a `/`: there somebody has decoded it already.
+fn decoded(name: &str) -> String {
+    let decoded = percent_decode_str(name).decode_utf8_lossy();
+    if decoded.contains('/') { name.to_owned() } else { decoded.into_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(job: &str) -> Option<Vec<String>> {
+        JobPath::parse(job).map(|path| path.0)
+    }
+
+    #[test]
+    fn a_job_is_named_as_people_write_it_or_as_its_address_has_it() {
+        for job in [
+            "team/infra run",
+            "/team/infra run/",
+            "job/team/job/infra run",
+            "job/team/job/infra%20run/",
+        ] {
+            assert_eq!(names(job).unwrap(), ["team", "infra run"], "{job}");
+        }
+        for branch in
+            ["infra/feature%2Fx", "job/infra/job/feature%252Fx", "job/infra/job/feature%2Fx"]
+        {
+            assert_eq!(names(branch).unwrap(), ["infra", "feature%2Fx"], "{branch}");
+        }
+        assert_eq!(names("job").unwrap(), ["job"]);
+        assert_eq!(names("job/job").unwrap(), ["job"]);
+        for job in ["", "/", "a//b", "../x", "a/./b", "job/%2E%2E"] {
+            assert_eq!(names(job), None, "{job}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_that_of_the_job_and_not_of_its_namesake_in_a_folder() {
+        let job = JobPath::parse("infra/feature%2Fx y").unwrap();
+        for address in [
+            "http://inside:8080/jenkins/job/infra/job/feature%252Fx%20y/",
+            "/job/Infra/job/feature%252fX%20y",
+        ] {
+            assert!(job.is_at(address), "{address}");
+        }
+        for address in [
+            "",
+            "http://inside/job/team/job/infra/job/feature%252Fx%20y/",
+            "http://inside/job/infra/",
+            "http://inside/job/infra/job/feature/",
+        ] {
+            assert!(!job.is_at(address), "{address}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Makes sure, before anything is started, that the job hands on what it is told.
+//!
+//! Jenkins drops what a job does not declare without a word, and older ones fail on a job that
+//! declares nothing as they fail on their own troubles.
+
+use serde::Deserialize;
+
+use super::{CALLBACK_TOKEN, Jenkins, RUN_ID};
+use crate::trigger::{Order, TriggerError};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Job {
+    #[serde(default)]
+    property: Vec<Property>,
+    #[serde(default)]
+    next_build_number: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Property {
+    #[serde(default)]
+    parameter_definitions: Vec<Parameter>,
+}
+
+#[derive(Deserialize)]
+struct Parameter {
+    name: String,
+    r#type: Option<String>,
+}
+
+impl Jenkins {
+    /// Reads what the job declares. Returns the number that its next build gets.
+    pub(super) async fn check(&self, order: &Order) -> Result<u64, TriggerError> {
+        let what = "read the job's parameters";
+        let mut url = self.job_url(&["api", "json"]);
+        url.set_query(Some("tree=nextBuildNumber,property[parameterDefinitions[name,type]]"));
+        let answer = self.get(what, &url).await?;
+        let job: Job = self.server.understand(what, &answer)?;
+        let declared: Vec<_> =
+            job.property.into_iter().flat_map(|it| it.parameter_definitions).collect();
+        let named = |name: &str| declared.iter().find(|it| it.name == name);
+        let wanted = [RUN_ID, CALLBACK_TOKEN].into_iter();
+        let wanted = wanted.chain(order.inputs.keys().map(String::as_str));
+        let missing: Vec<_> = wanted.filter(|name| named(name).is_none()).collect();
+        if !missing.is_empty() {
+            let missing = missing.join("`, `");
+            return Err(TriggerError::Unfit {
+                server: "Jenkins",
+                problem: format!("the job `{}` has no parameter `{missing}`", self.job),
+                advice: "`butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins learns the parameters of a pipeline when it is built for the first time: build it once by hand".to_owned(),
+            });
+        }
+        let kind = named(CALLBACK_TOKEN).and_then(|it| it.r#type.as_deref());
+        if kind.is_some_and(|kind| kind != "PasswordParameterDefinition") {
+            tracing::warn!(
+                "CALLBACK_TOKEN is no password parameter: whoever sees the build sees the token"
+            );
+        }
+        Ok(job.next_build_number)
+    }
+}
