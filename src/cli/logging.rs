@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_appender::non_blocking::WorkerGuard;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
@@ -20,6 +20,10 @@ use crate::event::Stream;
 use crate::screen::Screen;
 use crate::secret::{Redactor, redact_json};
 use crate::settings::{Environment, LogFormat, Logging, Section, Setting};
+
+/// How many lines of the log may wait for an output that takes none; further ones are lost. Room for
+/// them is taken at the start, and the library's own choice costs 4 MB.
+const WAITING_LINES: usize = 4096;
 
 /// The flags for the log, which every subcommand has.
 pub(super) struct LogFlags;
@@ -42,7 +46,9 @@ pub(super) fn start(
     screen: &Screen,
 ) -> WorkerGuard {
     let colours = screen::colours(environment, std::io::stderr().is_terminal());
-    let (writer, guard) = tracing_appender::non_blocking(screen.writer(Stream::Stderr));
+    let (writer, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(WAITING_LINES)
+        .finish(screen.writer(Stream::Stderr));
     let layer = layer(logging, colours, redactor, move || writer.clone());
     // Only a test can have started one before.
     let _ = Registry::default().with(layer).try_init();

@@ -1,8 +1,11 @@
 //! What a saved plan will do, from its JSON (`show -json`, plan format 1.x).
 
+use std::fmt::Formatter;
 use std::io::Read;
+use std::marker::PhantomData;
 
-use serde::Deserialize;
+use serde::de::{DeserializeOwned, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// How many resources a plan touches, by what it does with them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -45,22 +48,14 @@ impl PlanSummary {
     /// When it is no plan's JSON.
     pub fn read(json: impl Read) -> Result<Self, serde_json::Error> {
         let plan: WirePlan = serde_json::from_reader(json)?;
-        let mut summary = Self {
+        let changed = plan.output_changes.values().filter(|change| !change.is_no_op()).count();
+        Ok(Self {
+            counts: plan.resource_changes.0,
+            drift: plan.resource_drift.0,
+            outputs: u32::try_from(changed).unwrap_or(u32::MAX),
             resources_after: plan.planned_values.root_module.managed(),
             applyable: plan.applyable,
-            ..Self::default()
-        };
-        for change in plan.resource_changes.iter().filter(|change| change.mode != "data") {
-            summary.counts.count_planned(change);
-        }
-        summary.drift = plan
-            .resource_drift
-            .iter()
-            .filter_map(|change| Some(format!("{} ({})", change.address, change.change.drift()?)))
-            .collect();
-        let changed = plan.output_changes.values().filter(|change| !change.is_no_op()).count();
-        summary.outputs = u32::try_from(changed).unwrap_or(u32::MAX);
-        Ok(summary)
+        })
     }
 
     /// Whether applying the plan would do anything.
@@ -101,6 +96,9 @@ pub(super) fn counted(count: u32, noun: &str) -> String {
 
 impl Counts {
     fn count_planned(&mut self, change: &ResourceChange) {
+        if change.mode == "data" {
+            return;
+        }
         let actions = &change.change.actions;
         let does = |action: &str| u32::from(actions.iter().any(|other| other == action));
         self.create += does("create");
@@ -117,7 +115,7 @@ impl Counts {
 
 /// `1 to add, 0 to change, 2 to destroy`, with the rarer ones where there are any.
 impl std::fmt::Display for Counts {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
         if self.import > 0 {
             write!(formatter, "{} to import, ", self.import)?;
         }
@@ -146,26 +144,87 @@ struct WirePlan {
     #[serde(default)]
     planned_values: Values,
     #[serde(default)]
-    resource_changes: Vec<ResourceChange>,
+    resource_changes: Folded<Counts>,
     #[serde(default)]
-    resource_drift: Vec<ResourceChange>,
+    resource_drift: Folded<Vec<String>>,
     #[serde(default)]
     output_changes: std::collections::BTreeMap<String, Change>,
 }
 
-#[derive(Deserialize)]
-pub(super) struct ResourceChange {
-    pub(super) address: String,
-    previous_address: Option<String>,
-    #[serde(default)]
-    pub(super) mode: String,
-    pub(super) change: Change,
+/// What is made of the elements of an array one after the other: a plan can have any number of them.
+#[derive(Default)]
+struct Folded<T>(T);
+
+/// What elements are folded into.
+trait Fold: Default {
+    type Element: DeserializeOwned;
+
+    fn add(&mut self, element: Self::Element);
+}
+
+impl<'de, T: Fold> Deserialize<'de> for Folded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Elements<T>(PhantomData<T>);
+
+        impl<'de, T: Fold> Visitor<'de> for Elements<T> {
+            type Value = Folded<T>;
+
+            fn expecting(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
+                let mut folded = T::default();
+                while let Some(element) = array.next_element()? {
+                    folded.add(element);
+                }
+                Ok(Folded(folded))
+            }
+        }
+
+        deserializer.deserialize_seq(Elements(PhantomData))
+    }
+}
+
+impl Fold for Counts {
+    type Element = ResourceChange;
+
+    fn add(&mut self, change: ResourceChange) {
+        self.count_planned(&change);
+    }
+}
+
+/// What drifted: address and action.
+impl Fold for Vec<String> {
+    type Element = ResourceChange;
+
+    fn add(&mut self, ResourceChange { address, change, .. }: ResourceChange) {
+        self.extend(change.drift().map(|action| format!("{address} ({action})")));
+    }
+}
+
+/// How many are managed.
+impl Fold for u32 {
+    type Element = ResourceValues;
+
+    fn add(&mut self, resource: ResourceValues) {
+        *self = self.saturating_add(Self::from(resource.mode != "data"));
+    }
 }
 
 #[derive(Deserialize)]
-pub(super) struct Change {
+struct ResourceChange {
+    address: String,
+    previous_address: Option<String>,
     #[serde(default)]
-    pub(super) actions: Vec<String>,
+    mode: String,
+    change: Change,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    #[serde(default)]
+    actions: Vec<String>,
     importing: Option<serde::de::IgnoredAny>,
 }
 
@@ -186,31 +245,30 @@ impl Change {
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct Values {
+struct Values {
     #[serde(default)]
-    pub(super) root_module: ModuleValues,
+    root_module: ModuleValues,
 }
 
 #[derive(Default, Deserialize)]
-pub(super) struct ModuleValues {
+struct ModuleValues {
     #[serde(default)]
-    pub(super) resources: Vec<ResourceValues>,
+    resources: Folded<u32>,
     #[serde(default)]
-    pub(super) child_modules: Vec<ModuleValues>,
+    child_modules: Vec<ModuleValues>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct ResourceValues {
+struct ResourceValues {
     #[serde(default)]
-    pub(super) mode: String,
+    mode: String,
 }
 
 impl ModuleValues {
     /// How many managed resource instances there are, child modules included.
-    pub(super) fn managed(&self) -> u32 {
-        let own = self.resources.iter().filter(|resource| resource.mode != "data").count();
-        let below: u32 = self.child_modules.iter().map(Self::managed).sum();
-        u32::try_from(own).unwrap_or(u32::MAX).saturating_add(below)
+    fn managed(&self) -> u32 {
+        let below = self.child_modules.iter().map(Self::managed);
+        below.fold(self.resources.0, u32::saturating_add)
     }
 }
 
