@@ -17,6 +17,17 @@ pub enum Stream {
     Stderr,
 }
 
+impl Stream {
+    /// Its name, as the registry has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
 /// One line of a run's log: redacted, valid UTF-8 without NUL, without its newline.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct LogLine {

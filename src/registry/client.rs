@@ -173,7 +173,7 @@ impl Client {
     ) -> Result<(), RegistryError> {
         let what = format!("take the {}", callback.name());
         let url = callbacks.url(callback);
-        let key = idempotency_key(&self.token, callback, &body).await;
+        let key = idempotency_key(&self.token, callback, &body);
         let http = match callback {
             Callback::Plan | Callback::Outputs => &self.http.closed,
             Callback::Status | Callback::Logs => &self.http.kept,

@@ -1,29 +1,40 @@
 //! The `Idempotency-Key` of what is posted: the same however often the same thing is sent.
 //!
-//! It is derived from what is sent, so that two different things never share one, and keyed with
-//! the callback token, so that nobody who sees it can guess at what was sent.
+//! It is derived from how what is sent begins, how long it is, and what this process has drawn once;
+//! of the rest no byte is read for it. Two different things of a process never share one: log lines
+//! begin with the number of the first, and of everything else no two forms are equally long. It is
+//! keyed with the callback token, so that nobody who sees it can guess at what was sent.
 
-use futures_util::StreamExt;
+use std::sync::LazyLock;
+
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
 
+use super::body::Part;
 use super::{Body, Callback};
 
+/// How much of the beginning counts, in bytes: all of most statuses.
+const BEGINNING: usize = 4096;
+
+/// Tells what is sent by two processes that carry out the same run, one after the other.
+static PROCESS: LazyLock<u128> = LazyLock::new(|| fastrand::u128(..));
+
 /// The key of `body` at `callback`: the callback's name and 32 hexadecimal digits.
-pub(super) async fn idempotency_key(
-    token: &SecretString,
-    callback: Callback,
-    body: &Body,
-) -> String {
+pub(super) fn idempotency_key(token: &SecretString, callback: Callback, body: &Body) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(token.expose_secret().as_bytes())
         .expect("an HMAC takes a key of any length");
+    mac.update(&PROCESS.to_le_bytes());
     mac.update(callback.name().as_bytes());
     mac.update(b"\0");
-    let mut chunks = std::pin::pin!(body.read());
-    // One that cannot be read to its end is not sent either.
-    while let Some(Ok(chunk)) = chunks.next().await {
-        mac.update(&chunk);
+    mac.update(&body.length().to_le_bytes());
+    let mut left = BEGINNING;
+    for part in body.parts() {
+        if let Part::Bytes(bytes) = part {
+            let beginning = &bytes[..bytes.len().min(left)];
+            mac.update(beginning);
+            left -= beginning.len();
+        }
     }
     let digest = mac.finalize().into_bytes();
     format!("{}-{}", callback.name(), hex::encode(&digest[..16]))
@@ -33,18 +44,41 @@ pub(super) async fn idempotency_key(
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn a_key_belongs_to_one_thing_of_one_run() {
+    #[test]
+    fn a_key_belongs_to_one_thing_of_one_run() {
         let (one, other) = (SecretString::from("brce_1"), SecretString::from("brce_2"));
-        let key = idempotency_key(&one, Callback::Logs, &Body::from("{}")).await;
-        assert_eq!(key, idempotency_key(&one, Callback::Logs, &Body::from("{}")).await);
+        let key = idempotency_key(&one, Callback::Logs, &Body::from("{}"));
+        assert_eq!(key, idempotency_key(&one, Callback::Logs, &Body::from("{}")));
         assert_eq!(key.len(), "logs-".len() + 32);
         for different in [
-            idempotency_key(&one, Callback::Logs, &Body::from("{ }")).await,
-            idempotency_key(&one, Callback::Plan, &Body::from("{}")).await,
-            idempotency_key(&other, Callback::Logs, &Body::from("{}")).await,
+            idempotency_key(&one, Callback::Logs, &Body::from("{ }")),
+            idempotency_key(&one, Callback::Plan, &Body::from("{}")),
+            idempotency_key(&other, Callback::Logs, &Body::from("{}")),
         ] {
             assert_ne!(key, different);
+        }
+    }
+
+    #[test]
+    fn lines_and_forms_of_a_plan_are_told_apart_by_their_beginning_and_length() {
+        let token = SecretString::from("brce_1");
+        let key = |body: Body| idempotency_key(&token, Callback::Plan, &body);
+        let lines = |first: u32| format!("{{\"logs\":[{{\"sequence\":{first}}}").into_bytes();
+        let file = |end| {
+            let path = std::sync::Arc::new("/nonexistent".into());
+            Part::File { path, place: 0..end }
+        };
+        let long = [lines(1), vec![b' '; 2 * BEGINNING]].concat();
+        let longer = [&*long, b" "].concat();
+        let other = [lines(2), vec![b' '; 2 * BEGINNING]].concat();
+        let known = key(Body::from(long.clone()));
+        assert_eq!(known, key(Body::from(long)));
+        assert_ne!(known, key(Body::from(longer)));
+        assert_ne!(known, key(Body::from(other)));
+        assert_ne!(key(Body::from(vec![file(10)])), key(Body::from(vec![file(11)])));
+        for bytes in ["{", "["] {
+            let known = key(Body::from(vec![Part::Bytes(bytes.into()), file(10)]));
+            assert_ne!(known, key(Body::from(vec![Part::Bytes("<".into()), file(10)])));
         }
     }
 }

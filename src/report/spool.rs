@@ -153,6 +153,14 @@ impl Receiver {
         }
     }
 
+    /// How many lines wait, and about how many bytes they are.
+    #[must_use]
+    pub fn waiting(&self) -> (usize, usize) {
+        let state = self.shared.state();
+        let bytes = state.waiting.bytes + self.current.bytes().len() - self.offset;
+        (state.waiting.lines + self.left, bytes)
+    }
+
     /// Shows the lines that are there to `visit`, the oldest first, until it refuses one by
     /// returning `false`; that one stays.
     pub fn take_while(&mut self, mut visit: impl FnMut(Entry<'_>) -> bool) {
