@@ -24,6 +24,45 @@ const PARTIAL_WAIT: Duration = Duration::from_secs(1);
 /// What the second and each later part of a line that was too long begins with.
 const CONTINUED: &[u8] = "[line continued] … ".as_bytes();
 
+/// How long a pipe that brings line after line is left alone: who writes it, and who reads it, would
+/// otherwise be woken for each, which costs more than all that is done with the line.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// So many reads in a row, each within [`PAUSE`] of the one before, make a busy pipe.
+const BUSY: u32 = 128;
+
+/// A busy pipe brings more than this in a pause, in bytes, or is no longer busy.
+const LITTLE: usize = 512;
+
+/// A pipe that brings more than this at once is read again at once: nobody is to wait for room in it.
+const MUCH: usize = CHUNK / 2;
+
+/// How often a pipe is read.
+struct Pace {
+    /// How many reads have followed one another without a pause.
+    row: u32,
+    last: Instant,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self { row: 0, last: Instant::now() }
+    }
+
+    /// How long to leave the pipe alone after `read` bytes.
+    fn after(&mut self, read: usize) -> Option<Duration> {
+        let now = Instant::now();
+        let since = now.duration_since(std::mem::replace(&mut self.last, now));
+        let was_busy = self.row >= BUSY;
+        self.row = match was_busy {
+            true if read > LITTLE => BUSY,
+            false if since < PAUSE => self.row + 1,
+            _ => 0,
+        };
+        (self.row >= BUSY && read <= MUCH).then_some(PAUSE)
+    }
+}
+
 /// Where a pipe's bytes go.
 pub(super) struct Pumped<'sink, S> {
     pub(super) sink: Option<&'sink S>,
@@ -45,6 +84,7 @@ pub(super) async fn pump<S: Sink>(
     let mut kept = Zeroizing::new(Vec::new());
     let mut chunk = Zeroizing::new(vec![0; CHUNK]);
     let mut written = Ok(());
+    let mut pace = Pace::new();
     loop {
         let read = match framer.as_ref().and_then(Framer::due) {
             None => pipe.read(&mut chunk).await?,
@@ -71,6 +111,9 @@ pub(super) async fn pump<S: Sink>(
         }
         if let Some(framer) = &mut framer {
             framer.push(bytes);
+        }
+        if let Some(pause) = pace.after(read) {
+            tokio::time::sleep(pause).await;
         }
     }
     if let Some(framer) = framer {
@@ -211,6 +254,27 @@ mod tests {
 
     fn target(sink: &Lines) -> Pumped<'_, Lines> {
         Pumped { sink: Some(sink), file: None, memory: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_pipe_that_brings_line_after_line_is_left_alone() {
+        let mut pace = Pace::new();
+        let step = Duration::from_millis(1);
+        for _ in 1..BUSY {
+            tokio::time::advance(step).await;
+            assert_eq!(pace.after(80), None, "a plan's few lines come at once");
+        }
+        assert_eq!(pace.after(80), Some(PAUSE));
+        tokio::time::advance(PAUSE).await;
+        assert_eq!(pace.after(4000), Some(PAUSE));
+        assert_eq!(pace.after(MUCH + 1), None, "who writes must not wait");
+        assert_eq!(pace.after(4000), Some(PAUSE), "it is still busy");
+        tokio::time::advance(PAUSE).await;
+        assert_eq!(pace.after(80), None, "it has calmed down");
+        for _ in 0..2 * BUSY {
+            tokio::time::advance(PAUSE).await;
+            assert_eq!(pace.after(80), None, "it brings a line now and then");
+        }
     }
 
     #[test]
