@@ -152,7 +152,11 @@ pub(super) fn of_system(place: Place) -> Vec<CertificateDer<'static>> {
     };
     let CertificateResult { certs, errors, .. } = found.unwrap_or_default();
     for error in errors {
-        tracing::debug!(%error, "passed over a certificate of the system");
+        if is_given {
+            tracing::warn!(%error, "passed over what SSL_CERT_FILE or SSL_CERT_DIR names");
+        } else {
+            tracing::debug!(%error, "passed over a certificate of the system");
+        }
     }
     tracing::debug!(?place, certificates = certs.len(), "read the system's certificates");
     certs

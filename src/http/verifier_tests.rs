@@ -36,6 +36,8 @@ fn authority_in_the_bundle_vouches_for_what_it_signed() {
     let same_name = judged(&[&other], &server, "localhost");
     assert!(same_name.unwrap_err().contains("BadSignature"));
     assert_eq!(judged(&[], &server, "localhost"), refused(UNKNOWN));
+    let below = Pair::new(AUTHORITY, Some(&other));
+    assert_eq!(judged(&[&below], &Pair::new(SERVER, Some(&below)), "localhost"), Ok(()));
     let outdated = Pair::new(Says { ends: -1, ..SERVER }, Some(&authority));
     let error = judged(&[&authority], &outdated, "localhost").unwrap_err();
     assert!(error.starts_with("the server's certificate expired at "), "{error}");

@@ -194,10 +194,12 @@ fn where_nothing_is_trusted_that_is_said() {
     let site = ReleaseSite::start_with_tls(&Authority::create(), "1.9.8");
     let mut machine = quiet(&site);
     machine.set("SSL_CERT_FILE", "/proc/nonexistent");
+    machine.set("BUTLER_LOG", "warn");
     refused(
         &machine.run(&INSTALL),
         &expect![[r"
         exit 1
+        WARN passed over what SSL_CERT_FILE or SSL_CERT_DIR names error=failed to read PEM from file: No such file or directory (os error 2) at '/proc/nonexistent'
         error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): the server's certificate is not accepted: there are no certificates on this system to check it against
         hint: if the site's certificate is by an authority of your own, name that authority's certificate with --ca-bundle
     "]],
