@@ -3,7 +3,12 @@
 //! Each module has its own `thiserror` enum. Its message says what failed; [`Advice`] says what to
 //! do about it, apart from the message, so that the edge can print the two on lines of their own.
 
+mod certificate;
+
 use std::error::Error;
+
+pub use certificate::is_about_certificate;
+use certificate::message;
 
 /// An error that knows what its reader can do next.
 pub trait Advice: Error {
@@ -18,10 +23,10 @@ pub trait Advice: Error {
 /// Some libraries repeat their source in their own message; a repeated part is left out.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let mut text = message(error);
     let mut source = error.source();
     while let Some(cause) = source {
-        let message = cause.to_string();
+        let message = message(cause);
         if !text.contains(&message) {
             text.push_str(": ");
             text.push_str(&message);

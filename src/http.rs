@@ -1,19 +1,24 @@
 //! The one place that builds HTTP clients, so that TLS, timeouts and identity are the same for all.
 //!
 //! Reading the system's certificates takes longer than most of what the commands do: it is done when
-//! a client is first needed, and once for all clients of the process.
+//! the first server shows its own, and once for all clients of the process with the same bundle.
 
 mod observed;
+mod roots;
+#[cfg(test)]
+mod test_certificates;
+mod tls;
+mod verifier;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use native_tls::TlsConnector;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response};
 
 pub use observed::{Asked, Exchange, Observed, Observer, Peer};
+pub use tls::{check_bundle, has_system_certificates};
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,7 +47,7 @@ pub enum HttpError {
     },
     /// The TLS library refused its configuration.
     #[error("cannot set up TLS")]
-    Tls(#[source] native_tls::Error),
+    Tls(#[source] rustls::Error),
     /// The HTTP library refused its configuration.
     #[error("cannot set up the HTTP client")]
     Build(#[source] reqwest::Error),
@@ -97,8 +102,8 @@ pub fn client(
     builder(ca_bundle, redirects)?.build().map_err(HttpError::Build)
 }
 
-/// A client that is made when the first request needs it: reading the system's certificates takes
-/// longer than most of what needs no network. It follows no redirects.
+/// A client that is made when the first request needs it, because most commands make none. It
+/// follows no redirects.
 #[derive(Clone, Debug)]
 pub struct LazyClient {
     made: Arc<OnceLock<reqwest::Client>>,
@@ -163,21 +168,6 @@ pub(crate) fn seconds(text: &str) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// Looks whether `path` can be a CA bundle, without reading the system's certificates.
-///
-/// # Errors
-/// When it cannot be read or holds no certificate.
-pub fn check_bundle(path: &Path) -> Result<(), HttpError> {
-    certificates(path, &read_bundle(path)?).map(drop)
-}
-
-/// Whether the system has certificates that TLS can trust.
-#[must_use]
-pub fn has_system_certificates() -> bool {
-    let found = openssl_probe::probe();
-    found.cert_file.is_some() || !found.cert_dir.is_empty()
-}
-
 fn builder(
     ca_bundle: Option<&Path>,
     redirects: Redirects,
@@ -187,47 +177,11 @@ fn builder(
         .user_agent(concat!("butler-runner/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .tls_backend_preconfigured(connector(ca_bundle)?);
+        .tls_backend_preconfigured(tls::config(ca_bundle)?);
     if redirects == Redirects::Refuse {
         builder = builder.redirect(reqwest::redirect::Policy::none());
     }
     Ok(builder)
-}
-
-/// What was set up last, and for which CA bundle: its content, because a file can be renewed.
-static LAST: Mutex<Option<(Option<Vec<u8>>, TlsConnector)>> = Mutex::new(None);
-
-/// TLS that trusts the system's certificates and those in the bundle.
-fn connector(ca_bundle: Option<&Path>) -> Result<TlsConnector, HttpError> {
-    let bundle = ca_bundle.map(read_bundle).transpose()?;
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((known, connector)) = &*last
-        && *known == bundle
-    {
-        return Ok(connector.clone());
-    }
-    let mut builder = TlsConnector::builder();
-    builder.request_alpns(&["h2", "http/1.1"]);
-    if let (Some(path), Some(pem)) = (ca_bundle, &bundle) {
-        for certificate in certificates(path, pem)? {
-            builder.add_root_certificate(certificate);
-        }
-    }
-    let connector = builder.build().map_err(HttpError::Tls)?;
-    *last = Some((bundle, connector.clone()));
-    Ok(connector)
-}
-
-fn read_bundle(path: &Path) -> Result<Vec<u8>, HttpError> {
-    std::fs::read(path).map_err(|source| HttpError::ReadBundle { path: path.to_owned(), source })
-}
-
-fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<native_tls::Certificate>, HttpError> {
-    let certificates = native_tls::Certificate::stack_from_pem(pem).unwrap_or_default();
-    if certificates.is_empty() {
-        return Err(HttpError::EmptyBundle { path: path.to_owned() });
-    }
-    Ok(certificates)
 }
 
 #[cfg(test)]

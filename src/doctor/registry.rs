@@ -8,7 +8,7 @@ use url::Url;
 
 use super::network::Clock;
 use super::{Finding, LONGEST, bounded};
-use crate::error::{Advice, chain};
+use crate::error::{Advice, chain, is_about_certificate};
 use crate::http::{self, Clients, Redirects};
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
 use crate::settings::{Access, Settings, SettingsError};
@@ -63,8 +63,9 @@ async fn reach(clients: &Clients, endpoint: &Url) -> Result<Option<Clock>, Findi
                 .hint("check --endpoint (BUTLER_ENDPOINT), the network and the proxy"));
         }
     };
+    let is_about_certificate = is_about_certificate(&error);
     let message = format!("cannot reach `{endpoint}`: {}", chain(&error.without_url()));
-    let hint = if message.contains("certificate verify failed") {
+    let hint = if is_about_certificate {
         "name a file with the certificate of its authority with --ca-bundle (BUTLER_CA_BUNDLE)"
     } else {
         "check --endpoint (BUTLER_ENDPOINT), the network and the proxy"

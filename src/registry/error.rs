@@ -6,6 +6,7 @@ use reqwest::StatusCode;
 
 use super::AddressError;
 use super::wire::ConfigError;
+use crate::error::is_about_certificate;
 
 /// Why the registry could not be asked or told something.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +73,7 @@ impl RegistryError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
+            // A certificate that is not trusted now is not trusted in a second.
             Self::Unreachable { source, .. } => !is_about_certificate(source),
             Self::Timeout { .. } | Self::Answer { .. } => true,
             Self::Refused { status, .. } => {
@@ -106,12 +108,6 @@ impl RegistryError {
             _ => None,
         }
     }
-}
-
-/// Whether the server's certificate was not accepted, which no second attempt changes. The TLS
-/// library says so in OpenSSL's words only.
-fn is_about_certificate(error: &reqwest::Error) -> bool {
-    crate::error::chain(error).contains("certificate verify failed")
 }
 
 impl crate::error::Advice for RegistryError {

@@ -48,7 +48,7 @@ pub fn zero_memory_of_openssl() {
     debug_assert_eq!(taken, 1, "OpenSSL has allocated before");
 }
 
-/// Elsewhere it is not OpenSSL that does TLS.
+/// Elsewhere OpenSSL is there for SSH and the cluster client only.
 #[cfg(not(target_os = "linux"))]
 pub fn zero_memory_of_openssl() {}
 

@@ -200,8 +200,7 @@ impl Server {
             }
             Ok(Err(error)) => {
                 let (is_connect, source) = (error.is_connect(), error.without_url());
-                let is_for_good =
-                    crate::error::chain(&source).contains("certificate verify failed");
+                let is_for_good = crate::error::is_about_certificate(&source);
                 let error = TriggerError::Unreachable { server, what: what_owned, source };
                 return match (is_connect, is_for_good) {
                     (true, true) => Err(error),

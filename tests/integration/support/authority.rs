@@ -29,13 +29,38 @@ impl Authority {
     pub(crate) fn of(hosts: &[&str]) -> Self {
         let (key, certificate) = authority();
         let (server_key, server_certificate) = server(&key, &certificate, hosts);
+        Self::with_server(key, certificate, &server_key, &server_certificate)
+    }
+
+    /// One whose server shows the authority's own certificate, as `openssl req -x509` makes it.
+    pub(crate) fn for_itself() -> Self {
+        let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
+        let mut builder = builder("localhost", None, &key);
+        builder.append_extension(BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
+        let names = SubjectAlternativeName::new()
+            .dns("localhost")
+            .ip("127.0.0.1")
+            .build(&builder.x509v3_context(None, None))
+            .unwrap();
+        builder.append_extension(names).unwrap();
+        builder.sign(&key, MessageDigest::sha256()).unwrap();
+        let certificate = builder.build();
+        Self::with_server(key.clone(), certificate.clone(), &key, &certificate)
+    }
+
+    fn with_server(
+        key: PKey<Private>,
+        certificate: X509,
+        server_key: &PKey<Private>,
+        server_certificate: &X509,
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("ca.pem"), certificate.to_pem().unwrap()).unwrap();
         let acceptor = || {
             let mut acceptor =
                 SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
-            acceptor.set_private_key(&server_key).unwrap();
-            acceptor.set_certificate(&server_certificate).unwrap();
+            acceptor.set_private_key(server_key).unwrap();
+            acceptor.set_certificate(server_certificate).unwrap();
             acceptor
         };
         let mut mutual = acceptor();

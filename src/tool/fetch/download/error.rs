@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 
-use crate::error::{Advice, chain};
+use crate::error::{Advice, chain, is_about_certificate};
 use crate::http::HttpError;
 
 /// How a mirror can be told who asks.
@@ -250,14 +250,11 @@ enum Cause {
 impl Cause {
     /// The library knows more than its types tell: the rest stands in its messages.
     fn of(error: &reqwest::Error) -> Self {
-        let text = chain(error);
-        if text.contains("certificate verify failed") {
-            Self::Certificate
-        } else if text.contains("tunnel") || text.contains("proxy") {
-            Self::Tunnel
-        } else {
-            Self::Other
+        if is_about_certificate(error) {
+            return Self::Certificate;
         }
+        let text = chain(error);
+        if text.contains("tunnel") || text.contains("proxy") { Self::Tunnel } else { Self::Other }
     }
 
     fn is_other(&self) -> bool {

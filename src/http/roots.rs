@@ -1,0 +1,182 @@
+//! The certificates that servers are judged by: the system's, and those of `--ca-bundle`.
+//!
+//! Reading the system's costs more than a request, so nothing here is read before a server has shown
+//! a certificate, and the directories, which are many small files, only where the system's one file
+//! knows nothing of who signed it. What cannot be read or parsed there is passed over; with the
+//! bundle, which somebody has named, it is a mistake.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::WebPkiSupportedAlgorithms;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, Error, RootCertStore};
+use rustls_native_certs::{CertificateResult, load_certs_from_paths};
+
+/// Where the system's certificates are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// The one file with all of them, or the keychain.
+    File,
+    /// Directories with a file for each.
+    Directories,
+}
+
+/// Certificates that are trusted.
+#[derive(Debug)]
+pub(super) struct Roots {
+    /// Those that may sign others.
+    authorities: RootCertStore,
+    /// All of them. A server may show one of these as its own.
+    named: Vec<CertificateDer<'static>>,
+}
+
+/// What a server has shown, and when.
+#[derive(Clone, Copy)]
+pub(super) struct Shown<'shown> {
+    pub(super) certificate: &'shown CertificateDer<'shown>,
+    pub(super) parsed: &'shown ParsedCertificate<'shown>,
+    pub(super) intermediates: &'shown [CertificateDer<'shown>],
+    pub(super) now: UnixTime,
+    pub(super) algorithms: &'shown WebPkiSupportedAlgorithms,
+}
+
+/// What a certificate is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Purpose {
+    /// To sign others.
+    Authority,
+    /// To be shown by a server.
+    Server,
+}
+
+impl Roots {
+    /// Sorts `certificates` into those that may sign and those that may not: the key of one server
+    /// must not vouch for others. What is not valid `now` is left out.
+    pub(super) fn new(
+        certificates: Vec<CertificateDer<'static>>,
+        now: UnixTime,
+        algorithms: &WebPkiSupportedAlgorithms,
+    ) -> Self {
+        let mut roots = Self { authorities: RootCertStore::empty(), named: Vec::new() };
+        for certificate in certificates {
+            // The first version of certificates does not say; it was used for authorities.
+            let purpose = ParsedCertificate::try_from(&certificate)
+                .map_or(Ok(Purpose::Authority), |it| purpose(&it, now, algorithms));
+            let is_usable = match purpose {
+                Ok(Purpose::Authority) => roots.authorities.add(certificate.clone()).is_ok(),
+                Ok(Purpose::Server) => true,
+                Err(_) => false,
+            };
+            if is_usable {
+                roots.named.push(certificate);
+            }
+        }
+        roots
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.named.is_empty()
+    }
+
+    /// Whether the certificate of a server is one of these or signed by one, and valid now. Its name
+    /// is not looked at.
+    ///
+    /// # Errors
+    /// What is to be said against it.
+    pub(super) fn vouch_for(&self, shown: Shown<'_>) -> Result<(), Error> {
+        let Shown { certificate, parsed, intermediates, now, algorithms } = shown;
+        let purpose = purpose(parsed, now, algorithms)?;
+        if self.named.contains(certificate) {
+            return Ok(());
+        }
+        if purpose == Purpose::Authority {
+            // The library says only what it may not be; who signed it is what can be helped.
+            return Err(CertificateError::UnknownIssuer.into());
+        }
+        verify_server_cert_signed_by_trust_anchor(
+            parsed,
+            &self.authorities,
+            intermediates,
+            now,
+            algorithms.all,
+        )
+    }
+}
+
+/// What `certificate` is for, if it is valid now. Where there is no authority the library gets as
+/// far as this: the time, then whether it is an authority's, then who signed it.
+fn purpose(
+    certificate: &ParsedCertificate<'_>,
+    now: UnixTime,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<Purpose, Error> {
+    let nobody = RootCertStore::empty();
+    match verify_server_cert_signed_by_trust_anchor(certificate, &nobody, &[], now, algorithms.all)
+    {
+        Err(Error::InvalidCertificate(CertificateError::Other(_))) => Ok(Purpose::Authority),
+        Ok(()) | Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            Ok(Purpose::Server)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The certificates in a bundle; none where one of them cannot be used.
+pub(super) fn in_bundle(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let is_usable = |certificate: &CertificateDer<'_>| {
+        RootCertStore::empty().add(CertificateDer::from(certificate.as_ref())).is_ok()
+    };
+    found.ok().filter(|all| all.iter().all(is_usable)).unwrap_or_default()
+}
+
+/// The system's certificates in that place. `SSL_CERT_FILE` and `SSL_CERT_DIR` take the place of
+/// all that the system has.
+pub(super) fn of_system(place: Place) -> Vec<CertificateDer<'static>> {
+    let (file, directories) = (given("SSL_CERT_FILE"), given("SSL_CERT_DIR"));
+    let is_given = file.is_some() || directories.is_some();
+    let found = match place {
+        Place::File if is_given => file.map(|file| in_file(Path::new(&file))),
+        Place::File if cfg!(target_os = "macos") => Some(rustls_native_certs::load_native_certs()),
+        Place::File => openssl_probe::probe().cert_file.as_deref().map(in_file),
+        Place::Directories if is_given => {
+            directories.map(|all| in_directories(std::env::split_paths(&all)))
+        }
+        Place::Directories => {
+            Some(in_directories(openssl_probe::candidate_cert_dirs().map(Path::to_owned)))
+        }
+    };
+    let CertificateResult { certs, errors, .. } = found.unwrap_or_default();
+    for error in errors {
+        if is_given {
+            tracing::warn!(%error, "passed over what SSL_CERT_FILE or SSL_CERT_DIR names");
+        } else {
+            tracing::debug!(%error, "passed over a certificate of the system");
+        }
+    }
+    tracing::debug!(?place, certificates = certs.len(), "read the system's certificates");
+    certs
+}
+
+fn in_file(file: &Path) -> CertificateResult {
+    load_certs_from_paths(Some(file), None)
+}
+
+fn in_directories(directories: impl Iterator<Item = PathBuf>) -> CertificateResult {
+    let mut found = CertificateResult::default();
+    for directory in directories {
+        let CertificateResult { certs, errors, .. } = load_certs_from_paths(None, Some(&directory));
+        found.certs.extend(certs);
+        found.errors.extend(errors);
+    }
+    found
+}
+
+#[expect(clippy::disallowed_methods, reason = "they are for whoever speaks TLS, not settings")]
+fn given(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|value| !value.is_empty())
+}

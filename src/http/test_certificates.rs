@@ -1,0 +1,67 @@
+//! Certificates of the tests' own.
+
+use openssl::asn1::{Asn1Integer, Asn1Time};
+use openssl::bn::BigNum;
+use openssl::ec::{EcGroup, EcKey};
+use openssl::hash::MessageDigest;
+use openssl::nid::Nid;
+use openssl::pkey::{PKey, Private};
+use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
+use openssl::x509::{X509, X509NameBuilder};
+use rustls::pki_types::UnixTime;
+
+/// A certificate and its key.
+pub(super) struct Pair(pub(super) X509, pub(super) PKey<Private>);
+
+/// What a certificate says of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Says {
+    pub(super) name: &'static str,
+    /// Whether it may sign; where it does not say, it is of the first version.
+    pub(super) is_authority: Option<bool>,
+    /// When it ends, in days from now.
+    pub(super) ends: i64,
+}
+
+pub(super) const AUTHORITY: Says = Says { name: "an authority", is_authority: Some(true), ends: 2 };
+pub(super) const SERVER: Says = Says { name: "localhost", is_authority: Some(false), ends: 2 };
+/// What `openssl req -x509` makes.
+pub(super) const BOTH: Says = Says { is_authority: Some(true), ..SERVER };
+
+impl Pair {
+    pub(super) fn new(says: Says, issuer: Option<&Self>) -> Self {
+        let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).unwrap();
+        let key = PKey::from_ec_key(EcKey::generate(&group).unwrap()).unwrap();
+        Self::with_key(key, says, issuer)
+    }
+
+    pub(super) fn with_key(key: PKey<Private>, says: Says, issuer: Option<&Self>) -> Self {
+        let mut subject = X509NameBuilder::new().unwrap();
+        subject.append_entry_by_text("CN", says.name).unwrap();
+        let subject = subject.build();
+        let mut builder = X509::builder().unwrap();
+        let serial = Asn1Integer::from_bn(&BigNum::from_u32(fastrand::u32(1..)).unwrap()).unwrap();
+        builder.set_serial_number(&serial).unwrap();
+        builder.set_subject_name(&subject).unwrap();
+        builder.set_issuer_name(issuer.map_or(&subject, |it| it.0.subject_name())).unwrap();
+        let day = 24 * 60 * 60;
+        let now = i64::try_from(UnixTime::now().as_secs()).unwrap();
+        builder.set_not_before(&Asn1Time::from_unix(now - 9 * day).unwrap()).unwrap();
+        builder.set_not_after(&Asn1Time::from_unix(now + says.ends * day).unwrap()).unwrap();
+        builder.set_pubkey(&key).unwrap();
+        if let Some(is_authority) = says.is_authority {
+            builder.set_version(2).unwrap();
+            let mut constraints = BasicConstraints::new();
+            if is_authority {
+                constraints.ca();
+            }
+            builder.append_extension(constraints.critical().build().unwrap()).unwrap();
+            let mut names = SubjectAlternativeName::new();
+            let names = names.dns(says.name).build(&builder.x509v3_context(None, None)).unwrap();
+            builder.append_extension(names).unwrap();
+        }
+        let signer = issuer.map_or(&key, |it| &it.1);
+        builder.sign(signer, MessageDigest::sha256()).unwrap();
+        Self(builder.build(), key)
+    }
+}

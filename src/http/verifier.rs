@@ -1,0 +1,104 @@
+//! Judges the certificates of servers, by certificates that are read when the first server shows
+//! one: whoever speaks HTTP without TLS never reads them.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
+
+use super::roots::{Place, Roots, Shown, of_system};
+
+/// There is nothing to judge a server by.
+#[derive(Debug, thiserror::Error)]
+#[error("there are no certificates on this system to check it against")]
+struct NothingTrusted;
+
+/// Trusts the system's certificates and those of a bundle.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    bundle: Vec<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
+    /// The bundle and the system's file.
+    first: OnceLock<Roots>,
+    /// The system's directories, for what those do not know.
+    more: OnceLock<Roots>,
+}
+
+impl Verifier {
+    pub(super) fn new(
+        bundle: Vec<CertificateDer<'static>>,
+        algorithms: WebPkiSupportedAlgorithms,
+    ) -> Self {
+        Self { bundle, algorithms, first: OnceLock::new(), more: OnceLock::new() }
+    }
+
+    fn first(&self, now: UnixTime) -> &Roots {
+        self.first.get_or_init(|| {
+            let mut certificates = of_system(Place::File);
+            certificates.extend_from_slice(&self.bundle);
+            Roots::new(certificates, now, &self.algorithms)
+        })
+    }
+
+    fn more(&self, now: UnixTime) -> &Roots {
+        self.more.get_or_init(|| Roots::new(of_system(Place::Directories), now, &self.algorithms))
+    }
+
+    fn vouch_for(&self, shown: Shown<'_>) -> Result<(), Error> {
+        let (first, now) = (self.first(shown.now), shown.now);
+        first.vouch_for(shown).or_else(|error| {
+            let more = self.more(now);
+            if first.is_empty() && more.is_empty() {
+                return Err(CertificateError::Other(OtherError(Arc::new(NothingTrusted))).into());
+            }
+            more.vouch_for(shown).map_err(|_| error)
+        })
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let parsed = &ParsedCertificate::try_from(certificate)?;
+        let algorithms = &self.algorithms;
+        self.vouch_for(Shown { certificate, parsed, intermediates, now, algorithms })?;
+        verify_server_name(parsed, name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+#[path = "verifier_tests.rs"]
+mod tests;
