@@ -2,8 +2,10 @@
 
 use std::cell::RefCell;
 
+use tokio_util::io::StreamReader;
+
 use super::Sink;
-use super::pump::{Pumped, pump};
+use super::pump::{Pumped, Source, pump};
 use crate::event::Stream;
 use crate::fuzz::Target;
 
@@ -20,6 +22,8 @@ impl Sink for Lines {
     }
 }
 
+impl<S, B> Source for StreamReader<S, B> where Self: tokio::io::AsyncRead + Unpin {}
+
 #[test]
 fn fuzz_framer_every_byte_arrives_once_in_its_line() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -33,7 +37,7 @@ fn fuzz_framer_every_byte_arrives_once_in_its_line() {
                 chunks.push(Ok::<_, std::io::Error>(bytes::Bytes::copy_from_slice(chunk)));
                 rest = more;
             }
-            let pipe = tokio_util::io::StreamReader::new(futures_util::stream::iter(chunks));
+            let pipe = StreamReader::new(futures_util::stream::iter(chunks));
             let lines = Lines::default();
             let target = Pumped { sink: Some(&lines), file: None, memory: Some(input.len()) };
             let kept = runtime.block_on(pump(pipe, Stream::Stdout, target)).unwrap();

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
@@ -36,6 +37,29 @@ const LITTLE: usize = 512;
 
 /// A pipe that brings more than this at once is read again at once: nobody is to wait for room in it.
 const MUCH: usize = CHUNK / 2;
+
+/// What is pumped.
+pub(super) trait Source: AsyncRead + Unpin + Sized {
+    /// Leaves it alone for as long as `pause`.
+    ///
+    /// # Errors
+    /// When it cannot be read any more.
+    fn rest(self, pause: Duration) -> impl Future<Output = std::io::Result<Self>> {
+        async move {
+            tokio::time::sleep(pause).await;
+            Ok(self)
+        }
+    }
+}
+
+impl Source for pipe::Receiver {
+    /// It is taken from the runtime meanwhile, which the kernel would wake for all that is written.
+    async fn rest(self, pause: Duration) -> std::io::Result<Self> {
+        let pipe = self.into_nonblocking_fd()?;
+        tokio::time::sleep(pause).await;
+        Self::from_owned_fd(pipe)
+    }
+}
 
 /// How often a pipe is read.
 struct Pace {
@@ -76,7 +100,7 @@ pub(super) struct Pumped<'sink, S> {
 /// # Errors
 /// When the pipe cannot be read or, at its end, when the file could not be written.
 pub(super) async fn pump<S: Sink>(
-    mut pipe: impl AsyncRead + Unpin,
+    mut pipe: impl Source,
     stream: Stream,
     mut target: Pumped<'_, S>,
 ) -> std::io::Result<Zeroizing<Vec<u8>>> {
@@ -113,7 +137,7 @@ pub(super) async fn pump<S: Sink>(
             framer.push(bytes);
         }
         if let Some(pause) = pace.after(read) {
-            tokio::time::sleep(pause).await;
+            pipe = pipe.rest(pause).await?;
         }
     }
     if let Some(framer) = framer {
@@ -219,8 +243,12 @@ impl<'sink, S: Sink> Framer<'sink, S> {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::io::Write;
 
     use super::*;
+
+    impl Source for &[u8] {}
+    impl Source for tokio::io::DuplexStream {}
 
     /// Takes what it is told to of partial lines, and remembers everything.
     struct Lines {
@@ -275,6 +303,24 @@ mod tests {
             tokio::time::advance(PAUSE).await;
             assert_eq!(pace.after(80), None, "it brings a line now and then");
         }
+    }
+
+    #[tokio::test]
+    async fn nothing_of_a_busy_pipe_is_lost_whoever_waits_for_whom() {
+        let (sender, receiver) = pipe::pipe().unwrap();
+        let wanted: Vec<_> = (0..30_000).map(|number| format!("line {number}")).collect();
+        let written = wanted.clone();
+        // A thread, because one that shares this one would never write while this one reads.
+        let writer = std::thread::spawn(move || {
+            let mut pipe = std::fs::File::from(sender.into_blocking_fd().unwrap());
+            for line in written {
+                pipe.write_all(format!("{line}\n").as_bytes()).unwrap();
+            }
+        });
+        let lines = Lines::new(|_| 0);
+        pump(receiver, Stream::Stdout, target(&lines)).await.unwrap();
+        writer.join().unwrap();
+        assert!(lines.lines() == wanted);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -147,8 +148,11 @@ pub async fn supervise(
     let (mut child, group) = start(command)?;
 
     let stdin = child.stdin.take();
+    let lost = |source| ProcessError::Wait { program: command.program.clone(), source };
     let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
     let stderr = child.stderr.take().expect("stderr was asked to be a pipe");
+    let stdout = stdout.into_owned_fd().and_then(pipe::Receiver::from_owned_fd).map_err(lost)?;
+    let stderr = stderr.into_owned_fd().and_then(pipe::Receiver::from_owned_fd).map_err(lost)?;
     let memory = match command.output {
         Output::Memory(limit) => Some(limit),
         _ => None,
@@ -175,7 +179,6 @@ pub async fn supervise(
     group.finish();
     // Before the pipes are waited for: it may hold them.
     end_left_behind().await;
-    let lost = |source| ProcessError::Wait { program: command.program.clone(), source };
     let (status, stopped, killed) = ended.map_err(lost)?;
     let (stdout, stderr) = match pumped {
         Some((stdout, stderr, ())) => (stdout, stderr),
