@@ -59,11 +59,14 @@ output) echo '{{}}' ;;
 esac
 """
 
+# How many different secrets a plan has: each costs the runner memory, as what is to be masked.
+SECRETS = 1000
+
 CHANGE = (
     '{"address":"terraform_data.hello[%(index)d]","mode":"managed","type":"terraform_data",'
     '"name":"hello","index":%(index)d,"provider_name":"terraform.io/builtin/terraform","change":'
     '{"actions":["create"],"before":null,"after":{"input":{"text":"%(text)s","list":[1,2,3],'
-    '"secret":"hidden %(index)d"},"triggers_replace":null},"after_unknown":{"id":true},'
+    '"secret":"hidden %(secret)d"},"triggers_replace":null},"after_unknown":{"id":true},'
     '"before_sensitive":false,"after_sensitive":{"input":{"secret":true}}}}'
 )
 
@@ -81,12 +84,16 @@ def small_plan():
 def large_plan(path, size):
     """Writes a plan's JSON of at least `size` bytes, all of it changes, as `show -json` does."""
     text = "lorem ipsum dolor sit amet, " * 60
-    length = len(CHANGE % {"index": 100_000, "text": text})
+    length = len(_change(100_000, text))
     path.write_text(_plan(size // length + 1, text))
 
 
+def _change(index, text):
+    return CHANGE % {"index": index, "secret": index % SECRETS, "text": text}
+
+
 def _plan(count, text="hello"):
-    changes = ",".join(CHANGE % {"index": index, "text": text} for index in range(count))
+    changes = ",".join(_change(index, text) for index in range(count))
     return (
         '{"format_version":"1.2","terraform_version":"1.11.4",'
         f'"resource_changes":[{changes}],"applyable":true,"complete":true,"errored":false}}'

@@ -114,6 +114,14 @@ fn release_binary_is_one_static_file() {
     assert!(is_static, "{said}");
 }
 
+/// Every runner's job downloads it, and most of its memory is pages of it.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn release_binary_has_less_than_24_mb() {
+    let size = std::fs::metadata(static_runner()).unwrap().len();
+    assert!(size < 24_000_000, "{size} bytes; `cargo tree` and `nm --size-sort` say of what");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn release_binary_runs_in_an_empty_root() {
