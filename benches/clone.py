@@ -57,7 +57,7 @@ def clones(world, _registry, count):
             what = f"clone of {FILES:,} files, {COMMITS} commits, {name}"
             yield from table.ratios(what, taken, wall=(1.30, 1.00))
             seen = world.watch({"PATH": path}, *arguments(world, url, reference), children=True)
-            peaks = [seen.helper_peak_bytes / MEGABYTE]
+            peaks = [seen.fetcher_peak_bytes / MEGABYTE]
             yield Row(f"memory of the child that fetches, {name}", "MB", peaks)
 
 

@@ -36,7 +36,7 @@ class Watched:
 
     peak_bytes: int = 0
     # Of the largest process of its own that it started: of the same executable.
-    helper_peak_bytes: int = 0
+    fetcher_peak_bytes: int = 0
     ended_at: float = 0.0
     # When the processes that it started ended, by their command lines; the last one's time counts.
     children_ended_at: dict = dataclasses.field(default_factory=dict)
@@ -155,7 +155,7 @@ def _look_at_children(pid, executable, seen, names):
                 if stat.read().rpartition(b")")[2].split()[0] == b"Z":
                     continue
             if os.readlink(f"/proc/{child}/exe") == executable:
-                seen.helper_peak_bytes = max(seen.helper_peak_bytes, peak_memory(child))
+                seen.fetcher_peak_bytes = max(seen.fetcher_peak_bytes, peak_memory(child))
                 continue
             running.add(child)
             if child not in names:

@@ -103,6 +103,8 @@ fn bear_limits() {
 )]
 fn configure(task: &Task) -> Result<(), FetchError> {
     let failed = |error| FetchError::git("set up libgit2", &error);
+    // All that is read here was received, and so hashed, by this process a moment ago.
+    git2::opts::strict_hash_verification(false);
     let milliseconds = |duration: Duration| i32::try_from(duration.as_millis()).unwrap_or(i32::MAX);
     // SAFETY: nothing else uses libgit2 in this process, and nothing has used it before.
     unsafe {
