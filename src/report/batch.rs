@@ -143,7 +143,7 @@ fn write(body: &mut Vec<u8>, entry: Entry<'_>) {
 
 /// Whether JSON has it in a string as it is (RFC 8259, section 7).
 const fn is_plain(byte: u8) -> bool {
-    (byte >= b' ') & (byte != b'"') & (byte != b'\\')
+    !matches!(byte, 0..b' ' | b'"' | b'\\')
 }
 
 #[cfg(test)]
