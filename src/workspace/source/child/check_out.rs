@@ -5,6 +5,7 @@
 //! the link and makes directories wherever the link leads. Such trees are refused here.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use git2::build::CheckoutBuilder;
 use git2::{ObjectType, Oid, Repository, Tree};
@@ -21,19 +22,40 @@ const SUBJECT: usize = 72;
 pub(super) fn check_out(repository: &Repository, commit: Oid) -> Result<(), FetchError> {
     let failed = |error| FetchError::git("check out the commit", &error);
     let commit = repository.find_commit(commit).map_err(failed)?;
-    refuse_malformed(repository, commit.tree().map_err(failed)?)?;
+    let has_attributes = look_through(repository, commit.tree().map_err(failed)?)?;
     let mut options = CheckoutBuilder::new();
+    // libgit2 resolves the path of each file twice to see which attributes it has.
+    options.disable_filters(!has_attributes && !converts_everything(repository));
     repository.checkout_tree(commit.as_object(), Some(options.force())).map_err(failed)?;
     repository.set_head_detached(commit.id()).map_err(failed)
 }
 
-fn refuse_malformed(repository: &Repository, root: Tree<'_>) -> Result<(), FetchError> {
+/// Whether there is something beside the commit that may convert what is checked out: the lines' ends
+/// of all text, or attributes of the user or the system (gitattributes(5)).
+fn converts_everything(repository: &Repository) -> bool {
+    let Ok(config) = repository.config().and_then(|mut config| config.snapshot()) else {
+        return true;
+    };
+    let is_set = |name| config.get_str(name).is_ok_and(|value| value != "false");
+    is_set("core.autocrlf")
+        || is_set("core.attributesfile")
+        || Path::new("/etc/gitattributes").exists()
+        || repository.path().join("info/attributes").exists()
+}
+
+/// Whether any directory below `root` says what attributes its files have.
+///
+/// # Errors
+/// When one of them is malformed or cannot be read.
+fn look_through(repository: &Repository, root: Tree<'_>) -> Result<bool, FetchError> {
+    let mut has_attributes = false;
     let failed = |error| FetchError::git("read the tree of the commit", &error);
     let mut seen = HashSet::from([root.id()]);
     let mut waiting = vec![root];
     while let Some(tree) = waiting.pop() {
         let mut names = HashSet::with_capacity(tree.len());
         for entry in &tree {
+            has_attributes |= entry.name_bytes().eq_ignore_ascii_case(b".gitattributes");
             if !names.insert(entry.name_bytes().to_vec()) {
                 let name = String::from_utf8_lossy(entry.name_bytes()).escape_debug().to_string();
                 return Err(FetchError::Git {
@@ -46,7 +68,7 @@ fn refuse_malformed(repository: &Repository, root: Tree<'_>) -> Result<(), Fetch
             }
         }
     }
-    Ok(())
+    Ok(has_attributes)
 }
 
 /// The first line of a commit's message, short and without control characters.
@@ -64,4 +86,48 @@ pub(super) fn subject(repository: &Repository, commit: Oid) -> String {
         short.push('…');
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use git2::build::TreeUpdateBuilder;
+
+    use super::*;
+
+    /// What a commit of these files is checked out as, with these settings.
+    fn checked_out(files: &[(&str, &str)], settings: &[(&str, &str)]) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let repository = Repository::init(directory.path()).unwrap();
+        for (name, value) in settings {
+            repository.config().unwrap().set_str(name, value).unwrap();
+        }
+        let mut update = TreeUpdateBuilder::new();
+        for (path, content) in files {
+            let blob = repository.blob(content.as_bytes()).unwrap();
+            update.upsert(*path, blob, git2::FileMode::Blob);
+        }
+        let nothing = repository.treebuilder(None).unwrap().write().unwrap();
+        let nothing = repository.find_tree(nothing).unwrap();
+        let tree = update.create_updated(&repository, &nothing).unwrap();
+        let tree = repository.find_tree(tree).unwrap();
+        let author = git2::Signature::now("author", "author@localhost").unwrap();
+        let commit = repository.commit(None, &author, &author, "files", &tree, &[]).unwrap();
+        check_out(&repository, commit).unwrap();
+        std::fs::read_to_string(directory.path().join("a/b/main.tf")).unwrap()
+    }
+
+    #[test]
+    fn files_are_converted_as_attributes_and_settings_ask_for() {
+        let file = ("a/b/main.tf", "one\ntwo\n");
+        assert_eq!(checked_out(&[file], &[]), "one\ntwo\n");
+        for attributes in [".gitattributes", "a/.gitattributes", "a/b/.gitattributes"] {
+            let files = [(attributes, "*.tf text eol=crlf\n"), file];
+            assert_eq!(checked_out(&files, &[]), "one\r\ntwo\r\n", "{attributes}");
+        }
+        assert_eq!(checked_out(&[file], &[("core.autocrlf", "true")]), "one\r\ntwo\r\n");
+        let attributes = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(attributes.path(), "*.tf text eol=crlf\n").unwrap();
+        let setting = ("core.attributesfile", attributes.path().to_str().unwrap());
+        assert_eq!(checked_out(&[file], &[setting]), "one\r\ntwo\r\n");
+    }
 }
