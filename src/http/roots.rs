@@ -16,6 +16,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, Error, RootCertStore};
 use rustls_native_certs::{CertificateResult, load_certs_from_paths};
 
+use crate::platform::has_keychain;
+
 /// Where the system's certificates are looked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
@@ -141,7 +143,7 @@ pub(super) fn of_system(place: Place) -> Vec<CertificateDer<'static>> {
     let is_given = file.is_some() || directories.is_some();
     let found = match place {
         Place::File if is_given => file.map(|file| in_file(Path::new(&file))),
-        Place::File if cfg!(target_os = "macos") => Some(rustls_native_certs::load_native_certs()),
+        Place::File if has_keychain() => Some(rustls_native_certs::load_native_certs()),
         Place::File => openssl_probe::probe().cert_file.as_deref().map(in_file),
         Place::Directories if is_given => {
             directories.map(|all| in_directories(std::env::split_paths(&all)))

@@ -141,6 +141,12 @@ pub fn is_alive(child: Pid) -> bool {
     matches!(waitid(Id::Pid(child), PEEK), Ok(WaitStatus::StillAlive))
 }
 
+/// Whether trusted certificates are in a keychain; here they are in files.
+#[must_use]
+pub fn has_keychain() -> bool {
+    false
+}
+
 /// Whether there is any child, adopted or not, alive or not.
 #[must_use]
 pub fn has_children() -> bool {

@@ -45,6 +45,12 @@ pub fn is_alive(_: Pid) -> bool {
     false
 }
 
+/// Whether trusted certificates are in a keychain.
+#[must_use]
+pub fn has_keychain() -> bool {
+    cfg!(target_os = "macos")
+}
+
 /// Nothing was adopted.
 #[must_use]
 pub fn has_children() -> bool {
