@@ -72,19 +72,21 @@ class Module:
 def tiny(world, registry, count):
     """A module with three resources, planned."""
     module = Module(world, registry, "tiny", modules.resources(3), "plan")
-    taken = pairs(count, module.by_runner, module.by_script)
-    yield from table.ratios("tiny module, plan", taken, (1.00, 0.90), (1.10, 1.00))
-    yield module.peaks(max(3, count // 3), "tiny module", 9, 7)
-    yield Row("requests, tiny module", "count", totals(module.accounts))
+    return planned(module, count, "tiny module", (1.00, 0.90), (1.10, 1.00), (9, 7))
 
 
 def five_hundred(world, registry, count):
     """A module with 500 resources, planned."""
     module = Module(world, registry, "resources", modules.resources(500), "plan")
+    return planned(module, count, "500 resources", (1.00, 0.95), (1.03, 1.00), (11, 9))
+
+
+def planned(module, count, name, wall, cpu, memory):
+    """The rows of a module that is planned, with what must be reached and what is aimed for."""
     taken = pairs(count, module.by_runner, module.by_script)
-    yield from table.ratios("500 resources, plan", taken, (1.00, 0.95), (1.03, 1.00))
-    yield module.peaks(max(2, count // 3), "500 resources", 11, 9)
-    yield Row("requests, 500 resources", "count", totals(module.accounts))
+    yield from table.ratios(f"{name}, plan", taken, wall, cpu)
+    yield module.peaks(max(2, count // 3), name, *memory)
+    yield Row(f"requests, {name}", "count", totals(module.accounts))
 
 
 def many_lines(world, registry, count):

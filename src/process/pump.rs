@@ -77,12 +77,8 @@ impl Pace {
     fn after(&mut self, read: usize) -> Option<Duration> {
         let now = Instant::now();
         let since = now.duration_since(std::mem::replace(&mut self.last, now));
-        let was_busy = self.row >= BUSY;
-        self.row = match was_busy {
-            true if read > LITTLE => BUSY,
-            false if since < PAUSE => self.row + 1,
-            _ => 0,
-        };
+        let stays = if self.row < BUSY { since < PAUSE } else { read > LITTLE };
+        self.row = if stays { BUSY.min(self.row + 1) } else { 0 };
         (self.row >= BUSY && read <= MUCH).then_some(PAUSE)
     }
 }

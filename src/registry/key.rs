@@ -76,9 +76,7 @@ mod tests {
         assert_ne!(known, key(Body::from(longer)));
         assert_ne!(known, key(Body::from(other)));
         assert_ne!(key(Body::from(vec![file(10)])), key(Body::from(vec![file(11)])));
-        for bytes in ["{", "["] {
-            let known = key(Body::from(vec![Part::Bytes(bytes.into()), file(10)]));
-            assert_ne!(known, key(Body::from(vec![Part::Bytes("<".into()), file(10)])));
-        }
+        let form = |bytes: &'static str| vec![Part::Bytes(bytes.into()), file(10)];
+        assert_ne!(key(Body::from(form("{"))), key(Body::from(form("["))));
     }
 }

@@ -3,6 +3,7 @@
 //! `ci_config` holds references only (ADR-001, "CI Credential Resolution"); they are looked up as
 //! references of runs are: below `--secrets-dir`, then in the environment. Never in an argument.
 
+use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::error::Advice;
@@ -140,6 +141,13 @@ pub(super) fn word(
         return impossible("are a token of the registry, which is not for CI systems");
     }
     Ok(SecretString::from(word))
+}
+
+/// A header's value that no log shows.
+pub(super) fn sensitive(text: &str) -> HeaderValue {
+    let mut value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""));
+    value.set_sensitive(true);
+    value
 }
 
 /// For tests and for nobody else: a reference may be a secret that was written down in its place.

@@ -50,3 +50,28 @@ impl Server {
         TriggerError::Unsure { server: self.name(), why, advice }
     }
 }
+
+/// Whether `title` has `id` as a word of its own: `run-1` is not in `run-12`.
+pub(super) fn names(title: &str, id: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || "-_".contains(character);
+    title.match_indices(id).any(|(at, _)| {
+        let before = title[..at].chars().next_back();
+        let after = title[at + id.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_found_as_a_word_and_not_in_another_id() {
+        for title in ["7f-1", "Butler run 7f-1", "plan (7f-1)", "7f-12 and 7f-1"] {
+            assert!(names(title, "7f-1"), "{title}");
+        }
+        for title in ["", "7f-12", "a7f-1", "0-7f-1", "7f-1-2", "7f_1"] {
+            assert!(!names(title, "7f-1"), "{title}");
+        }
+    }
+}

@@ -13,6 +13,7 @@ use url::Url;
 
 use super::{GitHub, Run};
 use crate::http::now;
+use crate::trigger::lost::names;
 use crate::trigger::{Event, Order, Started, TriggerError};
 
 /// How far the clocks of the server's machines may be apart.
@@ -175,31 +176,6 @@ impl GitHub {
 }
 
 /// In full seconds, for people.
-pub(in crate::trigger) fn rounded(duration: Duration) -> Duration {
+fn rounded(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs().max(1))
-}
-
-/// Whether `title` has `id` as a word of its own: `run-1` is not in `run-12`.
-pub(in crate::trigger) fn names(title: &str, id: &str) -> bool {
-    let is_part = |character: char| character.is_alphanumeric() || "-_".contains(character);
-    title.match_indices(id).any(|(at, _)| {
-        let before = title[..at].chars().next_back();
-        let after = title[at + id.len()..].chars().next();
-        !before.is_some_and(is_part) && !after.is_some_and(is_part)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_id_is_found_as_a_word_and_not_in_another_id() {
-        for title in ["7f-1", "Butler run 7f-1", "plan (7f-1)", "7f-12 and 7f-1"] {
-            assert!(names(title, "7f-1"), "{title}");
-        }
-        for title in ["", "7f-12", "a7f-1", "0-7f-1", "7f-1-2", "7f_1"] {
-            assert!(!names(title, "7f-1"), "{title}");
-        }
-    }
 }

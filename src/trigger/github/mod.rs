@@ -8,8 +8,6 @@ mod dispatch;
 mod explain;
 mod find;
 
-pub(super) use find::names;
-
 use reqwest::{RequestBuilder, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{GitLab, Pipeline, RUN_ID};
 use crate::http::now;
-use crate::trigger::github::names;
+use crate::trigger::lost::names;
 use crate::trigger::{Order, Started, TriggerError};
 
 /// How far the clocks of the server's machines may be apart.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::answer::Answer;
-use super::credentials::word;
+use super::credentials::{sensitive, word};
 use super::server::{Connection, Sent, Server};
 use super::state::{check_number, meaning};
 use super::{
@@ -194,12 +194,7 @@ impl GitLab {
 
     fn with_access(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.access {
-            Some(token) => {
-                let mut value = reqwest::header::HeaderValue::from_str(token.expose_secret())
-                    .expect("a word of visible ASCII");
-                value.set_sensitive(true);
-                request.header("private-token", value)
-            }
+            Some(token) => request.header("private-token", sensitive(token.expose_secret())),
             None => request,
         }
     }

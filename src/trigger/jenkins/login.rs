@@ -1,12 +1,10 @@
 //! How a request logs in, what guards against forged ones, and what refusals mean.
 
-use base64::Engine;
-use reqwest::header::{AUTHORIZATION, HeaderValue, SET_COOKIE};
+use reqwest::header::SET_COOKIE;
 use reqwest::{RequestBuilder, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
-use zeroize::Zeroizing;
 
 use super::Jenkins;
 use crate::trigger::TriggerError;
@@ -69,9 +67,7 @@ impl Jenkins {
 
     pub(super) fn with_login(&self, request: RequestBuilder) -> RequestBuilder {
         let (Some(user), Some(token)) = (&self.user, &self.token) else { return request };
-        let login = Zeroizing::new(format!("{user}:{}", token.expose_secret()));
-        let login = base64::engine::general_purpose::STANDARD.encode(login.as_bytes());
-        request.header(AUTHORIZATION, sensitive(&format!("Basic {login}")))
+        request.basic_auth(user, Some(token.expose_secret()))
     }
 
     /// The error for this refusal of an order, with what to do about it.
@@ -126,11 +122,4 @@ fn permission(id: &str) -> String {
         Some(name) => format!("Job/{name}"),
         None => id.to_owned(),
     }
-}
-
-/// A header's value that no log shows.
-pub(super) fn sensitive(text: &str) -> HeaderValue {
-    let mut value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""));
-    value.set_sensitive(true);
-    value
 }

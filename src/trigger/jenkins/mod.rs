@@ -17,13 +17,12 @@ use serde_json::Value;
 use url::Url;
 use zeroize::Zeroizing;
 
-use super::credentials::word;
+use super::credentials::{sensitive, word};
 use super::server::{Connection, Sent, Server};
 use super::state::{check_number, is_number, meaning};
 use super::{CiConfig, ConfigError, Order, RunState, Started, State, TriggerError};
 use find::Found;
 use job::JobPath;
-use login::sensitive;
 use queue::{QUEUE, item_number};
 
 /// The parameter that says which run it is.
