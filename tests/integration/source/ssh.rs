@@ -127,8 +127,9 @@ impl Agent {
             .stdout(Stdio::null())
             .spawn()
             .expect("the tests need ssh-agent: apt-get install openssh-client");
-        let agent = Self { directory, process };
+        let mut agent = Self { directory, process };
         while std::os::unix::net::UnixStream::connect(&socket).is_err() {
+            assert!(agent.process.try_wait().unwrap().is_none(), "ssh-agent has ended");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         let added =
