@@ -24,6 +24,8 @@ mod masking;
 mod memory;
 mod notices;
 mod packages;
+#[cfg(target_os = "linux")]
+mod performance;
 mod plan_json;
 mod providers;
 mod registry;

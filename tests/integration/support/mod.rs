@@ -1,5 +1,7 @@
 //! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod accounted;
 pub(crate) mod api_server;
 pub(crate) mod authority;
 pub(crate) mod browser;

@@ -1,18 +1,97 @@
-//! A process that is stopped exactly where its files are in a certain state, without its knowledge.
+//! Processes that are traced (ptrace(2)) from their first instruction on, without their knowledge: one
+//! is stopped exactly where its files are in a certain state, another is accounted for.
 //!
-//! It is traced (ptrace(2)): it stops before and after each system call of each of its threads, and
-//! goes on only when what the test waits for is not there yet. So the state is seen right after the
-//! call that made it, and nothing has happened since.
+//! The first stops before and after each system call of each of its threads, and goes on only when
+//! what the test waits for is not there yet. So the state is seen right after the call that made it,
+//! and nothing has happened since.
 
+use std::fs::File;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
 use std::thread::JoinHandle;
 
+use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+
+/// A traced process. All that is asked of it has to come from the thread that started it; without
+/// that thread it is killed.
+pub(super) struct Traced {
+    pid: Pid,
+    stdout: File,
+    stderr: File,
+}
+
+impl Traced {
+    /// Starts what [`traceable`] has made, to be stopped as `options` say.
+    pub(super) fn start(mut shell: Command, options: Options) -> Self {
+        let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        shell.stdin(Stdio::piped());
+        shell.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
+        #[expect(
+            clippy::zombie_processes,
+            reason = "it is waited for as the traced process that it is"
+        )]
+        let mut child = shell.spawn().unwrap();
+        let pid = Pid::from_raw(child.id().cast_signed());
+        ptrace::seize(pid, options | Options::PTRACE_O_EXITKILL).unwrap();
+        ptrace::interrupt(pid).unwrap();
+        child.stdin.take().unwrap().write_all(b"\n").unwrap();
+        Self { pid, stdout, stderr }
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// What became of it next, or of one of those that are traced with it; nothing when all have
+    /// ended.
+    pub(super) fn next() -> Option<WaitStatus> {
+        // Of this thread's children alone: other tests may wait for theirs.
+        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
+        match waitpid(None, Some(flags)) {
+            Err(Errno::ECHILD) => None,
+            status => Some(status.unwrap()),
+        }
+    }
+
+    /// What it printed, and that it has ended like this.
+    pub(super) fn ended(self, status: WaitStatus) -> Output {
+        let raw = match status {
+            WaitStatus::Exited(_, code) => code << 8,
+            WaitStatus::Signaled(_, signal, _) => signal as i32,
+            other => unreachable!("{other:?} is no end"),
+        };
+        let read = |mut file: File| {
+            use std::io::{Read, Seek};
+            let mut content = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut content).unwrap();
+            content
+        };
+        Output {
+            status: std::os::unix::process::ExitStatusExt::from_raw(raw),
+            stdout: read(self.stdout),
+            stderr: read(self.stderr),
+        }
+    }
+}
+
+/// `command` by a shell that can be traced before it becomes the command, so that nothing of that is
+/// missed.
+pub(super) fn traceable(command: &Command) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "read go; exec \"$0\" \"$@\" < /dev/null"]).arg(command.get_program());
+    shell.args(command.get_args()).env_clear();
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(directory) = command.get_current_dir() {
+        shell.current_dir(directory);
+    }
+    shell
+}
 
 /// A process that stands still where the test wanted it.
 pub(crate) struct Stopped {
@@ -30,15 +109,9 @@ enum Order {
 impl Stopped {
     /// Starts `command` and stops it right where `reached` holds for the first time.
     pub(crate) fn at(command: &Command, reached: impl Fn() -> bool + Send + 'static) -> Self {
-        // The shell can be traced before it becomes the command, so nothing of that is missed.
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", "read go; exec \"$0\" \"$@\" < /dev/null"]).arg(command.get_program());
-        shell.args(command.get_args()).env_clear();
-        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        shell.current_dir(command.get_current_dir().unwrap());
+        let shell = traceable(command);
         let (told, tell) = channel();
         let (orders, order) = channel();
-        // All that is asked of a traced process has to come from one thread.
         let tracer = std::thread::spawn(move || trace(shell, &reached, &told, &order));
         match tell.recv() {
             Ok(pid) => Self { pid, orders, tracer },
@@ -64,30 +137,17 @@ impl Stopped {
 }
 
 fn trace(
-    mut shell: Command,
+    shell: Command,
     reached: &dyn Fn() -> bool,
     told: &Sender<Pid>,
     order: &Receiver<Order>,
 ) -> Output {
-    let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-    shell.stdin(Stdio::piped());
-    shell.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
-    #[expect(
-        clippy::zombie_processes,
-        reason = "it is waited for as the traced process that it is"
-    )]
-    let mut child = shell.spawn().unwrap();
-    let pid = Pid::from_raw(child.id().cast_signed());
-    let options =
-        Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE | Options::PTRACE_O_EXITKILL;
-    ptrace::seize(pid, options).unwrap();
-    ptrace::interrupt(pid).unwrap();
-    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let traced =
+        Traced::start(shell, Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_TRACECLONE);
+    let pid = traced.pid;
     let mut told = Some(told);
     let status = loop {
-        // Of this thread's children alone: other tests may wait for theirs.
-        let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
-        let (thread, signal) = match waitpid(None, Some(flags)).unwrap() {
+        let (thread, signal) = match Traced::next().expect("it has not ended") {
             status @ (WaitStatus::Exited(ended, _) | WaitStatus::Signaled(ended, ..)) => {
                 if ended == pid {
                     break status;
@@ -113,23 +173,7 @@ fn trace(
         // A thread may be gone meanwhile, with the process.
         let _ = ptrace::syscall(thread, signal);
     };
-    let raw = match status {
-        WaitStatus::Exited(_, code) => code << 8,
-        WaitStatus::Signaled(_, signal, _) => signal as i32,
-        _ => unreachable!("only these end the loop"),
-    };
-    let read = |mut file: std::fs::File| {
-        use std::io::{Read, Seek};
-        let mut content = Vec::new();
-        file.rewind().unwrap();
-        file.read_to_end(&mut content).unwrap();
-        content
-    };
-    let output = Output {
-        status: std::os::unix::process::ExitStatusExt::from_raw(raw),
-        stdout: read(stdout),
-        stderr: read(stderr),
-    };
+    let output = traced.ended(status);
     assert!(told.is_none(), "it never came to that: {output:?}");
     output
 }

@@ -1,0 +1,35 @@
+//! What a run of the released runner costs, in what is the same on every machine however busy it is:
+//! processes, requests, bytes, instructions, and memory. Time is for `make bench`.
+
+mod instructions;
+mod memory;
+mod processes;
+mod requests;
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use crate::support::static_runner;
+use crate::support::world::World;
+
+/// The released runner on the world's run, behind the words of `before`.
+fn released(world: &World, before: &[&OsStr]) -> Command {
+    let job = world.execute();
+    let runner = static_runner();
+    let mut words =
+        before.iter().copied().chain([runner.as_os_str()]).chain(job.as_std().get_args());
+    let mut command = Command::new(words.next().expect("the runner at least"));
+    command.args(words).env_clear();
+    command.envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+}
+
+/// A shell command that prints so many lines of 100 bytes, line feed included. Every hundredth has
+/// `word` in it.
+fn print_lines(count: u32, word: &str) -> String {
+    format!(
+        "awk 'BEGIN {{ for (i = 1; i <= {count}; i++) \
+         printf \"aws_instance.example[%07d]: Still creating... [10s elapsed] %-40s\\n\", \
+         i, i % 100 ? \"\" : \"{word}\" }}'"
+    )
+}
