@@ -32,6 +32,13 @@ fn main() {
     let date = epoch.or(committed).map_or_else(|| "unknown".to_owned(), date);
     println!("cargo:rustc-env=BUTLER_RUNNER_COMMIT={commit}");
     println!("cargo:rustc-env=BUTLER_RUNNER_DATE={date}");
+    println!("cargo:rerun-if-changed=Cargo.lock");
+    for (name, variable) in [("rustls", "BUTLER_RUNNER_RUSTLS"), ("ring", "BUTLER_RUNNER_RING")] {
+        println!(
+            "cargo:rustc-env={variable}={}",
+            locked(name).unwrap_or_else(|| "unknown".to_owned())
+        );
+    }
     println!("cargo:rustc-env=BUTLER_RUNNER_TARGET={}", var("TARGET").unwrap_or_default());
 }
 
@@ -72,6 +79,13 @@ fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (output.status.success() && !said.is_empty()).then_some(said)
+}
+
+/// The version of a library that `Cargo.lock` names, for those that cannot say it themselves.
+fn locked(name: &str) -> Option<String> {
+    let lock = std::fs::read_to_string("Cargo.lock").ok()?;
+    let (_, package) = lock.split_once(&format!("\nname = \"{name}\"\nversion = \""))?;
+    Some(package.split_once('"')?.0.to_owned())
 }
 
 /// The day of a time in seconds since 1970, as `2026-02-16`: years of 400 repeat, and begin in

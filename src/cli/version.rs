@@ -14,11 +14,13 @@ static LONG: LazyLock<String> = LazyLock::new(|| {
          commit:   {}\n\
          date:     {}\n\
          target:   {}\n\
-         features: {linking}, {}, libgit2 {major}.{minor}.{revision}",
+         features: {linking}, rustls {}, ring {}, {}, libgit2 {major}.{minor}.{revision}",
         env!("CARGO_PKG_VERSION"),
         env!("BUTLER_RUNNER_COMMIT"),
         env!("BUTLER_RUNNER_DATE"),
         env!("BUTLER_RUNNER_TARGET"),
+        env!("BUTLER_RUNNER_RUSTLS"),
+        env!("BUTLER_RUNNER_RING"),
         tls.join(" "),
     )
 });
