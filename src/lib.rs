@@ -10,7 +10,7 @@
 //! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`, `trigger`) → phases
 //! (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `cluster`,
 //! `ci`, `generate`, `telemetry`; not each other) → mechanism (`process`, `http`, `screen`) → leaves
-//! (`platform`, `secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `trust`, `error`).
+//! (`platform`, `secret`, `spec`, `event`, `result`, `timeline`, `cancel`, `pace`, `trust`, `error`).
 
 mod blocking;
 pub mod cancel;
@@ -26,6 +26,7 @@ pub mod event;
 mod fuzz;
 pub mod generate;
 pub mod http;
+pub mod pace;
 pub mod platform;
 pub mod process;
 pub mod providers;

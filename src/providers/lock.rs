@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
+use crate::pace::jittered;
+
 /// How often it is tried again: soon enough not to be felt beside a download.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -26,7 +28,7 @@ pub(super) async fn acquire(path: &Path, waits: impl FnOnce()) -> io::Result<Fil
                 if let Some(waits) = waits.take() {
                     waits();
                 }
-                tokio::time::sleep(INTERVAL).await;
+                tokio::time::sleep(jittered(INTERVAL)).await;
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }

@@ -27,4 +27,4 @@ pub use spool::{Receiver, Sender, channel};
 pub use summary::{SUMMARY_LIMIT, summary};
 pub use terminal::show;
 pub use undelivered::{Undelivered, Written};
-pub use upload::{Delivery, LogSink, UploadEnd, UploadReport, jittered, upload};
+pub use upload::{Delivery, LogSink, UploadEnd, UploadReport, upload};

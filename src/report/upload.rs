@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::batch::{Batch, LARGEST_BODY, MOST_LINES};
 use super::spool::Receiver;
 use super::undelivered::Undelivered;
+use crate::pace::{Pace, jittered};
 
 /// The longest pause between two tries while the run goes on: soon enough for whoever watches.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -80,8 +81,8 @@ pub struct UploadReport {
 
 /// Sends what `receiver` gets, until the log is closed and delivered, or the deadline is over.
 ///
-/// Lines are collected for `interval`, give or take a tenth, so that runners that were started
-/// together do not send together. From the end of the log on `overdue` is waited for: when it
+/// Lines are collected for `interval` at most, and for a little less by chance, so that runners that
+/// were started together do not send together. From the end of the log on `overdue` is waited for: when it
 /// completes, what was not delivered stays so.
 ///
 /// When the registry takes no more lines, this still waits for the log to be closed, so that its
@@ -102,6 +103,7 @@ pub async fn upload(
         receiver,
         sink,
         interval,
+        pace: Pace::new(interval),
         largest_body: LARGEST_BODY,
         hand: VecDeque::new(),
         delivered: 0,
@@ -118,6 +120,7 @@ struct Uploader<'sink, S> {
     receiver: Receiver,
     sink: &'sink S,
     interval: Duration,
+    pace: Pace,
     largest_body: usize,
     /// What has left the queue and was not delivered yet, the oldest first.
     hand: VecDeque<Batch>,
@@ -155,7 +158,7 @@ impl<S: LogSink> Uploader<'_, S> {
             _ if self.receiver.ready(1, 1).await => Instant::now(),
             _ => return false,
         };
-        let due = since + jittered(self.interval);
+        let due = since + self.pace.wait();
         tokio::select! {
             _ = self.receiver.ready(MOST_LINES, self.largest_body) => {}
             () = tokio::time::sleep_until(due) => {}
@@ -261,12 +264,6 @@ fn refused(reason: &str) -> UploadEnd {
     UploadEnd::Refused
 }
 
-/// `duration` give or take a tenth, so that runners that were started together do not send together.
-#[must_use]
-pub fn jittered(duration: Duration) -> Duration {
-    duration.mul_f64(0.9 + 0.2 * fastrand::f64())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
@@ -280,6 +277,9 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(2);
     const DEADLINE: Duration = Duration::from_secs(20);
+
+    /// Timers are this exact.
+    const TICK: Duration = Duration::from_millis(1);
 
     /// Answers as `answer` decides, and remembers when it was sent what.
     #[derive(Clone)]
@@ -355,7 +355,7 @@ mod tests {
         tokio::time::sleep(INTERVAL * 100).await;
         assert_eq!(registry.numbers(), [1..=3]);
         let waited = registry.times()[0] - begin;
-        assert!(waited >= INTERVAL.mul_f64(0.9) && waited <= INTERVAL.mul_f64(1.11));
+        assert!(waited >= INTERVAL / 2 && waited <= INTERVAL + TICK, "{waited:?}");
         let end = Instant::now();
         send(&sender, 4..=4, "x");
         drop(sender);
@@ -363,6 +363,29 @@ mod tests {
         assert_eq!(registry.times()[1], end, "the end of the log waited for the interval");
         let expected = UploadReport { delivered: 4, undelivered: None, end: UploadEnd::Complete };
         assert_eq!(report, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runners_that_print_together_do_not_send_together_and_none_sends_late() {
+        let begin = Instant::now();
+        let registries: Vec<_> =
+            (0..100).map(|_| Registry::new(|_, _| Some(Delivery::Delivered))).collect();
+        let runners: Vec<_> = registries.iter().map(start).collect();
+        for number in 1..=20 {
+            for (sender, _) in &runners {
+                send(sender, number..=number, "x");
+            }
+            tokio::time::sleep(INTERVAL / 2).await;
+        }
+        let mut first: Vec<_> = registries.iter().map(|registry| registry.times()[0]).collect();
+        first.sort_unstable();
+        assert!(first[99] - first[0] > INTERVAL / 4, "{:?}", first[99] - first[0]);
+        for registry in &registries {
+            for (batch, sent) in registry.numbers().iter().zip(registry.times()) {
+                let came = begin + INTERVAL / 2 * (batch.start() - 1);
+                assert!(sent <= came + INTERVAL + TICK * 2, "{batch:?}: {:?}", sent - came);
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

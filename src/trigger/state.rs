@@ -6,6 +6,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{ConfigError, Provider, ProviderName, TriggerError, github, gitlab, jenkins};
+use crate::pace::jittered;
 
 /// The first pause between two questions for the state of a run.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -121,7 +122,7 @@ pub async fn follow(
         if state.status.is_over() || Instant::now() + pause >= deadline {
             return Ok(state);
         }
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(jittered(pause)).await;
         pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         known = Some(state);
     }

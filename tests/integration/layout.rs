@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// Modules by layer; a module imports from layers below its own, or from itself.
 const LAYERS: [&[&str]; 5] = [
     &[
-        "blocking", "cancel", "error", "event", "fuzz", "platform", "result", "secret", "spec",
-        "timeline", "trust",
+        "blocking", "cancel", "error", "event", "fuzz", "pace", "platform", "result", "secret",
+        "spec", "timeline", "trust",
     ],
     &["http", "process", "screen"],
     &[

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::pace::jittered;
 use crate::spec::ToolRequest;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
@@ -67,7 +68,7 @@ async fn poll(
             Ok(()) if is_at(&file, path) => return Ok(VersionLock { _file: Some(file) }),
             // Somebody has tidied the file away; who comes next makes another one.
             Ok(()) => {
-                tokio::time::sleep(INTERVAL).await;
+                tokio::time::sleep(jittered(INTERVAL)).await;
                 continue;
             }
             Err(TryLockError::WouldBlock) => {}
@@ -95,7 +96,7 @@ async fn poll(
             });
         }
         is_first = false;
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(jittered(INTERVAL)).await;
     }
 }
 

@@ -13,6 +13,7 @@ use url::Url;
 
 use super::{GitHub, Run};
 use crate::http::now;
+use crate::pace::jittered;
 use crate::trigger::lost::names;
 use crate::trigger::{Event, Order, Started, TriggerError};
 
@@ -72,7 +73,7 @@ impl GitHub {
             if pause >= self.server.left() {
                 return Err(self.not_found(begun.elapsed(), lost, None));
             }
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(jittered(pause)).await;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
         }
     }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Build, Jenkins};
+use crate::pace::jittered;
 use crate::trigger::{ConfigError, RunState, Started, State, TriggerError};
 
 /// What stands before the number of a place in the queue, where a build's number would stand.
@@ -74,7 +75,7 @@ impl Jenkins {
                 tracing::warn!("the job is still in the queue; ask for it with `ci-status`");
                 return Ok(self.queued(&item));
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(jittered(PAUSE)).await;
         }
     }
 

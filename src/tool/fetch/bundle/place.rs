@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{BundleError, failing};
+use crate::pace::jittered;
 use crate::tool::store::usage::is_at;
 
 /// How the names of directories begin in which a tar is made.
@@ -51,7 +52,7 @@ pub(super) async fn hold(
             is_said = true;
             progress(&format!("waiting for another process that writes to {}", root.display()));
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(jittered(INTERVAL)).await;
     }
     Ok(Lock(directory))
 }
