@@ -32,6 +32,7 @@ fn main() {
     let date = epoch.or(committed).map_or_else(|| "unknown".to_owned(), date);
     println!("cargo:rustc-env=BUTLER_RUNNER_COMMIT={commit}");
     println!("cargo:rustc-env=BUTLER_RUNNER_DATE={date}");
+    println!("cargo:rustc-env=BUTLER_RUNNER_TARGET={}", var("TARGET").unwrap_or_default());
     println!("cargo:rerun-if-changed=Cargo.lock");
     for (name, variable) in [("rustls", "BUTLER_RUNNER_RUSTLS"), ("ring", "BUTLER_RUNNER_RING")] {
         println!(
@@ -39,7 +40,6 @@ fn main() {
             locked(name).unwrap_or_else(|| "unknown".to_owned())
         );
     }
-    println!("cargo:rustc-env=BUTLER_RUNNER_TARGET={}", var("TARGET").unwrap_or_default());
 }
 
 /// Whether a static program's own start, which is part of the C library, knows the short form of

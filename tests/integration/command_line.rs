@@ -157,7 +157,12 @@ fn build_notes_the_commit_and_its_date_and_needs_no_git() {
     let tree = machine.path("tree");
     std::fs::create_dir(&tree).unwrap();
     let notes = noted(&script, &tree, &[]);
-    assert_eq!(notes, ["COMMIT=unknown", "DATE=unknown", "TARGET=some-target"]);
+    assert_eq!(notes[..3], ["COMMIT=unknown", "DATE=unknown", "TARGET=some-target"]);
+    assert_eq!(notes[3..], ["RUSTLS=unknown", "RING=unknown"]);
+    let lock = "[[package]]\nname = \"ring\"\nversion = \"0.1.2\"\n\n\
+                [[package]]\nname = \"rustls\"\nversion = \"3.4.5\"\n";
+    std::fs::write(tree.join("Cargo.lock"), lock).unwrap();
+    assert_eq!(noted(&script, &tree, &[])[3..], ["RUSTLS=3.4.5", "RING=0.1.2"]);
     let bare = noted(&script, &tree, &[("PATH", "/nonexistent"), ("SOURCE_DATE_EPOCH", "0")]);
     assert_eq!(bare[..2], ["COMMIT=unknown", "DATE=1970-01-01"]);
 
