@@ -1,6 +1,7 @@
 //! What a run of the released runner costs, in what is the same on every machine however busy it is:
 //! processes, requests, bytes, instructions, and memory. Time is for `make bench`.
 
+#[cfg(target_arch = "x86_64")]
 mod instructions;
 mod memory;
 mod processes;

@@ -1,5 +1,5 @@
 //! What the runner computes for a log, counted by Valgrind: the same on every machine but for how the
-//! log was cut into pieces on its way.
+//! log was cut into pieces on its way, because Valgrind's processor is the same, too.
 
 use serde_json::json;
 
