@@ -8,9 +8,10 @@ mod time;
 
 use std::sync::Arc;
 
-use nix::sys::signal::Signal;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::platform::Signal;
 
 pub use time::{Step, Times};
 
@@ -132,17 +133,6 @@ impl Stop {
                 std::future::pending::<()>().await;
             }
         }
-    }
-}
-
-/// Whether this process ignores `signal` now.
-#[expect(unsafe_code, reason = "there is no safe way to read a disposition")]
-pub(crate) fn is_ignored(signal: Signal) -> bool {
-    let mut current = std::mem::MaybeUninit::<nix::libc::sigaction>::uninit();
-    // SAFETY: without a new action the call changes nothing; it fills `current` when it returns 0.
-    unsafe {
-        nix::libc::sigaction(signal as i32, std::ptr::null(), current.as_mut_ptr()) == 0
-            && current.assume_init().sa_sigaction == nix::libc::SIG_IGN
     }
 }
 

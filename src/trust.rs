@@ -3,9 +3,9 @@
 //! Groups may write: a volume of a Kubernetes pod belongs to the pod's group, and is made writable
 //! for it whenever it is mounted.
 
+use crate::platform::fs::{DirBuilderExt, MetadataExt, user};
 use std::fs::{DirBuilder, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 /// What is wrong with something that somebody else owns.
@@ -65,5 +65,5 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
 }
 
 fn is_foreign(metadata: &Metadata) -> bool {
-    metadata.uid() != 0 && metadata.uid() != nix::unistd::geteuid().as_raw()
+    metadata.uid() != 0 && metadata.uid() != user()
 }

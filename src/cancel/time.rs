@@ -175,10 +175,9 @@ impl Stop {
 mod tests {
     use std::future::pending;
 
-    use nix::sys::signal::Signal;
-
     use super::super::StopReason;
     use super::*;
+    use crate::platform::Signal;
 
     const TIMES: Times = Times {
         grace: Duration::from_secs(20),

@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 use std::io::{Error, Result, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use nix::fcntl::OFlag;
-
+use crate::platform::fs::{OFlag, OpenOptionsExt};
 use crate::result::RunResult;
 
 /// How large the summary of a step may be, in bytes; a larger one is not shown at all.

@@ -1,7 +1,6 @@
 //! `generate`: writes the file that a CI system needs to start the runner.
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use crate::generate::{
     azure_pipelines, bitbucket_pipelines, circleci, generic, github_actions, gitlab_ci, jenkins,
     run_outline, tekton,
 };
+use crate::platform::fs::PermissionsExt;
 use crate::run::Exit;
 use crate::settings::{Arguments, Environment};
 

@@ -25,8 +25,6 @@ mod version;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,7 +33,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::ci::System;
 use crate::error::{Advice, chain};
 use crate::event::Stream;
-use crate::platform;
+use crate::platform::{self, is_the_platforms};
 use crate::run::{Exit, Terminal};
 use crate::screen::Screen;
 use crate::secret::zero_memory_of_openssl;
@@ -171,7 +169,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> Option<T> {
 /// Where the output of children is shown: where the runner's own is, or in one place in a job of
 /// `system`.
 fn terminal(screen: &Screen, system: System) -> Terminal {
-    let commands = reaches_the_platform(std::io::stdout(), std::io::stderr())
+    let commands = is_the_platforms(std::io::stdout(), std::io::stderr())
         .then(|| Box::new(std::io::stderr()) as Box<_>);
     // A CI system reads the two pipes in no order, and what stands in a group must stay there.
     let other = if system == System::None { Stream::Stderr } else { Stream::Stdout };
@@ -182,23 +180,6 @@ fn terminal(screen: &Screen, system: System) -> Terminal {
         notices: Box::new(screen.writer(other)),
         screen: Some(screen.clone()),
     }
-}
-
-/// Whether `stderr` can be what the CI system itself reads: a pipe or a socket, and not the one of
-/// `stdout`. Both are its own, one each, in a step of a job; `| tee`, `$(...)` and `2>&1` leave
-/// something else, and in a file or on a screen commands would show what they are to hide.
-fn reaches_the_platform(stdout: impl AsFd, stderr: impl AsFd) -> bool {
-    let metadata = |output: BorrowedFd<'_>| {
-        let file = output.try_clone_to_owned().map(std::fs::File::from);
-        file.and_then(|file| file.metadata()).ok()
-    };
-    let (stdout, stderr) = (metadata(stdout.as_fd()), metadata(stderr.as_fd()));
-    stderr.is_some_and(|stderr| {
-        let kind = stderr.file_type();
-        let place = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
-        let shared = stdout.is_some_and(|stdout| place(&stdout) == place(&stderr));
-        (kind.is_fifo() || kind.is_socket()) && !shared
-    })
 }
 
 /// Says what is wrong with a setting; returns the exit code for it.
@@ -244,13 +225,13 @@ mod tests {
         let (_one, stdout) = std::io::pipe().unwrap();
         let (_other, stderr) = std::io::pipe().unwrap();
         let file = tempfile::tempfile().unwrap();
-        assert!(reaches_the_platform(&stdout, &stderr));
-        assert!(reaches_the_platform(&file, &stderr));
+        assert!(is_the_platforms(&stdout, &stderr));
+        assert!(is_the_platforms(&file, &stderr));
         let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
-        assert!(reaches_the_platform(&stdout, socket));
-        assert!(!reaches_the_platform(&stdout, stdout.try_clone().unwrap()));
-        assert!(!reaches_the_platform(&stdout, &file));
-        assert!(!reaches_the_platform(&stdout, std::fs::File::open("/dev/null").unwrap()));
+        assert!(is_the_platforms(&stdout, socket));
+        assert!(!is_the_platforms(&stdout, stdout.try_clone().unwrap()));
+        assert!(!is_the_platforms(&stdout, &file));
+        assert!(!is_the_platforms(&stdout, std::fs::File::open("/dev/null").unwrap()));
     }
 
     #[test]

@@ -2,10 +2,9 @@
 //! says: <https://no-color.org>, <https://bixense.com/clicolors> and <https://force-color.org>.
 
 use std::io::IsTerminal;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use crate::ci::System;
+use crate::platform::is_apart;
 use crate::screen::{Abilities, Screen, View};
 use crate::settings::{Environment, LogFormat, Logging, Variable, variable};
 
@@ -68,25 +67,6 @@ fn has_colours(environment: &Environment) -> bool {
         }
         None => false,
     }
-}
-
-/// Whether nobody but this process writes standard output's lines on the terminal: behind a pipe
-/// may be a `tee`, whose lines would stand in the live line.
-fn is_apart(stdout: impl AsFd, stderr: impl AsFd) -> bool {
-    let metadata = |output: std::os::fd::BorrowedFd<'_>| {
-        let file = output.try_clone_to_owned().map(std::fs::File::from);
-        file.and_then(|file| file.metadata()).ok()
-    };
-    let (Some(stdout), Some(stderr)) = (metadata(stdout.as_fd()), metadata(stderr.as_fd())) else {
-        return false;
-    };
-    let kind = stdout.file_type();
-    let is_terminal = kind.is_char_device() && stdout.rdev() == stderr.rdev();
-    is_terminal || kind.is_file() || (kind.is_char_device() && is_null(&stdout))
-}
-
-fn is_null(output: &std::fs::Metadata) -> bool {
-    std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == output.rdev())
 }
 
 #[cfg(test)]

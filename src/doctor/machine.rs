@@ -1,9 +1,8 @@
 //! What else there is on this machine: git, limits, and the system that started the runner.
 
-use nix::sys::resource::{Resource, getrlimit};
-use nix::unistd::{AccessFlags, access};
-
 use super::Finding;
+use crate::platform::fs::{AccessFlags, access};
+use crate::platform::open_files;
 use crate::settings::Settings;
 use crate::tool::ToolOptions;
 
@@ -28,7 +27,8 @@ pub(super) fn look(options: &ToolOptions) -> Vec<Finding> {
 /// The runner clones without git, Terraform does not.
 fn git(options: &ToolOptions) -> Finding {
     let path = options.search_path.as_deref().unwrap_or_default();
-    let mut candidates = std::env::split_paths(path).map(|directory| directory.join("git"));
+    let name = format!("git{}", std::env::consts::EXE_SUFFIX);
+    let mut candidates = std::env::split_paths(path).map(|directory| directory.join(&name));
     let found = candidates.find(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok());
     match found {
         Some(path) => Finding::ok("git", format!("`{}`, for modules from git", path.display())),
@@ -38,8 +38,8 @@ fn git(options: &ToolOptions) -> Finding {
 }
 
 fn descriptors() -> Finding {
-    let Ok((soft, _)) = getrlimit(Resource::RLIMIT_NOFILE) else {
-        return Finding::note("limits", "nothing says how many files may be open");
+    let Some(soft) = open_files() else {
+        return Finding::note("limits", "nothing limits how many files may be open");
     };
     if soft < DESCRIPTORS {
         Finding::warning("limits", format!("only {soft} files may be open"))

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use nix::sys::statvfs::{FsFlags, statvfs};
-
 use super::Finding;
+use crate::platform::room;
 use crate::run::secret_place;
 use crate::settings::Settings;
 
@@ -79,15 +78,14 @@ impl Place<'_> {
                 Finding::failed(check, message).hint(elsewhere)
             };
         }
-        let Ok(system) = statvfs(existing) else {
+        let Some(room) = room(existing) else {
             return Finding::warning(check, format!("nothing says how full `{shown}` is"));
         };
-        if self.starts && system.flags().contains(FsFlags::ST_NOEXEC) {
+        if self.starts && !room.starts_programs {
             let message = format!("no program can be started from `{shown}` (noexec)");
             return Finding::failed(check, message).hint(elsewhere);
         }
-        let free = system.blocks_available() * system.fragment_size();
-        let total = (system.blocks() * system.fragment_size()).max(1);
+        let (free, total) = (room.free, room.total.max(1));
         let full = 100 - (u128::from(free.min(total)) * 100 / u128::from(total));
         let message = format!("`{shown}` can be written; {} free, {full} % full", size(free));
         if free < self.enough {

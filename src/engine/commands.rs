@@ -2,13 +2,11 @@
 
 use std::fs::File;
 use std::io::BufReader;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use zeroize::Zeroizing;
 
 use super::arguments::{self, PlanMode};
@@ -24,6 +22,7 @@ use super::watching::{Messages, Watch};
 use super::wrapper::Wrapper;
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
+use crate::platform::{Signal, signal_of};
 use crate::process::{
     Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
@@ -378,7 +377,7 @@ impl<S: Sink> Engine<'_, S> {
         // A tool that dies of being asked to stop was not ready yet, and has locked nothing.
         let asked = [Signal::SIGTERM as i32, Signal::SIGINT as i32];
         let code = exit.status.code().filter(|code| self.wrapper.is_some() && *code > 128);
-        let signal = exit.status.signal().or(code.map(|code| code - 128));
+        let signal = signal_of(exit.status).or(code.map(|code| code - 128));
         signal.is_some_and(|signal| !asked.contains(&signal))
     }
 
@@ -402,7 +401,7 @@ impl<S: Sink> Engine<'_, S> {
         let headline = headline.or_else(|| is_below.then(below));
         let failed = Box::new(Failed {
             code: exit.status.code(),
-            signal: exit.status.signal(),
+            signal: signal_of(exit.status),
             out_of_memory: exit.out_of_memory,
             headline,
             lock,

@@ -7,7 +7,7 @@ use crate::cancel::StopReason;
 use crate::process::{OutOfMemory, ProcessError};
 
 /// What the OOM killer sends; the runner's own is part of a stop and no failure.
-const SIGKILL: i32 = nix::sys::signal::Signal::SIGKILL as i32;
+const SIGKILL: i32 = crate::platform::Signal::SIGKILL as i32;
 
 /// How a command failed.
 #[derive(Debug, Default, Eq, PartialEq)]

@@ -11,6 +11,7 @@
 //! command, asked to stop, was still alive. A lock is exclusive, so at these moments nobody else held
 //! it, unless the command was told to take none. No other lock is ever removed.
 
+use crate::platform::{host_name, user_name};
 use std::time::SystemTime;
 
 /// Who took a lock.
@@ -181,9 +182,7 @@ fn parse_time(text: &str) -> Option<SystemTime> {
 
 /// This process's `user@host`, as the tool writes it.
 pub(super) fn own_name() -> Option<String> {
-    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok()??;
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(format!("{}@{}", user.name, host.trim_end()))
+    Some(format!("{}@{}", user_name()?, host_name()?))
 }
 
 /// Whether a command that prints `line` is at work under its lock.

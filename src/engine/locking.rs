@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
-use nix::sys::signal::Signal;
 
 use super::arguments;
 use super::commands::Engine;
@@ -21,6 +20,7 @@ use super::error::{EngineError, Failed};
 use super::lock::{LeftLock, StateLock, Trace, own_name};
 use super::watching::{Alone, Asking, Watch};
 use crate::cancel::{Step, Stop, StopReason};
+use crate::platform::Signal;
 use crate::process::{Command, Exit, Output, Sink, supervise};
 
 /// How long the backend may take to say who holds the lock, or to remove it. After a signal it is

@@ -1,16 +1,16 @@
-//! What only some systems have, behind one set of functions: `linux` does it, `other` says that it is
-//! not there, or that it need not be.
+//! What systems differ in, behind one set of names: `unix` and `windows`, and in `unix` what only Linux
+//! has (`linux`) and what the others do instead (`other`).
 //!
-//! Callers may rely on each function being there and being harmless; what is missing on a system is
-//! said in its comment in `other`. No other module asks which system this is, but for the allocator
-//! (`secret`), which is bound to C. The rest of the crate needs Unix: `docs/platforms.md`.
+//! Callers may rely on each name being there and being harmless; what is missing on a system is said
+//! in its comment. No other module asks which system this is, but for the allocator (`secret`), which
+//! is bound to C. What that means for users is said in `docs/platforms.md`.
 
-#[cfg(target_os = "linux")]
-mod linux;
-#[cfg(target_os = "linux")]
-pub use linux::*;
+#[cfg(unix)]
+mod unix;
+#[cfg(unix)]
+pub use unix::*;
 
-#[cfg(not(target_os = "linux"))]
-mod other;
-#[cfg(not(target_os = "linux"))]
-pub use other::*;
+#[cfg(windows)]
+mod windows;
+#[cfg(windows)]
+pub use windows::*;

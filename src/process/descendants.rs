@@ -9,14 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, waitpid};
-use nix::unistd::Pid;
 use tokio::time::Instant;
 
 use super::table::{Process, processes};
-use crate::platform::{become_subreaper, ended_child, has_children, is_alive};
+use crate::platform::{
+    Family, Pid, become_subreaper, ended_child, has_children, is_alive, kill_child, reap,
+};
 
 /// The variable by which the descendants of a command are known; its value names this process.
 const MARK: &str = "STARTED_BY";
@@ -87,45 +85,50 @@ pub(super) fn spawn(
         if children.trust != Trust::Nobody {
             builder.env(MARK, &children.mark);
         }
+        Family::prepare(builder);
         let child = builder.spawn()?;
-        let id = child.id().expect("a child that was not waited for has a pid");
-        let pid = Pid::from_raw(i32::try_from(id).expect("a pid fits into pid_t"));
-        children.running.insert(pid);
-        Ok((child, Group(pid)))
+        let family = Family::of(&child)?;
+        children.running.insert(family.leader());
+        Ok((child, Group { family, is_over: false }))
     })
 }
 
-/// A child's process group. It is killed when this is dropped, so that a cancelled future or a panic
-/// leaves nothing behind.
-pub(super) struct Group(Pid);
+/// A child and what it has started. Unless it is over, it is killed when this is dropped, so that a cancelled future or a
+/// panic leaves nothing behind.
+pub(super) struct Group {
+    family: Family,
+    is_over: bool,
+}
 
 impl Group {
     /// The leader, which is the child.
     pub(super) const fn leader(&self) -> Pid {
-        self.0
+        self.family.leader()
     }
 
     /// Kills what is in the group.
     pub(super) fn kill(&self) {
-        // ESRCH is the good case: nobody is left.
-        let _ = killpg(self.0, Signal::SIGKILL);
+        self.family.kill();
     }
 
     /// Kills what is left of a group whose leader was reaped, once: the number of an empty group
     /// may soon be somebody else's.
-    pub(super) fn finish(self) {
+    pub(super) fn finish(mut self) {
         self.kill();
-        children(|children| children.running.remove(&self.0));
-        std::mem::forget(self);
+        self.is_over = true;
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.kill();
+        if !self.is_over {
+            self.kill();
+        }
         children(|children| {
-            children.running.remove(&self.0);
-            children.dying.insert(self.0);
+            children.running.remove(&self.leader());
+            if !self.is_over {
+                children.dying.insert(self.leader());
+            }
         });
     }
 }
@@ -150,7 +153,7 @@ pub fn reap_orphans() {
             while let Some(pid) = ended_child()
                 && !children.running.contains(&pid)
                 && !children.dying.contains(&pid)
-                && waitpid(pid, Some(WaitPidFlag::WNOHANG)).is_ok()
+                && reap(pid)
             {}
         }
     });
@@ -185,12 +188,16 @@ impl Children {
             let below = below(orphan.pid, &all);
             self.known.extend(below.iter().map(|process| (process.pid, process.start)));
             // It is a child that was not waited for, so the number is still its own.
-            match kill(orphan.pid, Signal::SIGKILL) {
-                Ok(()) => {
-                    tracing::debug!(pid = orphan.pid.as_raw(), "killed what a command left behind");
+            match kill_child(orphan.pid) {
+                Ok(found) => {
+                    if found {
+                        tracing::debug!(
+                            pid = orphan.pid.as_raw(),
+                            "killed what a command left behind"
+                        );
+                    }
                     left = true;
                 }
-                Err(Errno::ESRCH) => left = true,
                 Err(error) => tracing::warn!(%error, "cannot end what a command left behind"),
             }
         }
@@ -209,7 +216,7 @@ impl Children {
             .filter(|process| {
                 let zombie = process.is_zombie;
                 if zombie {
-                    let _ = waitpid(process.pid, Some(WaitPidFlag::WNOHANG));
+                    let _ = reap(process.pid);
                 }
                 !zombie
             })

@@ -5,12 +5,12 @@
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::unix::pipe;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use super::Sink;
 use crate::event::Stream;
+use crate::platform::{self, Pipe};
 use crate::secret::append;
 
 /// How much is read at once: a pipe's default capacity on Linux.
@@ -52,12 +52,9 @@ pub(super) trait Source: AsyncRead + Unpin + Sized {
     }
 }
 
-impl Source for pipe::Receiver {
-    /// It is taken from the runtime meanwhile, which the kernel would wake for all that is written.
+impl Source for Pipe {
     async fn rest(self, pause: Duration) -> std::io::Result<Self> {
-        let pipe = self.into_nonblocking_fd()?;
-        tokio::time::sleep(pause).await;
-        Self::from_owned_fd(pipe)
+        platform::rest(self, pause).await
     }
 }
 
@@ -240,6 +237,8 @@ impl<'sink, S: Sink> Framer<'sink, S> {
 mod tests {
     use std::cell::RefCell;
     use std::io::Write;
+
+    use tokio::net::unix::pipe;
 
     use super::*;
 

@@ -1,10 +1,10 @@
 //! Finds the processes that run an executable, whoever has started them. Only where there is `/proc`.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::table::{Process, processes};
+use crate::platform::fs::MetadataExt;
 
 /// In how many parts of a second the kernel tells its times to processes (`USER_HZ`, time(7)).
 const TICKS: f64 = 100.0;

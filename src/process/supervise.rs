@@ -1,14 +1,10 @@
 //! One child from its start until nothing of its process group is left.
 
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
-use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -20,6 +16,8 @@ use super::table::running_below;
 use super::{Command, Input, Output, Sink};
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
+use crate::platform::fs::OpenOptionsExt;
+use crate::platform::{Pid, ask_to_end, stderr_pipe, stdout_pipe};
 
 /// How long the pipes may stay open once the group is dead. Only a process that left the group
 /// can hold them, and it must not hold the run.
@@ -151,8 +149,7 @@ pub async fn supervise(
     let lost = |source| ProcessError::Wait { program: command.program.clone(), source };
     let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
     let stderr = child.stderr.take().expect("stderr was asked to be a pipe");
-    let stdout = stdout.into_owned_fd().and_then(pipe::Receiver::from_owned_fd).map_err(lost)?;
-    let stderr = stderr.into_owned_fd().and_then(pipe::Receiver::from_owned_fd).map_err(lost)?;
+    let (stdout, stderr) = (stdout_pipe(stdout).map_err(lost)?, stderr_pipe(stderr).map_err(lost)?);
     let memory = match command.output {
         Output::Memory(limit) => Some(limit),
         _ => None,
@@ -226,8 +223,7 @@ fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
         .envs(command.environment.iter())
         .stdin(input)
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+        .stderr(Stdio::piped());
     if let Some(directory) = &command.directory {
         builder.current_dir(directory);
     }
@@ -305,10 +301,10 @@ fn terminate(command: &Command, pid: Pid) {
     // What wraps it might hand the signal on late, or twice, or kill what takes its time.
     for inner in inner.iter().flatten() {
         tracing::debug!(pid = inner.as_raw(), "it is meant for this one");
-        let _ = kill(*inner, Signal::SIGTERM);
+        ask_to_end(*inner);
     }
     if inner.is_none_or(|inner| inner.is_empty()) {
         // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
-        let _ = kill(pid, Signal::SIGTERM);
+        ask_to_end(pid);
     }
 }

@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use nix::unistd::Pid;
-
 use super::Inner;
+use crate::platform::Pid;
 
 /// A process at the moment of looking.
 #[derive(Clone, Debug, Eq, PartialEq)]

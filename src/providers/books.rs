@@ -2,15 +2,13 @@
 //! their way in or out. No name of a provider's host begins with a dot.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-
-use nix::unistd::{AccessFlags, access};
 
 use super::error::ProvidersError;
 use super::lock;
 use super::package::Package;
+use crate::platform::fs::{AccessFlags, PermissionsExt, access};
 use crate::trust;
 
 /// The directory's name.

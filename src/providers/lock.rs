@@ -2,11 +2,10 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use nix::fcntl::OFlag;
+use crate::platform::fs::{OFlag, OpenOptionsExt, try_lock};
 
 use crate::pace::jittered;
 
@@ -22,7 +21,7 @@ pub(super) async fn acquire(path: &Path, waits: impl FnOnce()) -> io::Result<Fil
     let file = open(path)?;
     let mut waits = Some(waits);
     loop {
-        match file.try_lock() {
+        match try_lock(&file) {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {
                 if let Some(waits) = waits.take() {
@@ -38,7 +37,7 @@ pub(super) async fn acquire(path: &Path, waits: impl FnOnce()) -> io::Result<Fil
 /// Locks the file at `path`, unless somebody else has it.
 pub(super) fn try_acquire(path: &Path) -> io::Result<File> {
     let file = open(path)?;
-    file.try_lock()?;
+    try_lock(&file)?;
     Ok(file)
 }
 

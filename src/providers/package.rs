@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::fs::{File, FileType, Permissions};
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use base64::Engine as _;
@@ -15,6 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::error::ProvidersError;
+use crate::platform::fs::{PermissionsExt, sync_directory};
 use crate::trust;
 
 /// `OpenTofu` locks each package by a file in it, which is no part of the package.
@@ -267,7 +267,7 @@ pub(super) fn seal(directory: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()
         file.set_permissions(Permissions::from_mode(mode & !0o222))?;
         file.sync_all()?;
     }
-    File::open(directory)?.sync_all()
+    sync_directory(directory)
 }
 
 /// Takes the right to write to the package at `directory` from everybody but its owner and group:

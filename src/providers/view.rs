@@ -19,6 +19,7 @@ use super::locked::{self, LOCK_FILE, Locked};
 use super::package::{self, Package};
 use crate::blocking::blocking;
 use crate::error::chain;
+use crate::platform::fs::{open_directory, sync_directory};
 use crate::trust;
 
 /// The view's name in the data directory.
@@ -273,7 +274,7 @@ impl View {
         loop {
             let placed = trust::make_private(parent)
                 .and_then(|()| std::fs::rename(&whole, &to))
-                .and_then(|()| File::open(parent)?.sync_all());
+                .and_then(|()| sync_directory(parent));
             match placed {
                 // Somebody prunes, and has just removed the empty directory.
                 Err(error)
@@ -331,5 +332,5 @@ fn take(directories: &Directories, locked: &Locked, abandoned: &CancellationToke
 
 /// Remembers that a package is used now, for those who prune. A cache that is read only is not pruned.
 fn used(directory: &Path) {
-    let _ = File::open(directory).and_then(|it| it.set_modified(SystemTime::now()));
+    let _ = open_directory(directory).and_then(|it| it.set_modified(SystemTime::now()));
 }

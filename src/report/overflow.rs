@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use super::block::{Block, Entry};
 use crate::event::Stream;
+use crate::platform::fs::{FileExt, OpenOptionsExt};
 use crate::secret::wipe_file;
 
 /// The file's bound. A run that prints 200,000 lines as JSON stays below half of it; a temporary

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Value, json};
+use url::Url;
 
 use super::{Exit, Terminal, execute};
 use crate::devregistry::{Received, Registry, serve};
@@ -117,11 +118,12 @@ fn create_repository(path: &Path) -> anyhow::Result<()> {
 
 /// What a registry would answer (ADR-001, New API Endpoint for Runner).
 fn config(run_id: &str, operation: &str, repository: &Path, directory: &Path) -> Value {
+    let repository = Url::from_directory_path(repository).expect("the path is absolute");
     let callback = |name: &str| format!("/v1/ci/module-runs/{run_id}/{name}");
     json!({
         "runId": run_id,
         "operation": operation,
-        "source": {"type": "git", "gitRepo": format!("file://{}", repository.display()), "gitRef": "main"},
+        "source": {"type": "git", "gitRepo": repository.as_str().trim_end_matches('/'), "gitRef": "main"},
         "variables": {
             "environment": {"value": "demo"},
             "replicas": {"value": 2},

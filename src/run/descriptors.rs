@@ -3,7 +3,7 @@
 //! A job whose limit is low, or a bug that leaks them, must not keep the runner from connecting to
 //! the registry once more and from wiping its files.
 
-use std::os::fd::OwnedFd;
+use std::io::PipeReader;
 
 /// How many are kept: for two connections with their name look-ups, and for a directory tree.
 const KEPT: usize = 16;
@@ -11,7 +11,7 @@ const KEPT: usize = 16;
 /// Descriptors that nobody else can take; they are free when this is dropped.
 #[derive(Debug)]
 pub(super) struct Reserve {
-    _kept: Vec<OwnedFd>,
+    _kept: Vec<PipeReader>,
 }
 
 impl Reserve {
@@ -20,8 +20,7 @@ impl Reserve {
     /// # Errors
     /// When there are not enough: then the run should not begin.
     pub(super) fn take() -> std::io::Result<Self> {
-        let (pipe, _) = std::io::pipe()?;
-        let first = OwnedFd::from(pipe);
+        let (first, _) = std::io::pipe()?;
         let mut kept = (1..KEPT).map(|_| first.try_clone()).collect::<Result<Vec<_>, _>>()?;
         kept.push(first);
         Ok(Self { _kept: kept })

@@ -5,13 +5,13 @@
 
 use std::fs::Permissions;
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::cancel::{Step, Stop};
+use crate::platform::fs::PermissionsExt;
 use crate::report::{LogCopy, SUMMARY_LIMIT, page, summary};
 use crate::result::RunResult;
 use crate::settings::Settings;

@@ -4,7 +4,6 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::unistd::{AccessFlags, access};
 use semver::Version;
 
 use super::operations::{Files, engine_failure};
@@ -13,6 +12,7 @@ use super::state_place::data_directory;
 use crate::engine::Engine;
 use crate::error::chain;
 use crate::event::Phase;
+use crate::platform::fs::{AccessFlags, access};
 use crate::providers::{self, Directories, View};
 use crate::report::RunLog;
 use crate::spec::Product;

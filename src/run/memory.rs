@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::platform::fs::{AccessFlags, access};
 use crate::platform::{has_room, is_in_memory};
 
 /// Where Linux has a file system in memory that everybody can write to.
@@ -22,7 +23,6 @@ pub(super) fn place(chosen: Option<&Path>) -> Option<PathBuf> {
 
 /// Whether secret files can go to `place`. What the user chose is taken as it is.
 pub(super) fn is_usable(place: &Path, chosen: Option<&Path>) -> bool {
-    use nix::unistd::{AccessFlags, access};
     chosen.is_some()
         || (has_room(place) && access(place, AccessFlags::W_OK | AccessFlags::X_OK).is_ok())
 }

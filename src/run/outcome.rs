@@ -2,7 +2,6 @@
 
 use std::panic::AssertUnwindSafe;
 
-use nix::sys::signal::Signal;
 use serde::Serialize;
 
 use super::undelivered::UndeliveredLogs;
@@ -10,6 +9,7 @@ use crate::cancel::StopReason;
 use crate::engine::{Counts, LeftLock, TestCounts};
 use crate::error::Advice;
 use crate::event::Phase;
+use crate::platform::Signal;
 use crate::result::{ChangeCounts, Problem, RunResult, TestResults, Timings};
 use crate::secret::Redactor;
 use crate::settings::PlanStatus;

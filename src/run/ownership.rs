@@ -7,28 +7,26 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::unistd::Uid;
-
 use super::origin::Origin;
-use crate::platform::is_local;
+use crate::platform::fs::{
+    MetadataExt, OFlag, OpenOptionsExt, is_at, try_lock, try_lock_shared, user,
+};
+use crate::platform::{is_local, os_string};
 use crate::secret::{Layout, PrivateDirectory, WipeError};
 
 /// How directories of runs are called. The cache's stand-in in the same place has a number there.
 pub(super) const PREFIX: &str = "butler-runner-run-";
 
-/// The file that the runner holds locked; it says where the runner is, and whose run this is.
+/// The file that the runner holds locked; it says where the runner is, whose run this is, and in a
+/// directory of secrets where the run's directory is, in which Terraform's lock is.
 const OWNER: &str = "owner.lock";
 
 /// The file that Terraform holds locked.
 const TOOL: &str = "tool.lock";
-
-/// In a directory of secrets: a link to the run's directory, where Terraform's lock is.
-const RUN: &str = "run";
 
 /// How often a directory is made anew because somebody who tidies up took it for a leftover in the
 /// moment before it was locked. Once is rare.
@@ -38,8 +36,8 @@ const ATTEMPTS: usize = 10;
 const LOCK_ATTEMPTS: usize = 4;
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
 
-/// What of the owner's file is read.
-const LONGEST_OWNER: u64 = 400;
+/// What of the owner's file is read: paths are no longer than 4,096 bytes.
+const LONGEST_OWNER: u64 = 5000;
 
 /// A private directory that is locked as long as this process lives.
 #[derive(Debug)]
@@ -64,10 +62,12 @@ impl OwnedDirectory {
         Err(failed("create", parent)(lost))
     }
 
-    /// Says where the rest of the run is: a directory of secrets is in use while that is.
+    /// Says where the rest of the run is: a directory of secrets is in use while that is. In the file
+    /// that is open already, because there may be no descriptor for another one.
     pub(super) fn belongs_to(&self, run: &Path) -> Result<(), WipeError> {
-        let link = self.directory.path().join(RUN);
-        symlink(run, &link).map_err(failed("create", &link))
+        let Some(mut lock) = self.lock.as_ref() else { return Ok(()) };
+        let line = [b"\n", run.as_os_str().as_encoded_bytes()].concat();
+        lock.write_all(&line).map_err(failed("write", &self.directory.path().join(OWNER)))
     }
 
     /// The file for Terraform's standard input: empty, and locked until the last one that inherited
@@ -76,10 +76,27 @@ impl OwnedDirectory {
         let path = self.directory.path().join(TOOL);
         self.directory.write(TOOL, b"")?;
         let file = File::open(&path).map_err(failed("open", &path))?;
-        if let Err(error) = file.try_lock_shared() {
+        if let Err(error) = try_lock_shared(&file) {
             without_lock(&path, &error);
         }
         Ok(Arc::new(file))
+    }
+}
+
+impl OwnedDirectory {
+    /// Wipes it, and gives up the lock when there is nothing left that it could tell of.
+    ///
+    /// # Errors
+    /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+    pub(super) fn wipe(self) -> Result<(), WipeError> {
+        let path = self.directory.path().to_owned();
+        let wiped = self.directory.wipe();
+        drop(self.lock);
+        match wiped {
+            // On some systems a file is there for as long as it is open, and so is what it is in.
+            Err(error) if error.path == path && std::fs::remove_dir(&path).is_ok() => Ok(()),
+            wiped => wiped,
+        }
     }
 }
 
@@ -95,7 +112,7 @@ fn without_lock(path: &Path, error: &TryLockError) {
 /// Makes the owner's file and locks it.
 fn claim(path: &Path, owner: &str) -> std::io::Result<Option<File>> {
     let mut file = open(path, OpenOptions::new().create_new(true))?;
-    match file.try_lock() {
+    match try_lock(&file) {
         // Whoever had it in between has removed it by now.
         Ok(()) if !is_at(&file, path) => return Err(ErrorKind::NotFound.into()),
         Ok(()) => {}
@@ -105,7 +122,7 @@ fn claim(path: &Path, owner: &str) -> std::io::Result<Option<File>> {
             return Ok(None);
         }
     }
-    file.write_all(format!("{}\n{owner}", Origin::here().line()).as_bytes())?;
+    file.write_all(format!("{}\n{}", Origin::here().line(), one_line(owner)).as_bytes())?;
     Ok(Some(file))
 }
 
@@ -115,20 +132,7 @@ fn is_lost_race(error: &std::io::Error) -> bool {
 }
 
 fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
-    options
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
-        .open(path)
-}
-
-/// Whether `path` still leads to `file`.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::symlink_metadata(path)) {
-        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
-        _ => false,
-    }
+    options.read(true).write(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)
 }
 
 /// Who uses a directory that was found.
@@ -182,7 +186,7 @@ pub(super) fn inspect(path: &Path) -> Use {
         Err(error) if error.kind() == ErrorKind::NotFound && is_empty(path) => return Use::Empty,
         Err(_) => return Use::Foreign,
     };
-    match file.try_lock() {
+    match try_lock(&file) {
         Ok(()) if is_at(&file, &lock) => {}
         Ok(()) | Err(TryLockError::WouldBlock) => return Use::Foreign,
         Err(TryLockError::Error(error)) => {
@@ -190,25 +194,20 @@ pub(super) fn inspect(path: &Path) -> Use {
             return Use::Foreign;
         }
     }
-    let (origin, owner) = said_by(&file);
+    let (origin, owner, run) = said_by(&file);
     let here = Origin::here();
     let told = origin.is_told_by_locks(&here, is_local(&file));
-    let reachable = origin.is_host_of(&here) || !is_dangling(&path.join(RUN));
+    // What is not there may be another container's, and Terraform may be at work in it.
+    let reachable = origin.is_host_of(&here) || run.as_ref().is_none_or(|run| run.exists());
     let leftover = Leftover { path: path.to_owned(), owner, origin, _lock: file };
     // The runner is dead, so nobody starts Terraform from here on.
     if !told || !reachable {
         Use::Unknown(leftover)
-    } else if is_held(&path.join(TOOL)) || is_held(&path.join(RUN).join(TOOL)) {
+    } else if is_held(&path.join(TOOL)) || run.is_some_and(|run| is_held(&run.join(TOOL))) {
         Use::Tool(leftover)
     } else {
         Use::Nobody(leftover)
     }
-}
-
-/// Whether `path` is a link to what is not there. A run's directory that is another container's is
-/// not there either, and Terraform may be at work in it.
-fn is_dangling(path: &Path) -> bool {
-    path.is_symlink() && !path.exists()
 }
 
 /// Whether `path` is a directory, itself and not what it leads to, of this user and closed to all
@@ -216,7 +215,7 @@ fn is_dangling(path: &Path) -> bool {
 fn is_own_directory(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| {
         // The bits beyond those may come from the directory that it is in.
-        found.is_dir() && found.uid() == Uid::effective().as_raw() && found.mode() & 0o777 == 0o700
+        found.is_dir() && found.uid() == user() && found.mode() & 0o777 == 0o700
     })
 }
 
@@ -224,16 +223,20 @@ fn is_empty(path: &Path) -> bool {
     std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// What the owner's file says: where the owner is, and who it is as one line that can be shown.
-fn said_by(file: &File) -> (Origin, String) {
+/// What the owner's file says: where the owner is, who it is as one line that can be shown, and where
+/// the run's directory is that this one belongs to.
+fn said_by(file: &File) -> (Origin, String, Option<PathBuf>) {
     let mut text = Vec::new();
     let _ = std::io::Read::read_to_end(&mut std::io::Read::take(file, LONGEST_OWNER), &mut text);
-    let text = String::from_utf8_lossy(&text);
-    let shown = |text: &str| -> String {
-        text.chars().filter(|character| !character.is_control()).collect()
-    };
-    let (origin, owner) = text.split_once('\n').unwrap_or_default();
-    (Origin::of_line(&shown(origin)), shown(owner))
+    let mut lines = text.splitn(3, |byte| *byte == b'\n');
+    let mut shown = || one_line(&String::from_utf8_lossy(lines.next().unwrap_or_default()));
+    let (origin, owner) = (Origin::of_line(&shown()), shown());
+    let run = lines.next().map(|run| PathBuf::from(os_string(run.to_owned())));
+    (origin, owner, run.filter(|run| run.is_absolute()))
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control()).collect()
 }
 
 /// Whether somebody holds the lock of `path`. What cannot be found out counts as held.
@@ -243,7 +246,7 @@ fn is_held(path: &Path) -> bool {
         Err(error) => return error.kind() != ErrorKind::NotFound,
     };
     for attempt in 1..=LOCK_ATTEMPTS {
-        match file.try_lock() {
+        match try_lock(&file) {
             Ok(()) => return false,
             Err(TryLockError::WouldBlock) if attempt < LOCK_ATTEMPTS => {
                 std::thread::sleep(LOCK_PAUSE);
@@ -256,7 +259,7 @@ fn is_held(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
 
@@ -304,7 +307,9 @@ mod tests {
 
     /// Has the owner of `path` be where `line` says.
     fn move_owner(path: &Path, line: &str) {
-        std::fs::write(path.join(OWNER), format!("{line}\nrun 7")).unwrap();
+        let said = std::fs::read_to_string(path.join(OWNER)).unwrap();
+        let (_, rest) = said.split_once('\n').unwrap();
+        std::fs::write(path.join(OWNER), format!("{line}\n{rest}")).unwrap();
     }
 
     #[test]
@@ -342,7 +347,7 @@ mod tests {
         std::fs::set_permissions(&real, PermissionsExt::from_mode(0o755)).unwrap();
         assert!(matches!(inspect(&real), Use::Foreign));
         std::fs::set_permissions(&real, PermissionsExt::from_mode(0o700)).unwrap();
-        if Uid::effective().is_root() {
+        if user() == 0 {
             std::os::unix::fs::chown(&real, Some(65534), None).unwrap();
             assert!(matches!(inspect(&real), Use::Foreign));
             std::os::unix::fs::chown(&real, Some(0), None).unwrap();

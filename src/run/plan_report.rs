@@ -8,13 +8,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::engine::{Member, Planned, Survey, changes, clean, copy};
+use crate::platform::fs::OpenOptionsExt;
 use crate::registry::{Body, Part};
 use crate::report::RunLog;
 use crate::result::Changes;

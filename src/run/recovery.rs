@@ -3,7 +3,6 @@
 //! It is the only copy there is, so it is pushed again, and where that fails it leaves the run's
 //! directory before that is wiped. It is never forced upon a backend whose state has gone on.
 
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +11,7 @@ use futures_util::FutureExt;
 use crate::cancel::Step;
 use crate::engine::{Engine, LeftLock, Unfinished};
 use crate::error::chain;
+use crate::platform::fs::{DirBuilderExt, PermissionsExt};
 use crate::report::RunLog;
 use crate::secret::wipe_file;
 

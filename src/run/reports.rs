@@ -1,7 +1,6 @@
 //! Where a run's reports go: to the registry, into a directory, to both, or nowhere.
 
 use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -11,6 +10,7 @@ use super::outcome::StatusReport;
 use super::plan_report::{Form, PlanReport, Room};
 use crate::cancel::{Stop, StopReason};
 use crate::engine::readable_junit;
+use crate::platform::fs::{DirBuilderExt, PermissionsExt};
 use crate::registry::{Body, Callback, Callbacks, Client, Patience, RegistryError, RunStatus};
 use crate::report::{Batch, Delivery, LogSink};
 use crate::secret::{Redactor, redact_xml};

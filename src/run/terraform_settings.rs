@@ -3,10 +3,8 @@
 
 use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use nix::fcntl::OFlag;
 use secrecy::SecretString;
 
 use super::outcome::Failure;
@@ -14,6 +12,7 @@ use super::phases::Context;
 use super::secret_names::{can_be_secret, is_secret_name};
 use crate::error::chain;
 use crate::event::Phase;
+use crate::platform::fs::{OFlag, OpenOptionsExt, PermissionsExt};
 use crate::process::Environment;
 use crate::settings::Settings;
 use crate::spec::{RunSpec, TerraformSettings};

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cancel::{Stop, StopReason, is_ignored};
+use crate::cancel::{Stop, StopReason};
 use crate::pace::Pace;
+use crate::platform::{Chores, Signal, StopSignals};
 use crate::process::reap_orphans;
 use crate::registry::{Client, Patience, RegistryError, RunStatus};
 
@@ -29,28 +28,16 @@ impl Drop for Watch {
     }
 }
 
-/// Asks the run to stop at SIGINT, SIGTERM, SIGHUP or SIGQUIT, and to hurry at the second of them. A
-/// SIGHUP that was ignored at the start stays so: whoever starts the runner with `nohup` means it.
+/// Asks the run to stop when a signal asks this process to end, and to hurry at the second one.
 ///
 /// # Errors
 /// When the operating system does not let it watch.
 pub fn signals(stop: &Stop) -> std::io::Result<Watch> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut quit = signal(SignalKind::quit())?;
-    let mut hangup =
-        if is_ignored(Signal::SIGHUP) { None } else { Some(signal(SignalKind::hangup())?) };
+    let mut signals = StopSignals::watch()?;
     let stop = stop.clone();
     let mut echoes = Echoes::default();
     Ok(Watch(tokio::spawn(async move {
-        loop {
-            let signal = tokio::select! {
-                Some(()) = interrupt.recv() => Signal::SIGINT,
-                Some(()) = terminate.recv() => Signal::SIGTERM,
-                Some(()) = received(hangup.as_mut()) => Signal::SIGHUP,
-                Some(()) = quit.recv() => Signal::SIGQUIT,
-                else => return,
-            };
+        while let Some(signal) = signals.next().await {
             if !echoes.is_echo(signal) {
                 tracing::warn!(%signal, "signal received");
                 stop.request(StopReason::Signal(signal));
@@ -73,28 +60,14 @@ impl Echoes {
     }
 }
 
-/// Takes the signals that are nobody's wish: SIGCHLD, to reap what this process has adopted, and
-/// SIGXFSZ, which would end it where a file gets too large; the write fails, and that is enough.
+/// Takes the signals that are nobody's wish, and reaps what this process has adopted.
 pub(super) fn chores() -> std::io::Result<Watch> {
-    let mut child = signal(SignalKind::child())?;
-    let mut too_large = signal(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
+    let mut chores = Chores::watch()?;
     Ok(Watch(tokio::spawn(async move {
-        loop {
-            tokio::select! {
-                Some(()) = child.recv() => reap_orphans(),
-                Some(()) = too_large.recv() => {}
-                else => return,
-            }
+        while let Some(()) = chores.child_ended().await {
+            reap_orphans();
         }
     })))
-}
-
-/// The next of the signals that are watched; never where none are.
-async fn received(signals: Option<&mut tokio::signal::unix::Signal>) -> Option<()> {
-    match signals {
-        Some(signals) => signals.recv().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Asks the registry whether the run still goes on: `interval` after the last time at most, and a

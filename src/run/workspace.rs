@@ -2,7 +2,6 @@
 //! is some. All of it is gone at the end.
 
 use std::fs::File;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,6 +9,8 @@ use super::descriptors::Reserve;
 use super::memory;
 use super::ownership::OwnedDirectory;
 use super::recovery::{ERRORED_STATE, keep_state};
+use crate::platform::fs::name_directory;
+use crate::platform::os_string;
 use crate::process::Input;
 use crate::providers::VIEW;
 use crate::secret::{Layout, PrivateDirectory, WipeError};
@@ -137,7 +138,7 @@ impl RunDirectory {
             Ok(_) => std::fs::remove_file(&link).map_err(failed("remove"))?,
             Err(_) => {}
         }
-        symlink(&data, &link).map_err(failed("create"))?;
+        name_directory(&data, &link).map_err(failed("create"))?;
         // Nor is a state that came with the clone one that this run could not store: it must not be
         // pushed or kept, and a link of that name would have Terraform write wherever it leads.
         let brought = module.join(ERRORED_STATE);
@@ -161,10 +162,9 @@ impl RunDirectory {
         };
         let real = std::fs::canonicalize(&source).map_err(failed(&source))?;
         let inside = module.strip_prefix(&source).or_else(|_| module.strip_prefix(&real));
-        let mark = self.private().path().join(MODULE);
         // Relative, because the work directory may have several names.
-        symlink(Path::new(SOURCE).join(inside.unwrap_or(Path::new(""))), &mark)
-            .map_err(failed(&mark))
+        let inside = Path::new(SOURCE).join(inside.unwrap_or(Path::new("")));
+        self.private().write(MODULE, inside.as_os_str().as_encoded_bytes()).map(|_| ())
     }
 
     /// Takes a state that Terraform could not store out of the clone: into `recovery`, or, where
@@ -187,15 +187,16 @@ impl RunDirectory {
 
     /// Wipes everything. What cannot be wiped is an error; the rest is wiped all the same.
     pub(super) fn wipe(self) -> Result<(), WipeError> {
-        let secrets = self.secrets.map_or(Ok(()), |secrets| secrets.directory.wipe());
+        drop(self.tool_input);
+        let secrets = self.secrets.map_or(Ok(()), OwnedDirectory::wipe);
         // Last: as long as it is there, others know that this run is not over.
-        secrets.and(self.private.directory.wipe())
+        secrets.and(self.private.wipe())
     }
 
     /// The same but for the clone, which holds the only copy of a state, and for that by which
     /// others find it when this process has ended.
     pub(super) fn wipe_but_clone(self) -> Result<(), WipeError> {
-        let secrets = self.secrets.map_or(Ok(()), |secrets| secrets.directory.wipe());
+        let secrets = self.secrets.map_or(Ok(()), OwnedDirectory::wipe);
         secrets.and(self.private.directory.wipe_private())
     }
 }
@@ -212,14 +213,15 @@ fn secrets_in(memory: &Path, owner: &str, run: &Path) -> Result<OwnedDirectory, 
 /// The module in the directory `run` of a run whose runner is dead.
 pub(super) fn module_of(run: &Path) -> Option<PathBuf> {
     let source = std::fs::canonicalize(run.join(SOURCE)).ok()?;
-    let module = std::fs::canonicalize(run.join(MODULE)).ok()?;
+    let inside = os_string(std::fs::read(run.join(MODULE)).ok()?);
+    let module = std::fs::canonicalize(run.join(inside)).ok()?;
     // A link in the clone may have been changed since.
     module.starts_with(source).then_some(module)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
     use std::time::UNIX_EPOCH;
 
     use super::*;

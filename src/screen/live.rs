@@ -6,14 +6,12 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigAction, SigHandler, SigSet, Signal, raise, sigaction};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::surface::{Screen, View, refresh};
-use crate::cancel::is_ignored;
 use crate::event::Phase;
+use crate::platform::{Change, Changes, Ending, suspend};
 use crate::timeline::Watcher;
 
 /// How often it is looked whether there is something new to show; seconds are what changes most.
@@ -59,24 +57,20 @@ impl Live {
             tracing::debug!(%error, "no thread for the live line");
             return None;
         }
-        let signals = tokio::spawn(watch_signals(orders.clone()));
+        let signals = tokio::spawn(watch_terminal(orders.clone()));
         Some(Self { screen: screen.clone(), orders, gone, signals })
     }
 
     /// Takes the line away before a signal ends this process, where nobody else watches for one.
     pub fn leave_with_signals(&self) {
-        for ends in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-            if !is_ignored(ends)
-                && let Ok(mut signals) = signal(SignalKind::from_raw(ends as i32))
-            {
-                let orders = self.orders.clone();
-                tokio::spawn(async move {
-                    while signals.recv().await.is_some() {
-                        hide(&orders).await;
-                        act_by_default(ends);
-                    }
-                });
-            }
+        for mut ending in Ending::watch() {
+            let orders = self.orders.clone();
+            tokio::spawn(async move {
+                while ending.received().await.is_some() {
+                    hide(&orders).await;
+                    ending.end();
+                }
+            });
         }
     }
 
@@ -117,25 +111,13 @@ fn draw(screen: &Screen, orders: &Receiver<Order>) {
     screen.surface().hide();
 }
 
-/// Follows what happens to the terminal: its size changes, and Ctrl-Z stops this process.
-async fn watch_signals(orders: Sender<Order>) {
-    let is_deaf = is_ignored(Signal::SIGTSTP);
-    let resized = signal(SignalKind::window_change());
-    // Watching for it is as good as not ignoring it.
-    let of_suspension = if is_deaf {
-        SignalKind::window_change()
-    } else {
-        SignalKind::from_raw(Signal::SIGTSTP as i32)
-    };
-    let (Ok(mut resized), Ok(mut suspended)) = (resized, signal(of_suspension)) else { return };
-    loop {
-        tokio::select! {
-            Some(()) = resized.recv() => {}
-            Some(()) = suspended.recv(), if !is_deaf => {
-                hide(&orders).await;
-                act_by_default(Signal::SIGTSTP);
-            }
-            else => return,
+/// Follows what happens to the terminal.
+async fn watch_terminal(orders: Sender<Order>) {
+    let Some(mut changes) = Changes::watch() else { return };
+    while let Some(change) = changes.next().await {
+        if change == Change::Suspension {
+            hide(&orders).await;
+            suspend();
         }
         if orders.send(Order::Draw).is_err() {
             return;
@@ -148,23 +130,6 @@ async fn hide(orders: &Sender<Order>) {
     let (done, hidden) = oneshot::channel();
     if orders.send(Order::Hide(done)).is_ok() {
         let _ = tokio::time::timeout(PATIENCE, hidden).await;
-    }
-}
-
-/// Stops or ends this process as if nobody had watched for the signal: the kernel knows whether there
-/// is a shell that will continue it, and does not stop it where there is none.
-#[expect(unsafe_code, reason = "there is no safe way to set a disposition")]
-fn act_by_default(signal: Signal) {
-    let default =
-        SigAction::new(SigHandler::SigDfl, nix::sys::signal::SaFlags::empty(), SigSet::empty());
-    // SAFETY: neither disposition runs code that was not there before; both are set in this thread,
-    // one after the other.
-    unsafe {
-        if let Ok(watched) = sigaction(signal, &default) {
-            let _ = raise(signal);
-            // From here on somebody has continued it.
-            let _ = sigaction(signal, &watched);
-        }
     }
 }
 

@@ -4,13 +4,13 @@
 //! over it and not behind it. Each change is one write, with the lock held.
 
 use std::io::{IsTerminal, LineWriter, Write};
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::paint::Painter;
 use super::progress::Board;
 use super::text::width;
 use crate::event::Stream;
+use crate::platform::is_in_foreground;
 
 /// Goes to the beginning of the line and clears it, and the lines that it was broken into where
 /// the terminal has become narrower.
@@ -216,13 +216,6 @@ fn put(stream: Stream, text: &[u8]) -> std::io::Result<()> {
         }
         Stream::Stderr => std::io::stderr().lock().write_all(text),
     }
-}
-
-/// Whether the terminal is this process's own now: after `bg` it is the shell's. Where nobody knows,
-/// it is.
-fn is_in_foreground() -> bool {
-    let foreground = nix::unistd::tcgetpgrp(std::io::stderr().as_fd());
-    foreground.map_or(true, |group| group.as_raw() <= 0 || group == nix::unistd::getpgrp())
 }
 
 /// Writes above the live line.

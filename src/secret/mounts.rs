@@ -3,10 +3,10 @@
 //! A bind mount is on the same device as what is around it, so the system is asked for its mounts
 //! where it tells them; everywhere, a directory on another device is another's.
 
+use crate::platform::fs::MetadataExt;
+use crate::platform::os_string;
 use std::fs::FileType;
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where Linux tells the mounts of a process (proc(5)).
@@ -83,7 +83,7 @@ fn unescaped(text: &[u8]) -> PathBuf {
             }
         }
     }
-    PathBuf::from(std::ffi::OsString::from_vec(path))
+    PathBuf::from(os_string(path))
 }
 
 #[cfg(test)]

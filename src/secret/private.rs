@@ -1,10 +1,10 @@
 //! A directory that nobody else can read and that is wiped at the end.
 
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::wipe::{Layout, WipeError, wipe_directory, wipe_file, wipe_private};
+use crate::platform::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, close_to_others};
 
 /// A directory of mode 0700 that is wiped when it is dropped.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ impl PrivateDirectory {
             .tempdir_in(parent)
             .map_err(|source| WipeError::new("create", parent, source))?;
         let path = directory.keep();
+        close_to_others(&path).map_err(|source| WipeError::new("close", &path, source))?;
         Ok(Self { path, layout: Layout::default(), spare: None, wiped: false })
     }
 

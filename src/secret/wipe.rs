@@ -5,11 +5,11 @@
 
 use std::fs::FileType;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::mounts::Mounts;
+use crate::platform::fs::{MetadataExt, OFlag, OpenOptionsExt, PermissionsExt, has_other_names};
 
 /// How long files that somebody wrote into a checkout may take to be overwritten: a module may
 /// have built gigabytes there, and the final status waits. Then they are only removed.
@@ -57,7 +57,7 @@ pub(crate) struct Layout {
 /// When it cannot be overwritten (it is removed all the same) or removed.
 pub(crate) fn wipe_file(path: &Path) -> Result<(), WipeError> {
     let overwritten = unless_gone("overwrite", path, overwrite_file(path));
-    overwritten.and(unless_gone("remove", path, std::fs::remove_file(path)))
+    overwritten.and(unless_gone("remove", path, remove_file(path)))
 }
 
 /// Overwrites and removes everything in the directory `root`, and `root` itself; what `layout` says
@@ -121,7 +121,7 @@ impl<'root> Wipe<'root> {
             return wipe_file(path);
         }
         if !kind.is_dir() {
-            return unless_gone("remove", path, std::fs::remove_file(path));
+            return unless_gone("remove", path, remove_file(path));
         }
         if self.layout.public.iter().any(|name| path.file_name() == Some(name.as_ref())) {
             return Ok(());
@@ -172,7 +172,7 @@ impl<'root> Wipe<'root> {
     /// Removes `path` and everything below it, or as much of it as can be.
     fn remove(&self, path: &Path, kind: FileType) -> Result<(), WipeError> {
         if !kind.is_dir() {
-            return unless_gone("remove", path, std::fs::remove_file(path));
+            return unless_gone("remove", path, remove_file(path));
         }
         // This would enter a mount, but can remove what is too deep for a path.
         if self.mounts.are_none() && std::fs::remove_dir_all(path).is_ok() {
@@ -231,6 +231,17 @@ fn unless_gone(
     }
 }
 
+/// Removes a file, read-only ones too: not every system lets them be removed as they are.
+fn remove_file(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            allow_owner(path, 0o200);
+            std::fs::remove_file(path)
+        }
+        removed => removed,
+    }
+}
+
 /// Adds `rights` to those of a file or directory, which is no symbolic link.
 fn allow_owner(path: &Path, rights: u32) {
     if let Ok(metadata) = std::fs::symlink_metadata(path)
@@ -286,13 +297,13 @@ fn is_terraforms(path: &Path) -> bool {
 fn overwrite_file(path: &Path) -> std::io::Result<()> {
     static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     let metadata = std::fs::symlink_metadata(path)?;
-    if metadata.nlink() > 1 || metadata.len() == 0 {
+    if metadata.len() == 0 || has_other_names(path)? {
         return Ok(());
     }
     allow_owner(path, 0o200);
     let mut file = std::fs::OpenOptions::new()
         .write(true)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(path)?;
     file.seek(SeekFrom::Start(0))?;
     let mut left = metadata.len();

@@ -5,14 +5,12 @@
 //! image brings in such a home directory is used all the same.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-use nix::unistd::{AccessFlags, Uid, access};
 
 use super::setting::{CACHE_DIR, WORK_DIR};
 use super::{Environment, SettingsError, variable};
 use crate::error::chain;
+use crate::platform::fs::{AccessFlags, DirBuilderExt, MetadataExt, access, user};
 use crate::spec::Product;
 use crate::trust;
 
@@ -63,7 +61,7 @@ pub(super) fn default_cache(
             return Ok(cache);
         }
     }
-    let name = format!("butler-runner-{}", Uid::effective());
+    let name = format!("butler-runner-{}", user());
     let path = temporary(environment, missing)?.join(name);
     if missing == Missing::Name {
         return Ok(path);
@@ -120,7 +118,7 @@ fn own_directory(path: &Path) -> io::Result<()> {
     if !found.is_dir() {
         return Err(io::Error::other("it is not a directory"));
     }
-    if found.uid() != Uid::effective().as_raw() {
+    if found.uid() != user() {
         return Err(io::Error::other(format!("it belongs to the user {}", found.uid())));
     }
     if found.mode() & 0o022 != 0 {
@@ -163,7 +161,7 @@ mod tests {
             [None, Some(Path::new("/proc/nonexistent")), Some(Path::new("relative")), Some(&*file)]
         {
             let cache = default_cache(&environment(home, temporary.path()), Missing::Make).unwrap();
-            let name = format!("butler-runner-{}", Uid::effective());
+            let name = format!("butler-runner-{}", user());
             assert_eq!(cache, temporary.path().join(name));
             assert_eq!(cache.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         }
@@ -207,7 +205,7 @@ mod tests {
     fn link_in_place_of_the_directory_is_refused() {
         let temporary = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
-        let name = format!("butler-runner-{}", Uid::effective());
+        let name = format!("butler-runner-{}", user());
         symlink(elsewhere.path(), temporary.path().join(name)).unwrap();
         assert!(default_cache(&environment(None, temporary.path()), Missing::Make).is_err());
     }
@@ -218,7 +216,7 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("cache");
         std::fs::create_dir(&path).unwrap();
-        if Uid::effective().is_root() {
+        if user() == 0 {
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
             assert!(own_directory(&path).unwrap_err().to_string().contains("65534"));
         } else {

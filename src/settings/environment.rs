@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use crate::platform;
+
 /// Variables and paths of the process, as they were at its start.
 #[derive(Clone)]
 pub struct Environment {
@@ -17,7 +19,7 @@ impl Environment {
     #[must_use]
     pub fn capture() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one place")]
-        let variables = std::env::vars_os().collect();
+        let variables = platform::variables(std::env::vars_os());
         let executable = executable(&variables);
         Self { variables, temporary: std::env::temp_dir(), executable }
     }

@@ -51,6 +51,12 @@ impl Product {
             Self::Terragrunt => "terragrunt",
         }
     }
+
+    /// The name of its executable's file on this system.
+    #[must_use]
+    pub fn file_name(self) -> String {
+        format!("{}{}", self.executable(), std::env::consts::EXE_SUFFIX)
+    }
 }
 
 /// An exact version of a product.

@@ -7,7 +7,6 @@
 //! being a template in every version; in JSON that depends on the version.
 
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
@@ -15,6 +14,7 @@ use zeroize::Zeroizing;
 
 use super::hcl::{self, JsonError, is_identifier};
 use super::{Module, module, s3};
+use crate::platform::fs::OpenOptionsExt;
 use crate::process::Environment;
 use crate::secret::{PrivateDirectory, WipeError};
 use crate::spec::{Backend, ToolRequest};

@@ -6,10 +6,10 @@
 //! leads to a version file again, in the repository: its content may be quoted, and a link could
 //! lead to anything that the runner's user can read.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::module::ModuleError;
+use crate::platform::fs::MetadataExt;
 use crate::spec::{VersionFile, VersionFileKind};
 
 /// Larger files are not read: nobody has that many tools.

@@ -5,13 +5,13 @@
 //! that is not installed any more is none, however it went.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
+use crate::platform::fs::{OFlag, OpenOptionsExt, try_lock};
 use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::blocking::blocking;
@@ -138,11 +138,11 @@ fn lock(cache: &Cache, product: Product) -> Result<File, CacheError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
     let file = options
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(&path)
         .map_err(|source| CacheError::Write { path: path.clone(), source })?;
     for _ in 0..ATTEMPTS {
-        match file.try_lock() {
+        match try_lock(&file) {
             Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
             // Where there are no locks, of several at once the last one wins.
             Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),

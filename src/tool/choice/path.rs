@@ -12,12 +12,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::unistd::{AccessFlags, access};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::cancel::Stop;
+use crate::platform::NULL_DEVICE;
+use crate::platform::fs::{AccessFlags, access};
 use crate::process::{self, Command, Discard, Environment, Grace, Output, ProcessError, supervise};
 use crate::spec::{Product, ToolRequest};
 use crate::tool::choice::package;
@@ -88,7 +89,7 @@ impl<'a> SearchPath<'a> {
     fn candidates(&self, product: Product) -> Vec<PathBuf> {
         std::env::split_paths(self.path.unwrap_or_default())
             .filter(|directory| directory.is_absolute())
-            .map(|directory| directory.join(product.executable()))
+            .map(|directory| directory.join(product.file_name()))
             .filter(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok())
             .filter(|path| !leads_to_another(path, product))
             .collect()
@@ -178,7 +179,7 @@ fn leads_to_another(path: &Path, product: Product) -> bool {
     let name = target.as_deref().and_then(Path::file_name);
     Product::ALL
         .into_iter()
-        .any(|other| other != product && name == Some(OsStr::new(other.executable())))
+        .any(|other| other != product && name == Some(OsStr::new(&other.file_name())))
 }
 
 fn is_script(path: &Path) -> bool {
@@ -196,7 +197,7 @@ async fn ask(
     let mut environment = Environment::default();
     environment.set("CHECKPOINT_DISABLE", "1");
     // What the user configured has nothing to do with the version, and may be slow or broken.
-    environment.set("TF_CLI_CONFIG_FILE", "/dev/null");
+    environment.set("TF_CLI_CONFIG_FILE", NULL_DEVICE);
     environment.set("HOME", "/nonexistent");
     environment.set("PATH", search_path);
     put_question(path, product, "/".as_ref(), environment).await

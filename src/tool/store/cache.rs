@@ -7,13 +7,15 @@
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use semver::Version;
 use tokio_util::sync::CancellationToken;
 
+use crate::platform::fs::{
+    CHANGES_SHOW, DirBuilderExt, MetadataExt, PermissionsExt, sync_directory,
+};
 use crate::spec::Product;
 use crate::spec::ToolRequest;
 use crate::tool::choice::path;
@@ -76,7 +78,7 @@ impl Cache {
 
     /// The executable of `request`, whether or not it is there.
     pub(in crate::tool) fn executable(&self, request: &ToolRequest) -> PathBuf {
-        self.version(request).join(request.product.executable())
+        self.version(request).join(request.product.file_name())
     }
 
     /// The file whose lock is the right to install `request`.
@@ -177,7 +179,7 @@ impl Cache {
         else {
             return Ok(Lookup::Missing);
         };
-        let path = directory.join(request.product.executable());
+        let path = directory.join(request.product.file_name());
         match inspect(&path)? {
             Some(metadata) if metadata.is_file() => {
                 check(&path, &record_path, record, &metadata, abandoned)
@@ -210,11 +212,11 @@ impl Cache {
             |source| CacheError::Write { path, source }
         };
         let staged = self.beside(request).map_err(write(&product))?;
-        let name = request.product.executable();
-        let path = staged.path().join(name);
+        let name = request.product.file_name();
+        let path = staged.path().join(&name);
         let mut file = File::create_new(&path).map_err(write(&path))?;
         let packaging = request.product.packaging();
-        let sum = archive::unpack(packaging, &archive.file, name, (&mut file, &path), abandoned)?;
+        let sum = archive::unpack(packaging, &archive.file, &name, (&mut file, &path), abandoned)?;
         // Whatever the umask: everybody may run it, nobody but its owner may change it.
         file.set_permissions(Permissions::from_mode(0o755)).map_err(write(&path))?;
         file.sync_all().map_err(write(&path))?;
@@ -313,7 +315,7 @@ fn check(
     abandoned: &CancellationToken,
 ) -> Result<Lookup, CacheError> {
     let found = |path: &Path| Ok(Lookup::Installed(path.to_owned()));
-    if Identity::from(metadata) == record.identity {
+    if CHANGES_SHOW && Identity::from(metadata) == record.identity {
         return found(path);
     }
     tracing::debug!(path = %path.display(), "looks different from what was recorded: summing it up");
@@ -353,17 +355,13 @@ pub(in crate::tool) fn inspect(path: &Path) -> Result<Option<Metadata>, CacheErr
     trust::inspect(path).map_err(|distrust| CacheError::of(path, distrust))
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
 #[cfg(test)]
 impl Cache {
     /// Makes it look as if `request` were installed; its executable is empty.
     pub(in crate::tool) fn pretend(&self, request: &ToolRequest) {
         let version = self.prepare(request.product).unwrap().join(request.version.to_string());
         make_private(&version).unwrap();
-        let path = version.join(request.product.executable());
+        let path = version.join(request.product.file_name());
         std::fs::write(&path, "").unwrap();
         let sum = Sha256Sum::of(io::empty(), &CancellationToken::new()).unwrap();
         let record = Record {

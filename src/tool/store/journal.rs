@@ -6,7 +6,6 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -15,11 +14,11 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
 use crate::spec::{Product, ToolRequest};
 use crate::tool::store::cache::Cache;
 use crate::tool::store::note::{Content, Doing};
 use crate::tool::store::record;
-use crate::tool::store::usage::is_at;
 
 /// How many entries are kept of each product.
 const LONGEST: usize = 100;
@@ -138,8 +137,8 @@ fn lock(path: &Path) -> io::Result<File> {
     for _ in 0..ATTEMPTS {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
-        let file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(path)?;
-        match file.try_lock() {
+        let file = options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)?;
+        match try_lock(&file) {
             Ok(()) if is_at(&file, path) => return Ok(file),
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),

@@ -7,19 +7,18 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::pace::jittered;
+use crate::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
 use crate::spec::ToolRequest;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
 use crate::tool::store::note::{self, Content, Doing};
 use crate::tool::store::queue::{InProgress, working};
-use crate::tool::store::usage::is_at;
 use crate::tool::{ToolOptions, WhenBusy};
 
 /// How often it is tried again: soon enough not to be felt beside a download.
@@ -64,7 +63,7 @@ async fn poll(
     let mut named = None;
     loop {
         let file = open(path).map_err(failed)?;
-        match file.try_lock() {
+        match try_lock(&file) {
             Ok(()) if is_at(&file, path) => return Ok(VersionLock { _file: Some(file) }),
             // Somebody has tidied the file away; who comes next makes another one.
             Ok(()) => {
@@ -106,7 +105,7 @@ fn open(path: &Path) -> io::Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(path)
 }
 

@@ -11,10 +11,11 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::platform::fs::{is_at, try_lock, try_lock_shared};
 use crate::spec::ToolRequest;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::journal::{self, moment};
-use crate::tool::store::usage::{USED, is_at};
+use crate::tool::store::usage::USED;
 
 /// How often a note is opened anew that was rewritten at that moment; each is rewritten once.
 const REWRITTEN: usize = 3;
@@ -98,7 +99,7 @@ fn try_write(cache: &Cache, request: &ToolRequest, content: &Content) -> io::Res
 fn put(path: &Path, content: &Content) -> io::Result<File> {
     let directory = path.parent().unwrap_or(path);
     let mut unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;
-    unfinished.as_file().try_lock()?;
+    try_lock(unfinished.as_file())?;
     unfinished.write_all(&serde_json::to_vec(content)?)?;
     unfinished.persist(path).map_err(|error| error.error)
 }
@@ -131,7 +132,7 @@ enum Heard {
 /// What `file`, which was opened at `path`, says. A process that says something else gives the lock
 /// on the old file back only when the new one is in its place.
 fn heard(file: &File, path: &Path) -> Heard {
-    let lock = file.try_lock_shared();
+    let lock = try_lock_shared(file);
     let content = serde_json::from_reader(file).ok();
     match lock {
         Err(TryLockError::WouldBlock) => Heard::Living(content),

@@ -6,12 +6,12 @@
 
 use std::fs::Metadata;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::platform::fs::{MetadataExt, PermissionsExt};
 use crate::tool::digest::Sha256Sum;
 
 /// How the names of files begin that are being written.

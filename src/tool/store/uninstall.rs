@@ -8,11 +8,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use nix::sys::signal::Signal;
 use tokio::time::Instant;
 
 use crate::cancel::{Stop, StopReason};
 use crate::error::Advice;
+use crate::platform::Signal;
 use crate::spec::ToolRequest;
 use crate::tool::blocking::blocking;
 use crate::tool::choice::default;

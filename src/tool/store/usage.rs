@@ -8,7 +8,6 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -16,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock, try_lock_shared};
 use crate::process::Processes;
 use crate::spec::ToolRequest;
 use crate::tool::ToolOptions;
@@ -90,7 +90,7 @@ pub(in crate::tool) async fn begin(
                 return Ok(None);
             }
         };
-        match file.try_lock_shared() {
+        match try_lock_shared(&file) {
             Ok(()) if is_at(&file, &path) => break file,
             // Somebody has tidied the file away; who comes next makes another one.
             Ok(()) | Err(TryLockError::WouldBlock) => {}
@@ -163,7 +163,7 @@ fn claim(
             Missing::Unused => open_existing(cache, request, &path),
         };
         match opened {
-            Ok(file) => match file.try_lock() {
+            Ok(file) => match try_lock(&file) {
                 Ok(()) if is_at(&file, &path) => break Some(file),
                 // Somebody has tidied the file away.
                 Ok(()) => {}
@@ -269,16 +269,8 @@ fn open_existing(cache: &Cache, request: &ToolRequest, path: &Path) -> io::Resul
 
 fn without_following() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits());
+    options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits());
     options
-}
-
-/// Whether `path` still leads to `file`.
-pub(in crate::tool) fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), std::fs::symlink_metadata(path)) {
-        (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
-        _ => false,
-    }
 }
 
 /// Remembers that the version is used now; a read-only cache does not.

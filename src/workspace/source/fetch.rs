@@ -1,6 +1,5 @@
 //! The parent's side of a fetch: hands the task over, waits, and makes sense of the answer.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::url::RepositoryUrl;
 use super::{Checkout, FETCH_COMMAND, GitEnvironment};
 use crate::cancel::Stop;
 use crate::event::Stream;
+use crate::platform::fs::PermissionsExt;
 use crate::process::{
     Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
 };

@@ -5,7 +5,6 @@
 //! helper, this executable again, which answers for the servers that the token is meant for and no
 //! other. An ssh key goes through an ssh configuration that names it for its own host alone.
 
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
@@ -15,6 +14,7 @@ use super::failure::SourceError;
 use super::login::{AudiencePort, Login, LoginSecret, logins};
 use super::url::{RepositoryUrl, Scheme};
 use super::{CREDENTIAL_COMMAND, GitEnvironment};
+use crate::platform::os_string;
 use crate::process::Environment;
 use crate::secret::PrivateDirectory;
 use crate::spec::{GitCredentials, GitSource};
@@ -62,7 +62,8 @@ pub fn share_credentials(
         if variable.is_some() {
             child.set("GIT_SSL_CAINFO", file);
         } else {
-            settings.push(("http.sslCAInfo".to_owned(), file.as_os_str().as_bytes().to_vec()));
+            settings
+                .push(("http.sslCAInfo".to_owned(), file.as_os_str().as_encoded_bytes().to_vec()));
         }
     }
     add_settings(settings, child);
@@ -94,9 +95,9 @@ fn write_logins(logins: &[Login], private: &PrivateDirectory) -> Result<PathBuf,
 fn helper(executable: &Path, file: &Path) -> Vec<u8> {
     [
         b"!",
-        quoted(executable.as_os_str().as_bytes()).as_slice(),
+        quoted(executable.as_os_str().as_encoded_bytes()).as_slice(),
         format!(" {CREDENTIAL_COMMAND} ").as_bytes(),
-        &quoted(file.as_os_str().as_bytes()),
+        &quoted(file.as_os_str().as_encoded_bytes()),
     ]
     .concat()
 }
@@ -150,7 +151,7 @@ fn add_settings(settings: Vec<(String, Vec<u8>)>, child: &mut Environment) {
         .unwrap_or(0);
     for (name, value) in settings {
         child.set(format!("GIT_CONFIG_KEY_{count}"), name);
-        child.set(format!("GIT_CONFIG_VALUE_{count}"), std::ffi::OsStr::from_bytes(&value));
+        child.set(format!("GIT_CONFIG_VALUE_{count}"), os_string(value));
         count += 1;
     }
     child.set("GIT_CONFIG_COUNT", count.to_string());
@@ -199,8 +200,9 @@ impl SshKey<'_> {
         pem.push(b'\n');
         let key = write(private, "git-ssh-key", &pem)?;
         let config = write(private, "git-ssh-config", &self.configuration(&key, private)?)?;
-        let command = [b"ssh -F ".as_slice(), &quoted(config.as_os_str().as_bytes())].concat();
-        child.set("GIT_SSH_COMMAND", std::ffi::OsStr::from_bytes(&command));
+        let command =
+            [b"ssh -F ".as_slice(), &quoted(config.as_os_str().as_encoded_bytes())].concat();
+        child.set("GIT_SSH_COMMAND", os_string(command));
         if let Some(passphrase) = self.passphrase {
             let script = ask_pass(&key, passphrase, private)?;
             child.set("SSH_ASKPASS", script);
@@ -240,7 +242,7 @@ impl SshKey<'_> {
         let user = self.home.map(|home| home.join(".ssh/config"));
         for file in user.iter().map(PathBuf::as_path).chain([Path::new("/etc/ssh/ssh_config")]) {
             if file.is_file() {
-                line([b"Include \"", file.as_os_str().as_bytes(), b"\""]);
+                line([b"Include \"", file.as_os_str().as_encoded_bytes(), b"\""]);
             }
         }
         Ok(config)
@@ -250,7 +252,7 @@ impl SshKey<'_> {
 /// A path as one word of an ssh configuration, where `%` begins a token.
 fn ssh_word(path: &Path) -> Vec<u8> {
     let mut word = vec![b'"'];
-    for byte in path.as_os_str().as_bytes() {
+    for byte in path.as_os_str().as_encoded_bytes() {
         if *byte == b'%' {
             word.push(b'%');
         }
@@ -270,9 +272,9 @@ fn ask_pass(
     let file = write(private, "git-ssh-passphrase", passphrase.as_bytes())?;
     let mut script = Vec::new();
     script.extend_from_slice(b"#!/bin/sh\ncase \"$1\" in \"Enter passphrase for key '\"");
-    script.extend_from_slice(&quoted(key.as_os_str().as_bytes()));
+    script.extend_from_slice(&quoted(key.as_os_str().as_encoded_bytes()));
     script.extend_from_slice(b"\"'\"*) ;; *) exit 1 ;; esac\nexec cat ");
-    script.extend_from_slice(&quoted(file.as_os_str().as_bytes()));
+    script.extend_from_slice(&quoted(file.as_os_str().as_encoded_bytes()));
     script.push(b'\n');
     private.write_executable("git-ssh-askpass", &script).map_err(SourceError::Share)
 }

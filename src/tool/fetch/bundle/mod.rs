@@ -273,7 +273,7 @@ fn confirm(
 
 /// A copy that can be started. Nobody has it open for writing any more.
 fn executable(archive: &VerifiedArchive, directory: &Path) -> io::Result<tempfile::TempPath> {
-    use std::os::unix::fs::PermissionsExt;
+    use crate::platform::fs::PermissionsExt;
     let mut copy = tempfile::Builder::new()
         .prefix(place::UNFINISHED)
         .permissions(std::fs::Permissions::from_mode(0o700))

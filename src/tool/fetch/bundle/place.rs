@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{BundleError, failing};
 use crate::pace::jittered;
-use crate::tool::store::usage::is_at;
+use crate::platform::fs::{is_at, open_directory, try_lock};
 
 /// How the names of directories begin in which a tar is made.
 const STAGED: &str = ".butler-bundle-";
@@ -33,11 +33,11 @@ pub(super) async fn hold(
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Lock, BundleError> {
     std::fs::create_dir_all(root).map_err(failing(root))?;
-    let directory = File::open(root).map_err(failing(root))?;
+    let directory = open_directory(root).map_err(failing(root))?;
     let deadline = Instant::now() + longest;
     let mut is_said = false;
     loop {
-        match directory.try_lock() {
+        match try_lock(&directory) {
             Ok(()) => break,
             Err(TryLockError::Error(error)) => {
                 tracing::warn!(path = %root.display(), %error, "cannot lock; going on without");
@@ -70,7 +70,7 @@ impl Staged {
         tidy(parent);
         loop {
             let directory = tempfile::Builder::new().prefix(STAGED).tempdir_in(parent)?;
-            let lock = File::open(directory.path())?;
+            let lock = open_directory(directory.path())?;
             // Where there are no locks nobody gets one to tidy up either.
             let _ = lock.lock();
             if is_at(&lock, directory.path()) {
@@ -87,8 +87,8 @@ impl Staged {
 /// Deletes what killed processes left in `parent`.
 fn tidy(parent: &Path) {
     for path in named(parent, STAGED) {
-        let Ok(lock) = File::open(&path) else { continue };
-        if path.is_dir() && lock.try_lock().is_ok() {
+        let Ok(lock) = open_directory(&path) else { continue };
+        if path.is_dir() && try_lock(&lock).is_ok() {
             // What cannot be deleted does no harm but take room.
             let _ = std::fs::remove_dir_all(&path);
         }
@@ -111,7 +111,7 @@ pub(super) fn write(
     path: &Path,
     content: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
+    use crate::platform::fs::PermissionsExt;
     let directory = path.parent().unwrap_or(path);
     for left in named(directory, UNFINISHED) {
         let _ = std::fs::remove_file(left);

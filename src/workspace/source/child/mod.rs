@@ -21,9 +21,7 @@ use zeroize::Zeroizing;
 
 use super::failure::FetchError;
 use super::task::{Answer, Task};
-
-/// How soon an orphan notices.
-const PARENT_CHECK: Duration = Duration::from_millis(250);
+use crate::platform::{bear_limits, end_with};
 
 /// Long enough for a slow link, short enough to be told about before a job's own timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -70,31 +68,6 @@ pub fn run_child(
         .and_then(|json| output.write_all(&json))
         .and_then(|()| output.flush());
     if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Ends this process when its parent is gone: nobody would stop it any more.
-///
-/// Asking is portable and has no race with a parent that died before. Linux's `PR_SET_PDEATHSIG`
-/// fires when the *thread* that started the child ends, which need not be the runner's end, and
-/// the pipe of standard input is closed as soon as the task is written.
-fn end_with(parent: u32) {
-    std::thread::spawn(move || {
-        while u32::try_from(nix::unistd::getppid().as_raw()).is_ok_and(|pid| pid == parent) {
-            std::thread::sleep(PARENT_CHECK);
-        }
-        // libgit2 cannot be asked to stop, and nothing here needs a destructor.
-        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
-    });
-}
-
-/// Has a write fail that would make a file larger than the job's limit: the signal for it would end
-/// this process without a reason.
-#[expect(unsafe_code, reason = "signal dispositions can be changed in no other way")]
-fn bear_limits() {
-    use nix::sys::signal::{SigHandler, Signal, signal};
-
-    // SAFETY: ignoring a signal installs no handler that could be called.
-    let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
 }
 
 #[expect(

@@ -1,0 +1,29 @@
+//! Unix: what POSIX has, and on Linux what only that has.
+
+mod children;
+pub mod fs;
+mod machine;
+mod signals;
+mod terminal;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub use linux::*;
+
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(not(target_os = "linux"))]
+pub use other::*;
+
+pub use children::{
+    Family, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, rest, signal_of,
+    stderr_pipe, stdout_pipe,
+};
+pub use machine::{
+    NULL_DEVICE, Room, host_name, open_files, os_string, room, user_name, variables,
+};
+pub use nix::sys::signal::Signal;
+pub use nix::unistd::Pid;
+pub use signals::{Chores, Ending, StopSignals, is_ignored};
+pub use terminal::{Change, Changes, is_apart, is_in_foreground, is_the_platforms, suspend};

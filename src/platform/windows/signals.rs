@@ -1,0 +1,131 @@
+//! Console events, under the names that Unix has for signals.
+
+use tokio::signal::windows::{
+    CtrlBreak, CtrlC, CtrlClose, CtrlLogoff, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close,
+    ctrl_logoff, ctrl_shutdown,
+};
+
+use super::console::ensure_console;
+
+/// What asks a process to end, by the signal on Unix that means the same. The numbers are those that
+/// exit codes are made of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::upper_case_acronyms, reason = "signals are called so")]
+#[repr(i32)]
+pub enum Signal {
+    /// The console was closed.
+    SIGHUP = 1,
+    /// Ctrl-C.
+    SIGINT = 2,
+    /// Nothing sends it here.
+    SIGQUIT = 3,
+    /// The end of a process that cannot refuse it.
+    SIGKILL = 9,
+    /// Ctrl-Break, the end of the user's session, or that of the system.
+    SIGTERM = 15,
+}
+
+impl Signal {
+    /// The name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SIGHUP => "SIGHUP",
+            Self::SIGINT => "SIGINT",
+            Self::SIGQUIT => "SIGQUIT",
+            Self::SIGKILL => "SIGKILL",
+            Self::SIGTERM => "SIGTERM",
+        }
+    }
+}
+
+impl std::fmt::Display for Signal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// The events that ask this process to end.
+#[derive(Debug)]
+pub struct StopSignals {
+    interrupt: CtrlC,
+    terminate: CtrlBreak,
+    close: CtrlClose,
+    logoff: CtrlLogoff,
+    shutdown: CtrlShutdown,
+}
+
+impl StopSignals {
+    /// Watches for them. Windows ends a process whose console was closed a few seconds later,
+    /// whatever it does.
+    ///
+    /// # Errors
+    /// When the operating system does not let it watch, or there is no console.
+    pub fn watch() -> std::io::Result<Self> {
+        ensure_console()?;
+        Ok(Self {
+            interrupt: ctrl_c()?,
+            terminate: ctrl_break()?,
+            close: ctrl_close()?,
+            logoff: ctrl_logoff()?,
+            shutdown: ctrl_shutdown()?,
+        })
+    }
+
+    /// The next one; none where none can come any more.
+    pub async fn next(&mut self) -> Option<Signal> {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => Some(Signal::SIGINT),
+            Some(()) = self.terminate.recv() => Some(Signal::SIGTERM),
+            Some(()) = self.close.recv() => Some(Signal::SIGHUP),
+            Some(()) = self.logoff.recv() => Some(Signal::SIGTERM),
+            Some(()) = self.shutdown.recv() => Some(Signal::SIGTERM),
+            else => None,
+        }
+    }
+}
+
+/// What Unix has to do when children end; nothing here.
+#[derive(Debug)]
+pub struct Chores(());
+
+impl Chores {
+    /// Nothing to watch.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn watch() -> std::io::Result<Self> {
+        Ok(Self(()))
+    }
+
+    /// Never: nothing is adopted.
+    pub async fn child_ended(&mut self) -> Option<()> {
+        std::future::pending().await
+    }
+}
+
+/// Ctrl-C or Ctrl-Break, which end this process.
+#[derive(Debug)]
+pub struct Ending(StopSignals);
+
+/// How a process ends that Ctrl-C has ended (`STATUS_CONTROL_C_EXIT`).
+const CONTROL_C_EXIT: i32 = 0xC000_013Au32.cast_signed();
+
+impl Ending {
+    /// Watches for them.
+    #[must_use]
+    pub fn watch() -> Vec<Self> {
+        StopSignals::watch().map(Self).into_iter().collect()
+    }
+
+    /// Waits until one comes; none where it cannot come any more.
+    pub async fn received(&mut self) -> Option<()> {
+        self.0.next().await.map(|_| ())
+    }
+
+    /// Ends this process as if nobody had watched for the event.
+    #[expect(clippy::exit, reason = "this is what the event means")]
+    pub fn end(&self) {
+        std::process::exit(CONTROL_C_EXIT);
+    }
+}
