@@ -51,7 +51,7 @@ pub(super) fn open(root: &Path) -> Result<(), ProvidersError> {
     trust::inspect_root(root).map_err(ProvidersError::distrust(root))?;
     trust::inspect(&books).map_err(ProvidersError::distrust(&books))?;
     let writable = access(&books, AccessFlags::W_OK | AccessFlags::X_OK);
-    writable.map_err(|error| ProvidersError::write(&books)(error.into()))
+    writable.map_err(ProvidersError::write(&books))
 }
 
 /// A private directory on the cache's file system, deleted when it is dropped.

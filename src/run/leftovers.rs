@@ -130,7 +130,7 @@ pub fn clean(
     let mut found = memory.and_then(|place| candidates(&place).ok()).unwrap_or_default();
     found.extend(work.into_iter().filter(|path| !found.contains(path)).collect::<Vec<_>>());
     for path in found {
-        let (leftover, end) = match inspect(&path) {
+        let (mut leftover, end) = match inspect(&path) {
             Use::Foreign => continue,
             Use::Empty => {
                 if act == Act::Wipe {
@@ -149,7 +149,7 @@ pub fn clean(
         let (kept, end) = match end {
             Some(End::WouldBeWiped) => (state_of(&leftover), End::WouldBeWiped),
             Some(end) => (None, end),
-            None => wipe(&leftover, &settings.recovery_dir),
+            None => wipe(&mut leftover, &settings.recovery_dir),
         };
         let Leftover { path, owner, .. } = leftover;
         tell(Finding { path, owner, kept, end });
@@ -182,7 +182,7 @@ pub(super) async fn clean_before(settings: &Settings, stop: &Stop) {
 }
 
 /// Wipes a leftover, after its state was kept.
-fn wipe(leftover: &Leftover, recovery: &Path) -> (Option<PathBuf>, End) {
+fn wipe(leftover: &mut Leftover, recovery: &Path) -> (Option<PathBuf>, End) {
     let kept = match module_of(&leftover.path) {
         Some(module) => {
             bring_state_home(&leftover.path.join(DOWNLOADS), &module);
@@ -210,6 +210,7 @@ fn wipe(leftover: &Leftover, recovery: &Path) -> (Option<PathBuf>, End) {
                 attempts += 1;
                 std::thread::sleep(WIPE_PAUSE);
             }
+            Err(_) if leftover.remove_unlocked() => break End::Wiped,
             Err(error) => break End::Failed(chain(&error)),
         }
     };

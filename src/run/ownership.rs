@@ -159,7 +159,17 @@ pub(super) struct Leftover {
     pub(super) owner: String,
     /// Where its runner was.
     pub(super) origin: Origin,
-    _lock: File,
+    /// None once it was given up.
+    lock: Option<File>,
+}
+
+impl Leftover {
+    /// Gives up the lock, and removes the directory if nothing else was in it: on some systems a file
+    /// is there for as long as it is open. Returns whether it is gone.
+    pub(super) fn remove_unlocked(&mut self) -> bool {
+        drop(self.lock.take());
+        std::fs::remove_dir(&self.path).is_ok()
+    }
 }
 
 /// The directories in `place` that are called like a run's, in the order of their names.
@@ -199,7 +209,7 @@ pub(super) fn inspect(path: &Path) -> Use {
     let told = origin.is_told_by_locks(&here, is_local(&file));
     // What is not there may be another container's, and Terraform may be at work in it.
     let reachable = origin.is_host_of(&here) || run.as_ref().is_none_or(|run| run.exists());
-    let leftover = Leftover { path: path.to_owned(), owner, origin, _lock: file };
+    let leftover = Leftover { path: path.to_owned(), owner, origin, lock: Some(file) };
     // The runner is dead, so nobody starts Terraform from here on.
     if !told || !reachable {
         Use::Unknown(leftover)

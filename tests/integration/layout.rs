@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Modules by layer; a module imports from layers below its own, or from itself.
-const LAYERS: [&[&str]; 5] = [
+const LAYERS: [&[&str]; 6] = [
+    &["platform"],
     &[
-        "blocking", "cancel", "error", "event", "fuzz", "pace", "platform", "result", "secret",
-        "spec", "timeline", "trust",
+        "blocking", "cancel", "error", "event", "fuzz", "pace", "result", "secret", "spec",
+        "timeline", "trust",
     ],
     &["http", "process", "screen"],
     &[

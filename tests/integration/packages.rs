@@ -358,15 +358,16 @@ fn what_is_released_is_the_same_list_everywhere() {
         .collect();
     assert_eq!(built, dist[..built.len()], "{dist:?}");
     let text = release.as_str();
-    for name in ["linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64"] {
+    for name in ["linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64"] {
         assert!(text.contains(&format!("name: {name} }}")), "{name}");
         assert!(
             text.contains(&format!("sbom-path: released/butler-runner_{name}.cdx.json")),
             "{name}"
         );
-        assert!(read("packaging/formula.sh").contains(&format!("$(sum {name})")), "{name}");
+        let is_for_homebrew = read("packaging/formula.sh").contains(&format!("$(sum {name})"));
+        assert_eq!(is_for_homebrew, !name.starts_with("windows"), "{name}");
     }
-    assert_eq!(built.len(), 4, "{built:?}");
+    assert_eq!(built.len(), 5, "{built:?}");
 }
 
 /// The lines of a section of a TOML file.

@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 
 pub use nix::fcntl::OFlag;
-pub use nix::unistd::{AccessFlags, access};
+pub use nix::unistd::AccessFlags;
 pub use std::os::unix::fs::{
     DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
 };
@@ -12,6 +12,14 @@ pub use std::os::unix::fs::{
 /// Whether a file that was changed cannot look as it did: only root sets back the time of the last
 /// change of its entry.
 pub const CHANGES_SHOW: bool = true;
+
+/// Whether this user may do so with the file at `path`.
+///
+/// # Errors
+/// When it is missing, or the user may not.
+pub fn access(path: &Path, wanted: AccessFlags) -> std::io::Result<()> {
+    nix::unistd::access(path, wanted).map_err(std::io::Error::from)
+}
 
 /// The user of this process, as files know their owners.
 #[must_use]

@@ -137,7 +137,6 @@ pub trait PermissionsExt {
 }
 
 impl PermissionsExt for Permissions {
-    #[expect(clippy::permissions_set_readonly_false, reason = "there is no more to it here")]
     fn from_mode(mode: u32) -> Self {
         // There is no other way to make some than to take a file's.
         let found = std::fs::metadata(std::env::temp_dir()).map(|found| found.permissions());

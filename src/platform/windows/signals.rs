@@ -10,7 +10,6 @@ use super::console::ensure_console;
 /// What asks a process to end, by the signal on Unix that means the same. The numbers are those that
 /// exit codes are made of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::upper_case_acronyms, reason = "signals are called so")]
 #[repr(i32)]
 pub enum Signal {
     /// The console was closed.
@@ -124,7 +123,7 @@ impl Ending {
     }
 
     /// Ends this process as if nobody had watched for the event.
-    #[expect(clippy::exit, reason = "this is what the event means")]
+    #[expect(clippy::disallowed_methods, reason = "this is what the event means")]
     pub fn end(&self) {
         std::process::exit(CONTROL_C_EXIT);
     }

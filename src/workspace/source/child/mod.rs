@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 
 use super::failure::FetchError;
 use super::task::{Answer, Task};
-use crate::platform::{bear_limits, end_with};
+use crate::platform::{bear_limits, end_with, has_keychain};
 
 /// Long enough for a slow link, short enough to be told about before a job's own timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -90,8 +90,9 @@ fn configure(task: &Task) -> Result<(), FetchError> {
             git2::opts::set_search_path(git2::ConfigLevel::Global, home.as_path())
                 .map_err(failed)?;
         }
-        // These come on top of the system's certificates.
-        if let Some(bundle) = &task.ca_bundle {
+        // These come on top of the system's certificates. Where those are in a keychain, libgit2 uses
+        // the system's TLS, which takes no others.
+        if let Some(bundle) = task.ca_bundle.as_ref().filter(|_| !has_keychain()) {
             git2::opts::set_ssl_cert_file(bundle.as_path()).map_err(|error| FetchError::Git {
                 act: format!("read the CA bundle `{}`", bundle.display()),
                 reason: error.message().to_owned(),

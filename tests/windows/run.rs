@@ -1,0 +1,135 @@
+//! Runs with the real runner.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::windows::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, GenerateConsoleCtrlEvent};
+use windows_sys::Win32::System::Threading::CREATE_NEW_PROCESS_GROUP;
+
+use crate::stand_in::{HOLD, LOCKS, NAME};
+
+/// A place for runs, with the stand-in on its `PATH`.
+struct World(tempfile::TempDir);
+
+impl World {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["bin", "temp", "module", "home"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let program = directory.path().join("bin").join(NAME).with_extension("exe");
+        std::fs::copy(std::env::current_exe().unwrap(), program).unwrap();
+        let module = "resource \"terraform_data\" \"one\" {\n  input = \"x\"\n}\n";
+        std::fs::write(directory.path().join("module/main.tf"), module).unwrap();
+        Self(directory)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn runner(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
+        let own = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(self.path("bin")).chain(std::env::split_paths(&own));
+        command
+            .args(arguments)
+            .env("PATH", std::env::join_paths(path).unwrap())
+            .env("USERPROFILE", self.path("home"))
+            .env("TMP", self.path("temp"))
+            .env("TEMP", self.path("temp"))
+            .env_remove("HOME")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// An apply that holds its locks.
+    fn hold(&self) -> Child {
+        let module = self.path("module");
+        let mut command =
+            self.runner(&["execute", "--local", "--operation", "apply", "--grace-period", "60s"]);
+        command.arg("--module-dir").arg(module).env(HOLD, self.0.path());
+        let mut child = command.creation_flags(CREATE_NEW_PROCESS_GROUP).spawn().unwrap();
+        // The child of the command is the last to have its lock.
+        while !LOCKS.iter().all(|name| is_locked(&self.path(name))) {
+            assert!(
+                child.try_wait().unwrap().is_none(),
+                "{}",
+                said(&child.wait_with_output().unwrap())
+            );
+            std::thread::yield_now();
+        }
+        child
+    }
+
+    /// What runs have left in the directory for temporary files.
+    fn left(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path("temp")).unwrap();
+        let all = entries.map(|entry| entry.unwrap().path());
+        all.filter(|path| path.to_string_lossy().contains("butler-runner-run-")).collect()
+    }
+}
+
+fn is_locked(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| file.try_lock().is_err())
+}
+
+fn said(output: &Output) -> String {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    format!("{stdout}\n{stderr}")
+}
+
+pub(crate) fn demo_goes_through() {
+    let world = World::new();
+    let output = world.runner(&["demo"]).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("plan, apply and destroy went through"), "{said}");
+    assert!(said.contains("the secret in it: masked"), "{said}");
+    assert_eq!(world.left(), [] as [PathBuf; 0], "{said}");
+}
+
+pub(crate) fn commands_end_with_their_runner() {
+    let world = World::new();
+    let mut runner = world.hold();
+    runner.kill().unwrap();
+    runner.wait().unwrap();
+    // Whoever holds them is ended with the job: waiting for the locks is waiting for that.
+    for name in LOCKS {
+        File::open(world.path(name)).unwrap().lock().unwrap();
+    }
+    // The next run tidies up what the killed one could not.
+    assert_eq!(world.left().len(), 1);
+    let module = world.path("module");
+    let mut next = world.runner(&["execute", "--local", "--operation", "plan"]);
+    let output = next.arg("--module-dir").arg(module).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(world.left(), [] as [PathBuf; 0], "{}", said(&output));
+}
+
+#[expect(unsafe_code, reason = "console events are sent by a C function only")]
+pub(crate) fn command_is_asked_to_end() {
+    let world = World::new();
+    let mut runner = world.hold();
+    // SAFETY: it takes no memory of ours.
+    let sent = unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, runner.id()) };
+    if sent == 0 {
+        let error = std::io::Error::last_os_error();
+        runner.kill().unwrap();
+        println!("     this system cannot send Ctrl-Break to anybody ({error}): not shown");
+        return;
+    }
+    let mut shown = String::new();
+    BufReader::new(runner.stdout.take().unwrap()).read_to_string(&mut shown).unwrap();
+    let stderr: Vec<_> = BufReader::new(runner.stderr.take().unwrap()).lines().flatten().collect();
+    let status = runner.wait().unwrap();
+    assert!(shown.contains("Gracefully shutting down..."), "{shown}\n{stderr:?}");
+    assert!(!stderr.iter().any(|line| line.contains("grace is over")), "{stderr:?}");
+    assert_eq!(status.code(), Some(128 + 15), "{shown}\n{stderr:?}");
+    assert_eq!(world.left(), [] as [PathBuf; 0]);
+}
