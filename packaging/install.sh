@@ -29,7 +29,7 @@ platform() {
     case "$(uname -s)" in
         Linux) system=linux ;;
         Darwin) system=darwin ;;
-        *) fail "there is no release for \`$(uname -s)\`" 'in Windows use the Linux release under WSL' ;;
+        *) fail "there is no release for \`$(uname -s)\`" 'on Windows unpack butler-runner_windows_amd64.tar.gz' ;;
     esac
     case "$(uname -m)" in
         x86_64 | amd64) machine=amd64 ;;
