@@ -45,6 +45,7 @@ def main():
     machine.check_programs()
     runner = str(pathlib.Path(arguments.runner).resolve())
     about = machine.Machine(runner)
+    machine.forget(runner)
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as directory, Registry() as registry:
             measure(arguments, pathlib.Path(directory), runner, registry, about)
