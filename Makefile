@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test image-test windows-test fuzz bench bench-quick bench-scale bench-docs check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test image-test windows-test fuzz bench bench-quick bench-scale bench-docs order check setup-build setup-test setup-image setup-windows
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -18,10 +18,15 @@ TOOLS := $(CURDIR)/target/tools
 WINDOWS := x86_64-pc-windows-gnu
 
 # One static file on Linux. getrandom asks the kernel, because /dev may be empty; the flags are
-# here and not in a configuration file, so that plain `cargo build` works on every host.
+# here and not in a configuration file, so that plain `cargo build` works on every host. Names of
+# functions say of which types they are, because order.ld names what runs.
 ifneq (,$(findstring -linux-gnu,$(TARGET)))
-STATIC_FLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"
+STATIC_FLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom" -C symbol-mangling-version=v0
 endif
+
+# What cargo does for a release: nothing else builds that profile below target/.
+release = env -u CARGO_ENCODED_RUSTFLAGS RUSTFLAGS='$(STATIC_FLAGS)' \
+	cargo $(1) --release --locked --target '$(TARGET)' --target-dir '$(CURDIR)/target'
 
 # Beside scripts that users would write instead: benches/ is a Python package without dependencies.
 define benchmark
@@ -33,8 +38,7 @@ help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 build: setup-build ## Build the static binary: target/<triple>/release/butler-runner
-	@env -u CARGO_ENCODED_RUSTFLAGS RUSTFLAGS='$(STATIC_FLAGS)' \
-		cargo build --release --locked --target '$(TARGET)' --target-dir '$(CURDIR)/target'
+	@$(call release,build)
 	@echo 'built $(BINARY)'
 
 demo: build ## Build, then show plan, apply and destroy with a registry of its own
@@ -84,6 +88,13 @@ bench-scale: build ## Build, then start 200 runs at once, with one registry and 
 
 bench-docs: ## Put what was last measured into docs/performance.md, and draw docs/performance.svg
 	@python3 -B -m benches --docs
+
+order: setup-build ## Write order.ld, which functions run, by valgrind, then build with it: a quarter of an hour
+	@$(call release,rustc) --bin butler-runner -- \
+		-C strip=none -C link-arg=-Wl,--no-demangle,-Map='$(CURDIR)/target/order.map'
+	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	PATH="$$PATH:$$(dirname "$$terraform")" python3 -B -m benches.order '$(BINARY)' target/order.map
+	@$(MAKE) --no-print-directory build
 
 check: ## Everything that CI does
 	@.ci/run
