@@ -2,16 +2,17 @@
 
 use std::io::Result;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt, TryStreamExt, stream};
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
-use tokio_util::io::ReaderStream;
+use futures_util::{Stream, StreamExt, stream};
+
+use crate::blocking::blocking;
 
 /// How much of a file is read at a time.
-const CHUNK: usize = 64 * 1024;
+const CHUNK: u64 = 64 * 1024;
 
 /// A request's body; it can be sent more than once.
 #[derive(Clone, Debug)]
@@ -41,17 +42,32 @@ impl Part {
         }
     }
 
-    async fn read(self) -> Result<stream::BoxStream<'static, Result<Bytes>>> {
+    fn read(self) -> stream::BoxStream<'static, Result<Bytes>> {
         match self {
-            Self::Bytes(bytes) => Ok(stream::once(async { Ok(bytes) }).boxed()),
-            Self::File { path, place } => {
-                let mut file = tokio::fs::File::open(path.as_path()).await?;
-                file.seek(std::io::SeekFrom::Start(place.start)).await?;
-                let part = file.take(place.end - place.start);
-                Ok(ReaderStream::with_capacity(part, CHUNK).boxed())
-            }
+            Self::Bytes(bytes) => stream::once(async { Ok(bytes) }).boxed(),
+            Self::File { path, place } => stream::try_unfold(place, move |place| {
+                let path = path.clone();
+                async move {
+                    let next = place.end.min(place.start.saturating_add(CHUNK));
+                    let chunk = place.start..next;
+                    if chunk.is_empty() {
+                        return Ok(None);
+                    }
+                    // In one go: each time that a thread is asked to do something costs more than that.
+                    let read = blocking(move |_| chunk_of(&path, chunk)).await?;
+                    Ok(Some((read, next..place.end)))
+                }
+            })
+            .boxed(),
         }
     }
+}
+
+fn chunk_of(path: &Path, place: Range<u64>) -> Result<Bytes> {
+    let length = usize::try_from(place.end - place.start).expect("a chunk fits into memory");
+    let mut chunk = vec![0; length];
+    fs_err::File::open(path)?.file().read_exact_at(&mut chunk, place.start)?;
+    Ok(chunk.into())
 }
 
 impl From<Bytes> for Body {
@@ -101,6 +117,6 @@ impl Body {
 
     /// Its bytes, from their beginning.
     pub(super) fn read(&self) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
-        stream::iter(self.0.to_vec()).then(Part::read).try_flatten()
+        stream::iter(self.0.to_vec()).map(Part::read).flatten()
     }
 }
