@@ -187,7 +187,7 @@ pub(super) fn own_name() -> Option<String> {
 
 /// Whether a command that prints `line` is at work under its lock.
 pub(super) fn shows_work(line: &[u8]) -> bool {
-    const WORK: [&str; 9] = [
+    const WORK: [&str; 8] = [
         ": Creating...",
         ": Destroying...",
         ": Modifying...",
@@ -196,9 +196,13 @@ pub(super) fn shows_work(line: &[u8]) -> bool {
         ": Importing...",
         ": Provisioning with ",
         ": Still ",
-        " (local-exec): ",
     ];
-    WORK.iter().any(|work| memchr::memmem::find(line, work.as_bytes()).is_some())
+    // Most lines of a plan have no colon, and there are many.
+    memchr::memchr_iter(b':', line).any(|colon| {
+        let (before, behind) = line.split_at(colon);
+        WORK.iter().any(|work| behind.starts_with(work.as_bytes()))
+            || (before.ends_with(b" (local-exec)") && behind.starts_with(b": "))
+    })
 }
 
 /// Whether a command that prints `line` has got to its end and gives its lock back.
