@@ -105,7 +105,7 @@ impl<R: Read> Splitter<R> {
         let mut place = Inside::default();
         while self.available()? {
             let chunk = &self.chunk[self.position..self.filled];
-            let end = chunk.iter().position(|byte| place.ends_before(*byte));
+            let end = place.end_in(chunk);
             append(&mut self.held, &chunk[..end.unwrap_or(chunk.len())]);
             self.position += end.unwrap_or(chunk.len());
             if end.is_some() {
@@ -140,37 +140,63 @@ struct Inside {
 }
 
 impl Inside {
-    /// Whether the value has ended before `byte`, which comes next.
-    fn ends_before(&mut self, byte: u8) -> bool {
-        if self.over {
-            return true;
-        }
-        if self.string {
-            match byte {
-                _ if self.escape => self.escape = false,
-                b'\\' => self.escape = true,
-                b'"' => {
-                    self.string = false;
-                    self.over = self.depth == 0;
-                }
-                _ => {}
+    /// Where in `chunk`, which comes next, the value has ended, if it has.
+    fn end_in(&mut self, chunk: &[u8]) -> Option<usize> {
+        let mut position = 0;
+        while position < chunk.len() {
+            if self.over {
+                return Some(position);
             }
-            return false;
+            let rest = &chunk[position..];
+            if self.string {
+                position += self.text(rest);
+            } else if self.depth > 0 {
+                // Nothing else can begin a text, or open or close anything.
+                let next = |byte: &u8| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']');
+                let Some(skipped) = rest.iter().position(next) else { break };
+                self.structure(rest[skipped]);
+                position += skipped + 1;
+            } else if is_end(rest[0]) {
+                return Some(position);
+            } else {
+                self.structure(rest[0]);
+                position += 1;
+            }
         }
+        None
+    }
+
+    /// Goes on in a string, as far as to something that means something. Returns how far that is.
+    fn text(&mut self, rest: &[u8]) -> usize {
+        if std::mem::take(&mut self.escape) {
+            return 1;
+        }
+        let Some(skipped) = memchr::memchr2(b'"', b'\\', rest) else { return rest.len() };
+        self.escape = rest[skipped] == b'\\';
+        if !self.escape {
+            self.string = false;
+            self.over = self.depth == 0;
+        }
+        skipped + 1
+    }
+
+    /// Takes a byte that is in no string and does not end the value before it.
+    fn structure(&mut self, byte: u8) {
         match byte {
             b'"' => self.string = true,
             b'{' | b'[' => self.depth += 1,
-            b'}' | b']' | b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' if self.depth == 0 => {
-                return true;
-            }
             b'}' | b']' => {
                 self.depth -= 1;
                 self.over = self.depth == 0;
             }
             _ => {}
         }
-        false
     }
+}
+
+/// Whether `byte` ends a number or a word before it.
+const fn is_end(byte: u8) -> bool {
+    matches!(byte, b'}' | b']' | b',' | b':') || is_space(byte)
 }
 
 const fn is_space(byte: u8) -> bool {
