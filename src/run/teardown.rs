@@ -2,8 +2,8 @@
 //!
 //! Children are reaped and their pipes read before this begins. Then: reason to the log → log
 //! closed → uploader and log file joined → plan → outputs → files wiped → secrets forgotten → final
-//! status → terminal joined. The terminal comes last because nobody may read it; it shows the lines
-//! meanwhile.
+//! status → terminal joined. What no report is made of is wiped from the first of these on. The
+//! terminal comes last because nobody may read it; it shows the lines meanwhile.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use super::reports::{ReportError, Reports};
 use super::secrets::register_settings;
 use super::undelivered::UndeliveredLogs;
 use super::watch::Watch;
-use super::wiping::{Wiped, Wiping};
+use super::wiping::{GoingOn, Wiped, Wiping};
 use super::workspace::RunDirectory;
 use crate::cancel::{Step, Stop, StopReason};
 use crate::engine::Planned;
@@ -59,7 +59,7 @@ struct Concluded<'run> {
     /// What is to be the last that people read.
     last_words: Option<String>,
     /// What is still being wiped.
-    wiping: Option<Wiping>,
+    wiping: Option<GoingOn>,
     /// The exit code, provided that the status is delivered.
     exit: Exit,
     /// The status, masked.
@@ -113,7 +113,7 @@ impl<'run> Teardown<'run> {
 
     /// Everything but the final status.
     async fn conclude(
-        self,
+        mut self,
         mut logs: Logs,
         mut findings: Findings,
         failure: Option<Failure>,
@@ -130,6 +130,16 @@ impl<'run> Teardown<'run> {
             undelivered: None,
         };
         let rescued = self.rescue_state(&outcome);
+        let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
+        let plan = findings.plan.as_ref();
+        let unused =
+            plan.map(|Planned { file, json, text, .. }| [file, json, text].map(Clone::clone));
+        let unused = unused.into_iter().flatten().collect();
+        let directory = self.directory.take();
+        let wiping = guarded(async {
+            Ok(directory.map(|directory| Wiping::start(directory, unused, in_clone)))
+        });
+        let wiping = wiping.await;
         let reported = guarded(async {
             outcome.say(&logs.log);
             if let Some(state) = &rescued {
@@ -151,7 +161,7 @@ impl<'run> Teardown<'run> {
             outcome.remark(&state.text);
         }
 
-        let Self { settings, stop, reports, directory, spec, watch } = self;
+        let Self { settings, stop, reports, spec, watch, .. } = self;
         // Variables, credentials and outputs are zeroed where they lie.
         let changes = findings.plan_report.take().and_then(Result::ok).map(|plan| plan.changes);
         let mut result = outcome.result(settings.plan_status, reports.notices.timeline.timings());
@@ -170,10 +180,8 @@ impl<'run> Teardown<'run> {
             outputs.map(|json| outputs::shown(json, &reports.redactor)).unwrap_or_default();
         drop((spec, findings));
         logs.terminal.detach_spool();
-        let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
         let wiped = guarded(async {
-            let wiping = directory.map(|directory| Wiping::start(directory, in_clone));
-            Ok(match wiping {
+            Ok(match wiping? {
                 Some(wiping) => wiping.finish(&stop).await,
                 None => Wiped::Done,
             })

@@ -13,7 +13,7 @@ use crate::platform::fs::name_directory;
 use crate::platform::os_string;
 use crate::process::Input;
 use crate::providers::VIEW;
-use crate::secret::{Layout, PrivateDirectory, WipeError};
+use crate::secret::{Layout, PrivateDirectory, WipeError, wipe_file};
 use crate::settings::Settings;
 
 /// The clone.
@@ -183,6 +183,18 @@ impl RunDirectory {
                 .map_err(|error| (module.join(ERRORED_STATE), error)),
             None => Ok(None),
         }
+    }
+
+    /// Wipes what no report is made of: the secrets, `unused`, and the clone, but for one that holds the
+    /// only copy of a state. The rest needs [`Self::wipe`] or [`Self::wipe_but_clone`] all the same.
+    pub(super) fn wipe_unused(
+        &mut self,
+        unused: &[PathBuf],
+        but_clone: bool,
+    ) -> Result<(), WipeError> {
+        let secrets = self.secrets.take().map_or(Ok(()), |secrets| secrets.directory.wipe());
+        let wiped = unused.iter().fold(secrets, |wiped, file| wiped.and(wipe_file(file)));
+        if but_clone { wiped } else { wiped.and(self.private().wipe_checkout()) }
     }
 
     /// Wipes everything. What cannot be wiped is an error; the rest is wiped all the same.

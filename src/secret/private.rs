@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::wipe::{Layout, WipeError, wipe_directory, wipe_file, wipe_private};
+use super::wipe::{Layout, WipeError, wipe_checkout, wipe_directory, wipe_file, wipe_private};
 use crate::platform::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, close_to_others};
 
 /// A directory of mode 0700 that is wiped when it is dropped.
@@ -115,6 +115,15 @@ impl PrivateDirectory {
     pub fn wipe(mut self) -> Result<(), WipeError> {
         self.wiped = true;
         wipe_directory(&self.path, self.layout)
+    }
+
+    /// Overwrites what was written into the checkout that its layout names, and removes that. It has to
+    /// be wiped all the same.
+    ///
+    /// # Errors
+    /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+    pub(crate) fn wipe_checkout(&self) -> Result<(), WipeError> {
+        wipe_checkout(&self.path, self.layout)
     }
 
     /// Overwrites and removes what in it is private; the directory itself, its locks and what its

@@ -86,6 +86,19 @@ pub(super) fn wipe_private(root: &Path, layout: Layout) -> Result<(), WipeError>
     Wipe::of(root, layout)?.private()
 }
 
+/// Does to the checkout in the directory `root` what [`wipe_directory`] does, and to nothing else.
+///
+/// # Errors
+/// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+pub(super) fn wipe_checkout(root: &Path, layout: Layout) -> Result<(), WipeError> {
+    let Some((checkout, _)) = layout.changed else { return Ok(()) };
+    let (wipe, checkout) = (Wipe::of(root, layout)?, root.join(checkout));
+    let changed = wipe.changed();
+    changed.and(wipe.each_entry(root, &mut |path, kind| {
+        if path == checkout { wipe.remove(path, kind) } else { Ok(()) }
+    }))
+}
+
 /// What is done to an entry of a directory.
 type Act<'act> = &'act mut dyn FnMut(&Path, FileType) -> Result<(), WipeError>;
 
