@@ -4,16 +4,16 @@
 //! of any size costs some MiB. Nothing that the plan marks as sensitive and no registered secret is
 //! in what is returned; what is left out is counted.
 
-use std::collections::BTreeSet;
-use std::io::{Read, Result};
+use std::io::{Error, Result};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::clean::{Cleaned, Destination, Walk};
+use super::clean::Cleaned;
 use super::difference::{Difference, Path, Side, Step};
 use super::marks::Target;
+use super::walk::Destination;
 use crate::result::{Action, AttributeChange, Changes, PlannedChange};
 use crate::secret::Redactor;
 
@@ -23,22 +23,6 @@ const MOST_RESOURCES: usize = 5000;
 /// How much there is room for in all, in bytes. Then resources are listed without attributes.
 const MOST: usize = 4 * 1024 * 1024;
 
-/// Reads what a plan changes; `redactor` must know the plan's own secrets already.
-///
-/// # Errors
-/// When it cannot be read or is no plan's JSON.
-pub fn changes(plan: impl Read, redactor: &Redactor) -> Result<Changes> {
-    let mut collected = Collected {
-        cleaned: Cleaned::new(redactor, Vec::new()),
-        found: Changes::default(),
-        room: MOST,
-        place: Place::Elsewhere,
-        name: String::new(),
-    };
-    Walk::new(plan, &mut collected, &mut BTreeSet::new()).document()?;
-    Ok(collected.found)
-}
-
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Place {
     Resources,
@@ -47,9 +31,12 @@ enum Place {
     Elsewhere,
 }
 
-struct Collected<'a> {
+/// Collects what a plan changes.
+pub(super) struct Collected<'a> {
     cleaned: Cleaned<'a, Vec<u8>>,
     found: Changes,
+    /// Why what it changes cannot be told.
+    failed: Option<Error>,
     room: usize,
     place: Place,
     /// The name that was read last, as JSON text.
@@ -103,7 +90,27 @@ impl Change<'_> {
     }
 }
 
-impl Collected<'_> {
+impl<'a> Collected<'a> {
+    /// `redactor` must know the plan's own secrets already.
+    pub(super) fn new(redactor: &'a Redactor) -> Self {
+        Self {
+            cleaned: Cleaned::new(redactor, Vec::new()),
+            found: Changes::default(),
+            failed: None,
+            room: MOST,
+            place: Place::Elsewhere,
+            name: String::new(),
+        }
+    }
+
+    /// What was found.
+    ///
+    /// # Errors
+    /// When the plan has something in the place of a change that is none.
+    pub(super) fn into_found(self) -> Result<Changes> {
+        self.failed.map_or(Ok(self.found), Err)
+    }
+
     fn resource(&mut self, json: &RawValue) -> Result<()> {
         let Resource { address, previous_address, deposed, action_reason, mut change } =
             serde_json::from_str(json.get())?;
@@ -197,28 +204,21 @@ impl Target for Collected<'_> {
         Ok(())
     }
 
-    fn name(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn label(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn open(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn hidden(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
+    /// A plan whose changes cannot be told is reported all the same.
     fn piece(&mut self, _: &str, json: &RawValue) -> Result<()> {
-        match self.place {
-            Place::Resources | Place::Drift => self.resource(json),
-            Place::Outputs => self.output(json),
-            Place::Elsewhere => Ok(()),
+        if self.failed.is_none() {
+            let told = match self.place {
+                Place::Resources | Place::Drift => self.resource(json),
+                Place::Outputs => self.output(json),
+                Place::Elsewhere => Ok(()),
+            };
+            self.failed = told.err();
         }
+        Ok(())
+    }
+
+    fn variable(&mut self, _: &RawValue) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -235,11 +235,18 @@ impl Destination for Collected<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use secrecy::SecretString;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::engine::clean;
     use crate::result::Shown;
+
+    fn changes(plan: &[u8], redactor: &Redactor) -> Result<Changes> {
+        clean(plan, &BTreeSet::new(), redactor, std::io::sink())?.changes
+    }
 
     fn read(plan: &Value, secrets: &[&str]) -> Changes {
         let redactor = Redactor::new();

@@ -9,26 +9,26 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Result, Write};
-use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use super::marks::{DEEPEST, Target, is_sensitive};
-use super::splitter::Splitter;
-use crate::secret::{MASK, Names, Redactor, redact_labels, redact_values};
+use super::changes::Collected;
+use super::marks::{Target, format, hides_nothing};
+use super::walk::{Both, Destination, Member, Walk};
+use crate::result::Changes;
+use crate::secret::{MASK, Names, Redactor, holds_no_secret, redact_labels, redact_values};
 
-/// A member of a plan's top-level object: its name, and where it stands in what was written, name
-/// included.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Member {
-    /// `resource_changes` for example.
-    pub name: String,
-    /// From the quote before the name to the last byte of the value.
-    pub place: Range<u64>,
+/// A plan that was written anew.
+#[derive(Debug)]
+pub struct Rewritten {
+    /// What stands where.
+    pub members: Vec<Member>,
+    /// What it changes, for people to look at, or why that cannot be told.
+    pub changes: Result<Changes>,
 }
 
 /// Writes a plan without its secrets: what is marked in it, the values of the root module's
-/// `variables` of these names, and what `redactor` knows. Returns what stands where.
+/// `variables` of these names, and what `redactor` knows.
 ///
 /// # Errors
 /// When it cannot be read or written, or is no JSON.
@@ -37,180 +37,27 @@ pub fn clean(
     variables: &BTreeSet<String>,
     redactor: &Redactor,
     into: impl Write,
-) -> Result<Vec<Member>> {
-    Walk::new(plan, &mut Cleaned::new(redactor, into), &mut variables.clone()).document()
+) -> Result<Rewritten> {
+    rewrite(plan, variables.clone(), redactor, &mut Cleaned::new(redactor, into))
 }
 
-/// Writes a plan as it is. Returns what stands where.
+/// Writes a plan as it is; `redactor` masks what is told of its changes.
 ///
 /// # Errors
 /// When it cannot be read or written, or is no JSON.
-pub fn copy(plan: impl Read, into: impl Write) -> Result<Vec<Member>> {
-    Walk::new(plan, &mut Verbatim(Counted::new(into)), &mut BTreeSet::new()).document()
+pub fn copy(plan: impl Read, redactor: &Redactor, into: impl Write) -> Result<Rewritten> {
+    rewrite(plan, BTreeSet::new(), redactor, &mut Verbatim(Counted::new(into)))
 }
 
-/// Where in a plan the reader is, and what that means for what is below.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Place {
-    Plan,
-    Variables,
-    State,
-    Values,
-    Module,
-    Modules,
-    Configuration,
-    RootModule,
-    Declarations,
-    /// An object or array whose parts are pieces.
-    Parts,
-    /// An array whose elements are pieces; an object is a piece itself.
-    Other,
-    /// What is held and looked at as a whole.
-    Piece,
-    /// The value of a variable that is sensitive.
-    SensitiveVariable,
-}
-
-impl Place {
-    /// What the member `name` of an object is.
-    fn member(self, name: &str) -> Self {
-        match (self, name) {
-            (Self::Plan, "variables") => Self::Variables,
-            (Self::Plan, "planned_values") | (Self::State, "values") => Self::Values,
-            (Self::Plan, "prior_state") => Self::State,
-            (Self::Plan, "configuration") => Self::Configuration,
-            (Self::Plan, "output_changes")
-            | (Self::Values | Self::RootModule, "outputs")
-            | (Self::RootModule, "module_calls")
-            | (Self::Configuration, "provider_config") => Self::Parts,
-            (Self::Values, "root_module") => Self::Module,
-            (Self::Module, "child_modules") => Self::Modules,
-            (Self::Configuration, "root_module") => Self::RootModule,
-            (Self::RootModule, "variables") => Self::Declarations,
-            (Self::Variables | Self::Declarations | Self::Parts, _) => Self::Piece,
-            _ => Self::Other,
-        }
-    }
-
-    /// What the elements of an array are.
-    const fn element(self) -> Self {
-        match self {
-            Self::Modules => Self::Module,
-            _ => Self::Piece,
-        }
-    }
-
-    /// Whether what begins with `byte` is gone through part by part.
-    const fn is_opened_by(self, byte: u8) -> bool {
-        match self {
-            Self::Piece | Self::SensitiveVariable => false,
-            Self::Other | Self::Modules => byte == b'[',
-            Self::Parts => matches!(byte, b'[' | b'{'),
-            _ => byte == b'{',
-        }
-    }
-}
-
-/// What is told of where in the plan the reader is.
-pub(super) trait Destination {
-    /// Where what was written ends.
-    fn written(&self) -> u64 {
-        0
-    }
-
-    /// A member of the plan begins.
-    fn begin(&mut self, _member: &str) {}
-}
-
-/// Goes through a plan piece by piece.
-pub(super) struct Walk<'a, R, T> {
-    input: Splitter<R>,
-    target: &'a mut T,
-    /// Names of variables that are sensitive; those that the configuration declares are added.
-    variables: &'a mut BTreeSet<String>,
-    /// The name of the member that is read.
-    name: String,
-    members: Vec<Member>,
-}
-
-impl<'a, R: Read, T: Target + Destination> Walk<'a, R, T> {
-    pub(super) fn new(input: R, target: &'a mut T, variables: &'a mut BTreeSet<String>) -> Self {
-        Self {
-            input: Splitter::new(input),
-            target,
-            variables,
-            name: String::new(),
-            members: Vec::new(),
-        }
-    }
-
-    pub(super) fn document(mut self) -> Result<Vec<Member>> {
-        self.walk(Place::Plan, 0)?;
-        self.input.end()?;
-        Ok(self.members)
-    }
-
-    fn walk(&mut self, place: Place, depth: usize) -> Result<()> {
-        let opening = self.input.peek()?;
-        if depth == DEEPEST || !place.is_opened_by(opening) {
-            let piece = self.input.value()?;
-            return match place {
-                Place::SensitiveVariable => self.target.variable(piece),
-                _ => self.target.piece(&self.name, piece),
-            };
-        }
-        self.input.take(opening)?;
-        let (begin, closing, end) = match opening {
-            b'{' => ("{", b'}', "}"),
-            _ => ("[", b']', "]"),
-        };
-        self.target.layout(begin)?;
-        let mut first = true;
-        while self.input.advance(first, closing)? {
-            if !first {
-                self.target.layout(",")?;
-            }
-            first = false;
-            if opening == b'[' {
-                self.walk(place.element(), depth + 1)?;
-            } else {
-                self.member(place, depth)?;
-            }
-        }
-        self.target.layout(end)
-    }
-
-    fn member(&mut self, place: Place, depth: usize) -> Result<()> {
-        let start = self.target.written();
-        let literal = self.input.name()?;
-        let name: String = serde_json::from_str(literal.get())?;
-        if place == Place::Plan {
-            self.target.begin(&name);
-        }
-        self.target.layout(literal.get())?;
-        self.target.layout(":")?;
-        // The names of blocks in the module say nothing about what is in them.
-        let is_own = !matches!(place, Place::Variables | Place::Declarations | Place::Parts);
-        self.name = if is_own { name.clone() } else { String::new() };
-        match place {
-            Place::Variables if self.variables.contains(&name) => {
-                self.walk(Place::SensitiveVariable, depth + 1)?;
-            }
-            Place::Declarations => {
-                let declaration = self.input.value()?;
-                self.target.piece("", declaration)?;
-                if is_sensitive(declaration) {
-                    self.variables.insert(name);
-                }
-                return Ok(());
-            }
-            _ => self.walk(place.member(&name), depth + 1)?,
-        }
-        if place == Place::Plan {
-            self.members.push(Member { name, place: start..self.target.written() });
-        }
-        Ok(())
-    }
+fn rewrite(
+    plan: impl Read,
+    mut variables: BTreeSet<String>,
+    redactor: &Redactor,
+    target: &mut (impl Target + Destination),
+) -> Result<Rewritten> {
+    let mut changes = Collected::new(redactor);
+    let members = Walk::new(plan, &mut Both(&mut changes, target), &mut variables).document()?;
+    Ok(Rewritten { members, changes: changes.into_found() })
 }
 
 /// Where the cleaned plan is written.
@@ -257,6 +104,14 @@ impl<W: Write> Target for Cleaned<'_, W> {
         }
         self.into.write(&format!("\"{MASK}\""))
     }
+
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
+        // Most pieces hold nothing that is to be masked: found out without taking them apart.
+        if hides_nothing(json) && holds_no_secret(self.redactor, json.get()) {
+            return self.into.write(json.get());
+        }
+        format((name, json), 0, self)
+    }
 }
 
 impl<W> Destination for Cleaned<'_, W> {
@@ -273,23 +128,11 @@ impl<W: Write> Target for Verbatim<W> {
         self.0.write(text)
     }
 
-    fn name(&mut self, name: &str) -> Result<()> {
-        self.0.write(&serde_json::to_string(name)?)
-    }
-
-    fn label(&mut self, json: &str) -> Result<()> {
-        self.0.write(json)
-    }
-
-    fn open(&mut self, json: &str) -> Result<()> {
-        self.0.write(json)
-    }
-
-    fn hidden(&mut self, json: &str) -> Result<()> {
-        self.0.write(json)
-    }
-
     fn piece(&mut self, _: &str, json: &RawValue) -> Result<()> {
+        self.0.write(json.get())
+    }
+
+    fn variable(&mut self, json: &RawValue) -> Result<()> {
         self.0.write(json.get())
     }
 }
@@ -350,8 +193,8 @@ mod tests {
         assert!(!survey.incomplete);
         redactor.register(&survey.secrets);
         let mut written = Vec::new();
-        let members = clean(PLAN.as_bytes(), &survey.variables, &redactor, &mut written).unwrap();
-        (String::from_utf8(written).unwrap(), members)
+        let cleaned = clean(PLAN.as_bytes(), &survey.variables, &redactor, &mut written).unwrap();
+        (String::from_utf8(written).unwrap(), cleaned.members)
     }
 
     #[test]
@@ -425,7 +268,7 @@ mod tests {
     fn a_copy_is_what_terraform_wrote() {
         let compact = PLAN.replace(['\n'], "").replace("        ", "").replace("    ", "");
         let mut written = Vec::new();
-        copy(compact.as_bytes(), &mut written).unwrap();
+        copy(compact.as_bytes(), &Redactor::new(), &mut written).unwrap();
         assert_eq!(String::from_utf8(written).unwrap(), compact);
     }
 

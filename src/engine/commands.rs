@@ -1,7 +1,8 @@
 //! Runs the commands one by one and hands on what they produced.
 
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -17,15 +18,18 @@ use super::lock::StateLock;
 use super::locking::{APPLY, KilledLock, Locked, Unfinished};
 use super::plan::PlanSummary;
 use super::state::Applied;
+use super::survey::Survey;
 use super::test_results::TestCounts;
 use super::watching::{Messages, Watch};
 use super::wrapper::Wrapper;
+use crate::blocking::blocking;
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
 use crate::platform::{Signal, signal_of};
 use crate::process::{
     Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
+use crate::secret::on_clean_stack;
 use crate::spec::{Product, ToolRequest};
 
 /// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
@@ -115,7 +119,8 @@ impl<S: Sink> Engine<'_, S> {
         self.succeed("init", &command).await.map(drop)
     }
 
-    /// `plan` into a file, and what the plan says.
+    /// `plan` into a file, and what the plan says, in which the root module's variables of the names
+    /// in `sensitive` are so.
     ///
     /// # Errors
     /// When it fails or is stopped, or the saved plan cannot be read.
@@ -123,7 +128,8 @@ impl<S: Sink> Engine<'_, S> {
         &self,
         mode: PlanMode,
         variables: &[PathBuf],
-    ) -> Result<Planned, EngineError> {
+        sensitive: BTreeSet<String>,
+    ) -> Result<(Planned, Survey), EngineError> {
         let file = self.private.join("plan.tfplan");
         let text = self.private.join("plan.txt");
         let arguments = arguments::plan(mode, variables, &file, self.lock_timeout);
@@ -140,8 +146,16 @@ impl<S: Sink> Engine<'_, S> {
             &self.command(arguments::show(Some(&file)), Output::File(json.clone())),
         )
         .await?;
-        let summary = read_json(&json, "show", PlanSummary::read)?;
-        Ok(Planned { file, json, text, summary })
+        let read = json.clone();
+        let read = move |_: &_| on_clean_stack(|| Survey::read(|| File::open(&read), sensitive));
+        let survey = blocking(read).await.map_err(|source| match source.kind() {
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+                EngineError::Answer { command: "show", source: serde_json::Error::io(source) }
+            }
+            _ => EngineError::Read { path: json.clone(), source },
+        })?;
+        let summary = survey.summary.clone();
+        Ok((Planned { file, json, text, summary }, survey))
     }
 
     /// `apply` of exactly this plan.
@@ -167,10 +181,12 @@ impl<S: Sink> Engine<'_, S> {
         let state = self.private.join("state.json");
         self.undisturbed("show", &self.command(arguments::show(None), Output::File(state.clone())))
             .await?;
-        read_json(&state, "show", |state| {
-            let plan = File::open(&plan.json).map_err(serde_json::Error::io)?;
-            Applied::compare(BufReader::new(plan), state)
-        })
+        let open = |path: &Path| {
+            let failed = |source| EngineError::Read { path: path.to_owned(), source };
+            File::open(path).map(BufReader::new).map_err(failed)
+        };
+        Applied::compare(open(&plan.json)?, open(&state)?)
+            .map_err(|source| EngineError::Answer { command: "show", source })
     }
 
     /// `output -json`: a JSON object in memory that is zeroed when it is dropped. Deaf to the stop:
@@ -409,14 +425,4 @@ impl<S: Sink> Engine<'_, S> {
         });
         Err(EngineError::Failed { product: self.said_program(), command, failed })
     }
-}
-
-fn read_json<T>(
-    path: &Path,
-    command: &'static str,
-    read: impl FnOnce(BufReader<File>) -> Result<T, serde_json::Error>,
-) -> Result<T, EngineError> {
-    let file =
-        File::open(path).map_err(|source| EngineError::Read { path: path.to_owned(), source })?;
-    read(BufReader::new(file)).map_err(|source| EngineError::Answer { command, source })
 }

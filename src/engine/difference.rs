@@ -11,7 +11,7 @@ use std::io::Result;
 use serde_json::value::RawValue;
 
 use super::clean::Cleaned;
-use super::marks::{DEEPEST, Members, Target, elements, masked, members};
+use super::marks::{DEEPEST, Members, Target, elements, masked, members, says_true};
 use crate::result::{AttributeChange, Shown};
 use crate::secret::MASK;
 
@@ -94,14 +94,12 @@ impl<'a> Side<'a> {
 
     fn is_unknown(self) -> bool {
         self.unknown.is_some_and(|json| json.get() == "true")
-            || (self.value.is_none() && says_true(self.unknown))
+            || (self.value.is_none() && self.unknown.is_some_and(says_true))
     }
 
     /// Whether nothing of it may be shown: it is marked as a whole, or its marks do not fit it.
     fn is_hidden(self, depth: usize) -> bool {
-        let Some(marks) = self.sensitive.filter(|_| says_true(self.sensitive)) else {
-            return false;
-        };
+        let Some(marks) = self.sensitive.filter(|marks| says_true(marks)) else { return false };
         match (self.kind(), marks.get().as_bytes().first()) {
             _ if marks.get() == "true" || depth >= DEEPEST => true,
             (Kind::Nothing, _) | (Kind::Object, Some(b'{')) => false,
@@ -117,13 +115,8 @@ impl<'a> Side<'a> {
 
     fn same(self, other: Self) -> bool {
         let text = |json: Option<&'a RawValue>| json.map(RawValue::get);
-        text(self.value) == text(other.value) && !says_true(other.unknown)
+        text(self.value) == text(other.value) && !other.unknown.is_some_and(says_true)
     }
-}
-
-/// Whether marks say of anything that it is so.
-fn says_true(marks: Option<&RawValue>) -> bool {
-    marks.is_some_and(|json| memchr::memmem::find(json.get().as_bytes(), b"true").is_some())
 }
 
 impl Path {
@@ -210,8 +203,12 @@ impl Difference<'_, '_> {
             return self.note(path, before, after, false);
         }
         for name in names {
-            let path = path.member(name, self.cleaned)?;
-            self.compare(&path, old.part(name), new.part(name), depth + 1)?;
+            let (old, new) = (old.part(name), new.part(name));
+            // What stays needs no path, which is masked.
+            if !old.same(new) {
+                let path = path.member(name, self.cleaned)?;
+                self.compare(&path, old, new, depth + 1)?;
+            }
         }
         Ok(())
     }

@@ -44,22 +44,32 @@ const PATHS: [&str; 2] = ["attribute", "replace_paths"];
 const NAMED: [&str; 5] =
     ["variables", "outputs", "output_changes", "module_calls", "provider_config"];
 
-/// Takes the pieces of a plan one after the other.
+/// Takes the pieces of a plan one after the other, or what it wants of them.
 pub(super) trait Target {
     /// Brackets, commas, names of Terraform's.
-    fn layout(&mut self, text: &str) -> Result<()>;
+    fn layout(&mut self, _text: &str) -> Result<()> {
+        Ok(())
+    }
 
     /// The name of a member of a value.
-    fn name(&mut self, name: &str) -> Result<()>;
+    fn name(&mut self, _name: &str) -> Result<()> {
+        Ok(())
+    }
 
     /// Terraform's own words; in a type, names of members too.
-    fn label(&mut self, json: &str) -> Result<()>;
+    fn label(&mut self, _json: &str) -> Result<()> {
+        Ok(())
+    }
 
     /// A value without a mark.
-    fn open(&mut self, json: &str) -> Result<()>;
+    fn open(&mut self, _json: &str) -> Result<()> {
+        Ok(())
+    }
 
     /// A value under a mark.
-    fn hidden(&mut self, json: &str) -> Result<()>;
+    fn hidden(&mut self, _json: &str) -> Result<()> {
+        Ok(())
+    }
 
     /// A piece whose marks nobody has looked at, in the member `name`.
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()>
@@ -84,6 +94,30 @@ pub(super) trait Target {
 /// Whether `json` is an object that says of itself that it is sensitive.
 pub(super) fn is_sensitive(json: &RawValue) -> bool {
     members(json).is_ok_and(|members| members.says_sensitive())
+}
+
+/// Whether no mark in `json`, a piece of a plan, can hide anything of it. Told from its text alone,
+/// and so in doubt it is not so: a value that looks like a mark counts as one.
+pub(super) fn hides_nothing(json: &RawValue) -> bool {
+    let text = json.get();
+    let begins_letter = |at: usize| matches!(text.as_bytes().get(at), None | Some(b'4'..=b'7'));
+    // A name may be written with escapes, though nobody does that.
+    if memchr::memmem::find_iter(text.as_bytes(), b"\\u00").any(|at| begins_letter(at + 4)) {
+        return false;
+    }
+    memchr::memmem::find_iter(text.as_bytes(), b"sensitive").all(|at| {
+        let rest = &text[at + "sensitive".len()..];
+        let rest = rest.strip_prefix("_values").unwrap_or(rest);
+        let Some(rest) = rest.strip_prefix('"') else { return true };
+        let Some(marks) = rest.trim_start().strip_prefix(':') else { return true };
+        let mut marks = serde_json::Deserializer::from_str(marks).into_iter::<&RawValue>();
+        matches!(marks.next(), Some(Ok(marks)) if !says_true(marks))
+    })
+}
+
+/// Whether `marks` say of anything that it is so.
+pub(super) fn says_true(marks: &RawValue) -> bool {
+    memchr::memmem::find(marks.get().as_bytes(), b"true").is_some()
 }
 
 /// Terraform's own objects, in the member `name`.
@@ -217,7 +251,7 @@ pub(super) fn masked(
     target: &mut impl Target,
 ) -> Result<()> {
     let text = json.get();
-    if memchr::memmem::find(marks.get().as_bytes(), b"true").is_none() {
+    if !says_true(marks) {
         return target.open(text);
     }
     match (text.as_bytes().first(), marks.get().as_bytes().first()) {
@@ -404,6 +438,29 @@ mod tests {
             assert_eq!(mask(&value, &marks), expected, "{marks}");
         }
         assert_eq!(mask(&Value::Null, &json!(true)), Value::Null);
+    }
+
+    #[test]
+    fn a_piece_hides_nothing_only_where_no_mark_can() {
+        for (json, expected) in [
+            (
+                r#"{"after":{"v":true},"before_sensitive":false,"after_sensitive":{"l":[{},{}]}}"#,
+                true,
+            ),
+            (
+                r#"{"values":{"v":"is sensitive","w":"\u003csensitive\": true"},"sensitive_values":{}}"#,
+                true,
+            ),
+            (r#"{"after_sensitive":{"l":[{},{"v":true}]},"after":1}"#, false),
+            (r#"{"sensitive_values":{"v":true},"values":{"v":1}}"#, false),
+            (r#"{"sensitive" : true,"value":1}"#, false),
+            (r#"{"\u0073ensitive":true,"value":1}"#, false),
+            (r#"{"before\u005fsensitive":true,"before":1}"#, false),
+            ("1", true),
+        ] {
+            let piece = RawValue::from_string(json.to_owned()).unwrap();
+            assert_eq!(hides_nothing(&piece), expected, "{json}");
+        }
     }
 
     #[test]

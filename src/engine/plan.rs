@@ -1,11 +1,13 @@
 //! What a saved plan will do, from its JSON (`show -json`, plan format 1.x).
 
 use std::fmt::Formatter;
-use std::io::Read;
-use std::marker::PhantomData;
+use std::io::{Error, ErrorKind, Result};
 
-use serde::de::{DeserializeOwned, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::marks::Target;
+use super::walk::Destination;
 
 /// How many resources a plan touches, by what it does with them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -42,22 +44,6 @@ pub struct PlanSummary {
 }
 
 impl PlanSummary {
-    /// Reads the JSON of a plan; whatever its size, only what counts is kept.
-    ///
-    /// # Errors
-    /// When it is no plan's JSON.
-    pub fn read(json: impl Read) -> Result<Self, serde_json::Error> {
-        let plan: WirePlan = serde_json::from_reader(json)?;
-        let changed = plan.output_changes.values().filter(|change| !change.is_no_op()).count();
-        Ok(Self {
-            counts: plan.resource_changes.0,
-            drift: plan.resource_drift.0,
-            outputs: u32::try_from(changed).unwrap_or(u32::MAX),
-            resources_after: plan.planned_values.root_module.managed(),
-            applyable: plan.applyable,
-        })
-    }
-
     /// Whether applying the plan would do anything.
     #[must_use]
     pub fn has_changes(&self) -> bool {
@@ -135,80 +121,85 @@ impl std::fmt::Display for Counts {
     }
 }
 
-#[derive(Deserialize)]
-struct WirePlan {
-    /// Not optional: it tells a plan from any other JSON object.
-    #[serde(rename = "format_version")]
-    _format_version: String,
-    applyable: Option<bool>,
-    #[serde(default)]
-    planned_values: Values,
-    #[serde(default)]
-    resource_changes: Folded<Counts>,
-    #[serde(default)]
-    resource_drift: Folded<Vec<String>>,
-    #[serde(default)]
-    output_changes: std::collections::BTreeMap<String, Change>,
-}
-
-/// What is made of the elements of an array one after the other: a plan can have any number of them.
+/// Makes the summary of a plan, piece by piece.
 #[derive(Default)]
-struct Folded<T>(T);
-
-/// What elements are folded into.
-trait Fold: Default {
-    type Element: DeserializeOwned;
-
-    fn add(&mut self, element: Self::Element);
+pub(super) struct Summarized {
+    summary: PlanSummary,
+    place: Place,
+    /// Whether it says which format it has: that tells a plan from any other JSON object.
+    is_plan: bool,
 }
 
-impl<'de, T: Fold> Deserialize<'de> for Folded<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Elements<T>(PhantomData<T>);
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Place {
+    Format,
+    Applyable,
+    Values,
+    Changes,
+    Drift,
+    Outputs,
+    #[default]
+    Other,
+}
 
-        impl<'de, T: Fold> Visitor<'de> for Elements<T> {
-            type Value = Folded<T>;
+impl Summarized {
+    /// The summary, once the plan was read to its end.
+    ///
+    /// # Errors
+    /// When it was no plan.
+    pub(super) fn into_summary(self) -> Result<PlanSummary> {
+        let missing = "it is no plan: `format_version` is missing";
+        self.is_plan
+            .then_some(self.summary)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidData, missing))
+    }
 
-            fn expecting(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str("an array")
+    fn note_drift(&mut self, ResourceChange { address, change, .. }: ResourceChange) {
+        self.summary.drift.extend(change.drift().map(|action| format!("{address} ({action})")));
+    }
+}
+
+impl Target for Summarized {
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
+        let text = json.get();
+        let summary = &mut self.summary;
+        match self.place {
+            Place::Format => {
+                self.is_plan = serde_json::from_str::<String>(text).is_ok();
             }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Self::Value, A::Error> {
-                let mut folded = T::default();
-                while let Some(element) = array.next_element()? {
-                    folded.add(element);
-                }
-                Ok(Folded(folded))
+            Place::Applyable => summary.applyable = serde_json::from_str(text)?,
+            Place::Changes => summary.counts.count_planned(&serde_json::from_str(text)?),
+            Place::Drift => self.note_drift(serde_json::from_str(text)?),
+            Place::Outputs => {
+                let change: Change = serde_json::from_str(text)?;
+                summary.outputs += u32::from(!change.is_no_op());
             }
+            // Those of the root module and of all below it.
+            Place::Values if name == "resources" => {
+                let resource: ResourceValues = serde_json::from_str(text)?;
+                summary.resources_after += u32::from(resource.mode != "data");
+            }
+            Place::Values | Place::Other => {}
         }
+        Ok(())
+    }
 
-        deserializer.deserialize_seq(Elements(PhantomData))
+    fn variable(&mut self, _: &RawValue) -> Result<()> {
+        Ok(())
     }
 }
 
-impl Fold for Counts {
-    type Element = ResourceChange;
-
-    fn add(&mut self, change: ResourceChange) {
-        self.count_planned(&change);
-    }
-}
-
-/// What drifted: address and action.
-impl Fold for Vec<String> {
-    type Element = ResourceChange;
-
-    fn add(&mut self, ResourceChange { address, change, .. }: ResourceChange) {
-        self.extend(change.drift().map(|action| format!("{address} ({action})")));
-    }
-}
-
-/// How many are managed.
-impl Fold for u32 {
-    type Element = ResourceValues;
-
-    fn add(&mut self, resource: ResourceValues) {
-        *self = self.saturating_add(Self::from(resource.mode != "data"));
+impl Destination for Summarized {
+    fn begin(&mut self, member: &str) {
+        self.place = match member {
+            "format_version" => Place::Format,
+            "applyable" => Place::Applyable,
+            "planned_values" => Place::Values,
+            "resource_changes" => Place::Changes,
+            "resource_drift" => Place::Drift,
+            "output_changes" => Place::Outputs,
+            _ => Place::Other,
+        };
     }
 }
 
@@ -244,37 +235,22 @@ impl Change {
     }
 }
 
-#[derive(Default, Deserialize)]
-struct Values {
-    #[serde(default)]
-    root_module: ModuleValues,
-}
-
-#[derive(Default, Deserialize)]
-struct ModuleValues {
-    #[serde(default)]
-    resources: Folded<u32>,
-    #[serde(default)]
-    child_modules: Vec<ModuleValues>,
-}
-
 #[derive(Deserialize)]
 struct ResourceValues {
     #[serde(default)]
     mode: String,
 }
 
-impl ModuleValues {
-    /// How many managed resource instances there are, child modules included.
-    fn managed(&self) -> u32 {
-        let below = self.child_modules.iter().map(Self::managed);
-        below.fold(self.resources.0, u32::saturating_add)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::engine::Survey;
+
+    fn read(plan: &[u8]) -> Result<PlanSummary> {
+        Survey::read(|| Ok(plan), BTreeSet::new()).map(|survey| survey.summary)
+    }
 
     fn change(address: &str, actions: &str, rest: &str) -> String {
         format!(
@@ -298,7 +274,7 @@ mod tests {
         ];
         let json =
             format!(r#"{{"format_version":"1.2","resource_changes":[{}]}}"#, changes.join(","));
-        let summary = PlanSummary::read(json.as_bytes()).unwrap();
+        let summary = read(json.as_bytes()).unwrap();
         let counts =
             Counts { create: 3, update: 1, delete: 3, replace: 2, import: 1, moved: 1, forget: 1 };
         assert_eq!(summary.counts, counts);
@@ -310,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_is_no_plan_is_refused() {
-        assert!(PlanSummary::read(&br#"{"terraform_version":"1.11.4"}"#[..]).is_err());
+        assert!(read(&br#"{"terraform_version":"1.11.4"}"#[..]).is_err());
     }
 
     #[test]
@@ -321,7 +297,7 @@ mod tests {
             change("b", r#""delete""#, ""),
             change("c", r#""no-op""#, "")
         );
-        let summary = PlanSummary::read(json.as_bytes()).unwrap();
+        let summary = read(json.as_bytes()).unwrap();
         assert_eq!(
             summary.drift_line(),
             "Drift: 2 changed outside of Terraform: a (changed), b (deleted)"

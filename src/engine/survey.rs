@@ -12,8 +12,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::clean::{Destination, Walk};
-use super::marks::{Target, format};
+use super::marks::{Target, format, hides_nothing};
+use super::plan::{PlanSummary, Summarized};
+use super::walk::{Both, Destination, Walk};
 use crate::secret::scalars;
 
 /// Shorter lines of a value are not looked for elsewhere, in characters.
@@ -28,9 +29,11 @@ const CHANGES: [&str; 3] = ["resource_changes", "resource_drift", "deferred_chan
 /// Other members of a plan that hold values of resources, outputs and variables.
 const VALUES: [&str; 4] = ["variables", "planned_values", "prior_state", "output_changes"];
 
-/// What a plan says about its secrets.
+/// What a plan says about its secrets, and what it is about.
 #[derive(Debug, Default)]
 pub struct Survey {
+    /// What the plan will do.
+    pub summary: PlanSummary,
     /// Names of the root module's variables that are sensitive.
     pub variables: BTreeSet<String>,
     /// Values that are to be masked wherever they appear, line by line.
@@ -44,13 +47,15 @@ impl Survey {
     /// that its own configuration declares so. It is opened a second time where it has secrets.
     ///
     /// # Errors
-    /// When it cannot be read or is no JSON.
+    /// When it cannot be read or is no plan's JSON.
     pub fn read<R: Read>(
         mut open: impl FnMut() -> Result<R>,
         mut variables: BTreeSet<String>,
     ) -> Result<Self> {
-        let mut marked = Marked::default();
-        Walk::new(open()?, &mut marked, &mut variables).document()?;
+        let (mut summarized, mut marked) = (Summarized::default(), Marked::default());
+        let mut both = Both(&mut summarized, &mut marked);
+        Walk::new(open()?, &mut both, &mut variables).document()?;
+        let summary = summarized.into_summary()?;
         let Marked { mut found, incomplete, .. } = marked;
         sort(&mut found);
         if !found.is_empty() {
@@ -59,7 +64,7 @@ impl Survey {
         }
         found.retain(|candidate| !candidate.is_open);
         let secrets = found.into_iter().map(|candidate| candidate.text).collect();
-        Ok(Self { variables, secrets, incomplete })
+        Ok(Self { summary, variables, secrets, incomplete })
     }
 }
 
@@ -102,22 +107,6 @@ enum Place {
 }
 
 impl Target for Marked {
-    fn layout(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn name(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn label(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
-    fn open(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
     fn hidden(&mut self, json: &str) -> Result<()> {
         let counts = match self.place {
             Place::Changes => !json.starts_with(['{', '[']),
@@ -145,6 +134,9 @@ impl Target for Marked {
     }
 
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
+        if self.place == Place::Other || hides_nothing(json) {
+            return Ok(());
+        }
         self.resource = Labels::of(json).address.map(Cow::into_owned);
         format((name, json), 0, self)
     }
@@ -194,10 +186,6 @@ impl Unmarked<'_> {
 }
 
 impl Target for Unmarked<'_> {
-    fn layout(&mut self, _: &str) -> Result<()> {
-        Ok(())
-    }
-
     fn name(&mut self, name: &str) -> Result<()> {
         if self.counts {
             self.note(name, None);
@@ -217,10 +205,6 @@ impl Target for Unmarked<'_> {
             }
             self.resource = resource;
         }
-        Ok(())
-    }
-
-    fn hidden(&mut self, _: &str) -> Result<()> {
         Ok(())
     }
 
@@ -290,6 +274,8 @@ mod tests {
     use super::*;
 
     fn survey(plan: &Value, variables: &[&str]) -> Survey {
+        let mut plan = plan.clone();
+        plan["format_version"] = json!("1.2");
         let text = plan.to_string();
         let variables = variables.iter().map(|name| (*name).to_owned()).collect();
         Survey::read(|| Ok(text.as_bytes()), variables).unwrap()

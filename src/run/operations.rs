@@ -86,11 +86,11 @@ async fn plan(
     findings: &mut Findings,
 ) -> Result<Planned, Failure> {
     let _span = files.timeline.begin(Phase::Plan);
-    let plan = engine
-        .plan(mode, &files.variables.plan)
+    let (plan, survey) = engine
+        .plan(mode, &files.variables.plan, files.plan.sensitive.clone())
         .await
         .map_err(|error| engine_failure(Phase::Plan, &error))?;
-    let report = PlanReport::prepare(&plan, files.plan.clone(), engine.log).await;
+    let report = PlanReport::prepare(&plan, survey, &files.plan, engine.log).await;
     findings.plan_report = Some(report);
     Ok(plan)
 }

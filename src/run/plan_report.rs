@@ -8,12 +8,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Member, Planned, Survey, changes, clean, copy};
+use crate::engine::{Member, Planned, Rewritten, Survey, clean, copy};
 use crate::platform::fs::OpenOptionsExt;
 use crate::registry::{Body, Part};
 use crate::report::RunLog;
@@ -30,7 +31,7 @@ const CUT: &str = "\n(The rest of this text is left out: it is too large for the
 /// How much of a text is read at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// How a plan is to be reported.
+/// How a plan is to be read and reported.
 #[derive(Clone, Debug)]
 pub(super) struct PlanOptions {
     /// Names of variables that the run or the module says are sensitive.
@@ -138,8 +139,8 @@ pub(super) struct PlanReport {
     members: Vec<Member>,
     /// The text without secrets.
     pub(super) text: PathBuf,
-    /// The length of the text as a JSON string, without its quotes.
-    escaped: u64,
+    /// The text as the inside of a JSON string; nothing without a registry.
+    escaped: Part,
     /// The largest body that the registry takes; none without a registry.
     pub(super) limit: Option<u64>,
     /// What it changes, for people to look at.
@@ -151,23 +152,24 @@ impl PlanReport {
     /// that keeps the plan from being reported.
     pub(super) async fn prepare(
         planned: &Planned,
-        options: PlanOptions,
+        survey: Survey,
+        options: &PlanOptions,
         log: &RunLog,
     ) -> std::result::Result<Self, String> {
         let files = [planned.json.clone(), planned.text.clone()];
-        let (raw, limit) = (options.json == PlanJson::Raw, options.limit);
-        let redactor = log.redactor().clone();
+        let (form, limit) = (options.json, options.limit);
+        let (redactor, incomplete) = (log.redactor().clone(), survey.incomplete);
         let made = tokio::task::spawn_blocking(move || {
-            on_clean_stack(|| Self::make(files, options, &redactor))
+            on_clean_stack(|| Self::make(files, &survey, (form, limit), &redactor))
         })
         .await;
-        let (report, incomplete) = match made {
+        let report = match made {
             Ok(Ok(made)) => made,
             Ok(Err(error)) => return Err(crate::error::chain(&error)),
             Err(error) => return Err(format!("its report could not be made (a bug): {error}")),
         };
         let warnings = [
-            raw.then_some("the plan's JSON is reported as Terraform writes it, sensitive values included (--plan-json)"),
+            (form == PlanJson::Raw).then_some("the plan's JSON is reported as Terraform writes it, sensitive values included (--plan-json)"),
             incomplete.then_some("the plan marks so much as sensitive that not all of it is masked where the module prints it"),
             limit.and_then(|limit| report.form(Form::Everything, Room::new(limit)).note()),
         ];
@@ -179,40 +181,40 @@ impl PlanReport {
 
     fn make(
         [json, text]: [PathBuf; 2],
-        options: PlanOptions,
+        survey: &Survey,
+        (form, limit): (PlanJson, Option<u64>),
         redactor: &Redactor,
-    ) -> Result<(Self, bool)> {
-        let survey = Survey::read(|| open(&json), options.sensitive)?;
+    ) -> Result<Self> {
         redactor.register(&survey.secrets);
-        let mut report = Self {
-            json: json.with_extension("report.json"),
-            members: Vec::new(),
-            text: text.with_extension("report.txt"),
-            escaped: 0,
-            limit: options.limit,
-            changes: changes(open(&json)?, redactor).unwrap_or_else(|error| {
-                tracing::warn!("what the plan changes cannot be shown: {error}");
-                Changes::default()
-            }),
-        };
-        let mut written = create(&report.json)?;
-        report.members = match options.json {
-            PlanJson::Clean => clean(open(&json)?, &survey.variables, redactor, &mut written)?,
-            PlanJson::Raw => copy(open(&json)?, &mut written)?,
+        let (report, shown) =
+            (json.with_extension("report.json"), text.with_extension("report.txt"));
+        let (plan, mut written) = (open(&json)?, create(&report)?);
+        let Rewritten { members, changes } = match form {
+            PlanJson::Clean => clean(plan, &survey.variables, redactor, &mut written)?,
+            PlanJson::Raw => copy(plan, redactor, &mut written)?,
         };
         written.flush()?;
-        let mut written = create(&report.text)?;
+        let changes = changes.unwrap_or_else(|error| {
+            tracing::warn!("what the plan changes cannot be shown: {error}");
+            Changes::default()
+        });
+        let mut written = create(&shown)?;
         redact_text(redactor, open(&text)?, &mut written)?;
         written.flush()?;
-        report.escaped = escape(&report.text, None, std::io::sink())?;
-        Ok((report, survey.incomplete))
+        let escaped = match limit {
+            Some(_) => escape_whole(&shown)?,
+            None => fixed(""),
+        };
+        Ok(Self { json: report, members, text: shown, escaped, limit, changes })
     }
 
     /// The first form from `first` on that there is room for.
     pub(super) fn form(&self, first: Form, room: Room) -> Form {
         let fits = |form: &Form| match form {
             Form::ChangesAndCutText => self.text_room(*form, room) >= SHORTEST_TEXT,
-            Form::CutText => self.escaped > 0 && self.text_room(*form, room) >= SHORTEST_TEXT,
+            Form::CutText => {
+                self.escaped.length() > 0 && self.text_room(*form, room) >= SHORTEST_TEXT
+            }
             Form::Note => true,
             _ => self.length(*form) <= room.whole,
         };
@@ -224,11 +226,11 @@ impl PlanReport {
     pub(super) fn body(&self, form: Form, room: Room) -> Result<Body> {
         let mut parts = self.head(form);
         match form {
-            Form::Everything | Form::WithoutState | Form::Changes if self.escaped > 0 => {
-                parts.push(self.text(self.escaped)?);
+            Form::Everything | Form::WithoutState | Form::Changes if self.has_text(form) => {
+                parts.push(self.escaped.clone());
             }
             Form::ChangesAndCutText | Form::CutText => {
-                parts.push(self.text(self.text_room(form, room))?);
+                parts.push(self.cut(self.text_room(form, room))?);
             }
             Form::Note => parts.push(fixed(form.note().unwrap_or_default())),
             _ => {}
@@ -244,15 +246,27 @@ impl PlanReport {
         }
         let mut parts = vec![fixed("{\"plan_json\":{")];
         let path = Arc::new(self.json.clone());
-        let members = self.members.iter().filter(|member| form.has(&member.name));
-        for (index, member) in members.enumerate() {
+        for (index, place) in self.places(form).into_iter().enumerate() {
             if index > 0 {
                 parts.push(fixed(","));
             }
-            parts.push(Part::File { path: path.clone(), place: member.place.clone() });
+            parts.push(Part::File { path: path.clone(), place });
         }
         parts.push(fixed(if self.has_text(form) { "},\"plan_text\":\"" } else { "}" }));
         parts
+    }
+
+    /// Where in the file the members stand that are part of this form; those that follow one another
+    /// there are one place, with the comma between them.
+    fn places(&self, form: Form) -> Vec<Range<u64>> {
+        let mut places: Vec<Range<u64>> = Vec::new();
+        for Member { place, .. } in self.members.iter().filter(|member| form.has(&member.name)) {
+            match places.last_mut().filter(|last| last.end + 1 == place.start) {
+                Some(last) => last.end = place.end,
+                None => places.push(place.clone()),
+            }
+        }
+        places
     }
 
     fn tail(&self, form: Form) -> &'static str {
@@ -263,13 +277,13 @@ impl PlanReport {
         match form {
             Form::ChangesAlone => false,
             Form::Note => true,
-            _ => self.escaped > 0,
+            _ => self.escaped.length() > 0,
         }
     }
 
     /// The length of a body whose text is not cut.
     fn length(&self, form: Form) -> u64 {
-        let text = if self.has_text(form) { self.escaped } else { 0 };
+        let text = if self.has_text(form) { self.escaped.length() } else { 0 };
         self.frame(form) + text
     }
 
@@ -279,18 +293,35 @@ impl PlanReport {
     }
 
     fn text_room(&self, form: Form, room: Room) -> u64 {
-        room.cut.saturating_sub(self.frame(form)).min(self.escaped)
+        room.cut.saturating_sub(self.frame(form)).min(self.escaped.length())
     }
 
     /// The text as the inside of a JSON string of at most `length` bytes.
-    fn text(&self, length: u64) -> Result<Part> {
-        let path = self.text.with_extension("escaped");
-        let mut written = create(&path)?;
-        let room = (length < self.escaped).then_some(length);
-        let length = escape(&self.text, room, &mut written)?;
-        written.flush()?;
-        Ok(Part::File { path: Arc::new(path), place: 0..length })
+    fn cut(&self, length: u64) -> Result<Part> {
+        if length == self.escaped.length() {
+            return Ok(self.escaped.clone());
+        }
+        escape_into(self.text.with_extension("cut"), &self.text, Some(length))
     }
+}
+
+/// The text in the file `path` as the inside of a JSON string: in memory where it is short, which
+/// spares a file, and beside it otherwise.
+fn escape_whole(path: &Path) -> Result<Part> {
+    if fs_err::metadata(path)?.len() > CHUNK as u64 {
+        return escape_into(path.with_extension("escaped"), path, None);
+    }
+    let mut escaped = Vec::new();
+    escape(path, None, &mut escaped)?;
+    Ok(Part::Bytes(escaped.into()))
+}
+
+/// The same in the file `into`, cut to `room`.
+fn escape_into(into: PathBuf, path: &Path, room: Option<u64>) -> Result<Part> {
+    let mut written = create(&into)?;
+    let length = escape(path, room, &mut written)?;
+    written.flush()?;
+    Ok(Part::File { path: Arc::new(into), place: 0..length })
 }
 
 fn fixed(text: &'static str) -> Part {
@@ -305,7 +336,7 @@ fn open(path: &Path) -> Result<fs_err::File> {
 fn create(path: &Path) -> Result<BufWriter<fs_err::File>> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
-    Ok(BufWriter::new(fs_err::OpenOptions::from_options(options).open(path)?))
+    Ok(BufWriter::with_capacity(CHUNK, fs_err::OpenOptions::from_options(options).open(path)?))
 }
 
 /// Writes the text in the file `path` as the inside of a JSON string; where there is only `room` for
@@ -381,12 +412,8 @@ mod tests {
             r#"{{"format_version":"1.2","terraform_version":"1.11.4","variables":{{"a":{{"value":"{filler}"}}}},"resource_changes":[],"prior_state":{{"v":"{filler}"}},"configuration":{{"c":"{filler}"}}}}"#
         );
         let files = [file("plan.json", &plan), file("plan.txt", text)];
-        let options = PlanOptions {
-            sensitive: BTreeSet::new(),
-            json: PlanJson::Clean,
-            limit: Some(u64::MAX),
-        };
-        PlanReport::make(files, options, &Redactor::new()).unwrap().0
+        let options = (PlanJson::Clean, Some(u64::MAX));
+        PlanReport::make(files, &Survey::default(), options, &Redactor::new()).unwrap()
     }
 
     async fn sent(report: &PlanReport, form: Form, room: Room) -> (serde_json::Value, u64) {
@@ -419,6 +446,9 @@ mod tests {
                 .map(|json| json.keys().cloned().collect())
                 .unwrap_or_default();
             forms.push((form, members.len(), body["plan_text"].is_string()));
+            let parts = report.body(form, room).unwrap();
+            let files = parts.parts().iter().filter(|part| matches!(part, Part::File { .. }));
+            assert!(files.count() <= 3, "what follows one another is sent in one piece");
             assert_eq!(form.note().is_none(), form == Form::Everything);
             let Some(smaller) = form.smaller() else { break };
             room = Room::after(length);

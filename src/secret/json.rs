@@ -17,6 +17,17 @@ enum Kind<'a> {
     Labels(&'a mut Names),
 }
 
+/// Whether nothing in `json` would be masked as values or labels, wherever in it. In doubt it is not so:
+/// where something is written with escapes, or looks masked.
+#[must_use]
+pub fn holds_no_secret(redactor: &Redactor, json: &str) -> bool {
+    let bytes = json.as_bytes();
+    memchr::memchr(b'\\', bytes).is_none()
+        // Such a name keeps its text from being that of another one.
+        && memchr::memmem::find(bytes, MASK.as_bytes()).is_none()
+        && redactor.is_open(bytes)
+}
+
 /// A line of a log in JSON with every registered secret in its string values replaced, and every
 /// number that is one. Names of fields and the layout stay as they are. What is no JSON is masked as
 /// plain text.
@@ -40,6 +51,10 @@ pub fn redact_labels(redactor: &Redactor, names: &mut Names, json: &str) -> Stri
 }
 
 fn redact(redactor: &Redactor, json: &str, kind: &mut Kind<'_>) -> String {
+    // In one go what is mostly so. A log is looked at in its lines, which this does not know.
+    if !matches!(kind, Kind::Record) && holds_no_secret(redactor, json) {
+        return json.to_owned();
+    }
     let mut masked = String::with_capacity(json.len());
     let mut rest = json;
     while let Some(start) = rest.find('"') {
@@ -199,6 +214,18 @@ mod tests {
             "root_module": {"actions":["***"], "root" : "***"}, "t":[-1,"***"]}"#
         );
         serde_json::from_str::<serde_json::Value>(&masked).unwrap();
+    }
+
+    #[test]
+    fn what_may_hold_a_secret_is_looked_at_closely() {
+        for (json, expected) in [
+            (r#"{"a":["x",1234],"t":"*"}"#, true),
+            (r#"{"a":12345}"#, false),
+            (r#"{"a":"\u0031\u0032345"}"#, false),
+            (r#"{"***":1}"#, false),
+        ] {
+            assert_eq!(holds_no_secret(&redactor(), json), expected, "{json}");
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod wipe;
 mod xml;
 
 pub use buffer::append;
-pub use json::{redact_json, redact_labels, redact_values, scalars};
+pub use json::{holds_no_secret, redact_json, redact_labels, redact_values, scalars};
 pub use memory::{ZeroingAllocator, on_clean_stack, zero_memory_of_openssl, zero_stack};
 pub use names::Names;
 pub use private::PrivateDirectory;

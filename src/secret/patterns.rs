@@ -125,6 +125,11 @@ impl Patterns {
         merged(self.found(text))
     }
 
+    /// Whether a secret covers anything of `text`.
+    pub(super) fn is_in(&self, text: &[u8]) -> bool {
+        !self.found(text).is_empty()
+    }
+
     /// What secrets that are not short cover in `text`.
     pub(super) fn covered_by_long(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut ranges = self.found(text);

@@ -152,7 +152,17 @@ impl Redactor {
         self.mask(text, Patterns::covered)
     }
 
-    /// The same for what people read line by line: a secret that was broken into the lines of
+    /// Whether no secret is in `text`, which is UTF-8 without NUL.
+    #[must_use]
+    pub(super) fn is_open(&self, text: &[u8]) -> bool {
+        match self.state().search() {
+            Search::Everything => false,
+            Search::Any(patterns) => !patterns.is_in(text),
+            Search::Nothing | Search::Outdated => true,
+        }
+    }
+
+    /// The same as [`Redactor::redact`] for what people read line by line: a secret that was broken into the lines of
     /// `text`, or of a text that `text` is a line of, is masked too.
     #[must_use]
     pub fn redact_lines<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {

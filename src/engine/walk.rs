@@ -1,0 +1,220 @@
+//! Goes through the JSON of a plan (`show -json`, plan format 1.x) from its beginning to its end, and
+//! hands its pieces to whoever wants to know them.
+//!
+//! The document is read as a stream: in memory is one resource, one output or one module call at a
+//! time, in buffers that are zeroed. Several can look at the same piece, so that a plan is read no more
+//! often than one of them needs what another has found.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Result};
+use std::ops::Range;
+
+use serde_json::value::RawValue;
+
+use super::marks::{DEEPEST, Target, is_sensitive};
+use super::splitter::Splitter;
+
+/// A member of a plan's top-level object: its name, and where it stands in what was written, name
+/// included.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Member {
+    /// `resource_changes` for example.
+    pub name: String,
+    /// From the quote before the name to the last byte of the value.
+    pub place: Range<u64>,
+}
+
+/// Where in a plan the reader is, and what that means for what is below.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Place {
+    Plan,
+    Variables,
+    State,
+    Values,
+    Module,
+    Modules,
+    Configuration,
+    RootModule,
+    Declarations,
+    /// An object or array whose parts are pieces.
+    Parts,
+    /// An array whose elements are pieces; an object is a piece itself.
+    Other,
+    /// What is held and looked at as a whole.
+    Piece,
+    /// The value of a variable that is sensitive.
+    SensitiveVariable,
+}
+
+impl Place {
+    /// What the member `name` of an object is.
+    fn member(self, name: &str) -> Self {
+        match (self, name) {
+            (Self::Plan, "variables") => Self::Variables,
+            (Self::Plan, "planned_values") | (Self::State, "values") => Self::Values,
+            (Self::Plan, "prior_state") => Self::State,
+            (Self::Plan, "configuration") => Self::Configuration,
+            (Self::Plan, "output_changes")
+            | (Self::Values | Self::RootModule, "outputs")
+            | (Self::RootModule, "module_calls")
+            | (Self::Configuration, "provider_config") => Self::Parts,
+            (Self::Values, "root_module") => Self::Module,
+            (Self::Module, "child_modules") => Self::Modules,
+            (Self::Configuration, "root_module") => Self::RootModule,
+            (Self::RootModule, "variables") => Self::Declarations,
+            (Self::Variables | Self::Declarations | Self::Parts, _) => Self::Piece,
+            _ => Self::Other,
+        }
+    }
+
+    /// What the elements of an array are.
+    const fn element(self) -> Self {
+        match self {
+            Self::Modules => Self::Module,
+            _ => Self::Piece,
+        }
+    }
+
+    /// Whether what begins with `byte` is gone through part by part.
+    const fn is_opened_by(self, byte: u8) -> bool {
+        match self {
+            Self::Piece | Self::SensitiveVariable => false,
+            Self::Other | Self::Modules => byte == b'[',
+            Self::Parts => matches!(byte, b'[' | b'{'),
+            _ => byte == b'{',
+        }
+    }
+}
+
+/// What is told of where in the plan the reader is.
+pub(super) trait Destination {
+    /// Where what was written ends.
+    fn written(&self) -> u64 {
+        0
+    }
+
+    /// A member of the plan begins.
+    fn begin(&mut self, _member: &str) {}
+}
+
+/// Goes through a plan piece by piece.
+pub(super) struct Walk<'a, R, T> {
+    input: Splitter<R>,
+    target: &'a mut T,
+    /// Names of variables that are sensitive; those that the configuration declares are added.
+    variables: &'a mut BTreeSet<String>,
+    /// The name of the member that is read.
+    name: String,
+    members: Vec<Member>,
+}
+
+impl<'a, R: Read, T: Target + Destination> Walk<'a, R, T> {
+    pub(super) fn new(input: R, target: &'a mut T, variables: &'a mut BTreeSet<String>) -> Self {
+        Self {
+            input: Splitter::new(input),
+            target,
+            variables,
+            name: String::new(),
+            members: Vec::new(),
+        }
+    }
+
+    pub(super) fn document(mut self) -> Result<Vec<Member>> {
+        self.walk(Place::Plan, 0)?;
+        self.input.end()?;
+        Ok(self.members)
+    }
+
+    fn walk(&mut self, place: Place, depth: usize) -> Result<()> {
+        let opening = self.input.peek()?;
+        if depth == DEEPEST || !place.is_opened_by(opening) {
+            let piece = self.input.value()?;
+            return match place {
+                Place::SensitiveVariable => self.target.variable(piece),
+                _ => self.target.piece(&self.name, piece),
+            };
+        }
+        self.input.take(opening)?;
+        let (begin, closing, end) = match opening {
+            b'{' => ("{", b'}', "}"),
+            _ => ("[", b']', "]"),
+        };
+        self.target.layout(begin)?;
+        let mut first = true;
+        while self.input.advance(first, closing)? {
+            if !first {
+                self.target.layout(",")?;
+            }
+            first = false;
+            if opening == b'[' {
+                self.walk(place.element(), depth + 1)?;
+            } else {
+                self.member(place, depth)?;
+            }
+        }
+        self.target.layout(end)
+    }
+
+    fn member(&mut self, place: Place, depth: usize) -> Result<()> {
+        let start = self.target.written();
+        let literal = self.input.name()?;
+        let name: String = serde_json::from_str(literal.get())?;
+        if place == Place::Plan {
+            self.target.begin(&name);
+        }
+        self.target.layout(literal.get())?;
+        self.target.layout(":")?;
+        // The names of blocks in the module say nothing about what is in them.
+        let is_own = !matches!(place, Place::Variables | Place::Declarations | Place::Parts);
+        self.name = if is_own { name.clone() } else { String::new() };
+        match place {
+            Place::Variables if self.variables.contains(&name) => {
+                self.walk(Place::SensitiveVariable, depth + 1)?;
+            }
+            Place::Declarations => {
+                let declaration = self.input.value()?;
+                self.target.piece("", declaration)?;
+                if is_sensitive(declaration) {
+                    self.variables.insert(name);
+                }
+                return Ok(());
+            }
+            _ => self.walk(place.member(&name), depth + 1)?,
+        }
+        if place == Place::Plan {
+            self.members.push(Member { name, place: start..self.target.written() });
+        }
+        Ok(())
+    }
+}
+
+/// Two that look at the same plan, the first one first. What is written is written by the second.
+pub(super) struct Both<'a, A, B>(pub(super) &'a mut A, pub(super) &'a mut B);
+
+impl<A: Target, B: Target> Target for Both<'_, A, B> {
+    fn layout(&mut self, text: &str) -> Result<()> {
+        self.0.layout(text)?;
+        self.1.layout(text)
+    }
+
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
+        self.0.piece(name, json)?;
+        self.1.piece(name, json)
+    }
+
+    fn variable(&mut self, json: &RawValue) -> Result<()> {
+        self.0.variable(json)?;
+        self.1.variable(json)
+    }
+}
+
+impl<A: Destination, B: Destination> Destination for Both<'_, A, B> {
+    fn written(&self) -> u64 {
+        self.1.written()
+    }
+
+    fn begin(&mut self, member: &str) {
+        self.0.begin(member);
+        self.1.begin(member);
+    }
+}
