@@ -2,7 +2,6 @@
 
 use std::io::Result;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 
 use crate::blocking::blocking;
+use crate::platform::fs::FileExt;
 
 /// How much of a file is read at a time.
 const CHUNK: u64 = 64 * 1024;
