@@ -5,10 +5,10 @@ use crate::support::accounted::Account;
 use crate::support::world::{MODULE, World};
 
 /// Most for a plan of one resource, in bytes.
-const TINY: u64 = 15_500_000;
+const TINY: u64 = 9_000_000;
 
 /// Most for an apply that prints 200,000 lines, in bytes.
-const MANY_LINES: u64 = 18_000_000;
+const MANY_LINES: u64 = 12_000_000;
 
 /// What prints them, each after the resource's name.
 const LINES: &str = r#"
