@@ -27,8 +27,7 @@ LOOK_SECONDS = 0.25
 
 IDLE_SECONDS = 10
 
-# What the settings are where nobody changes them.
-# On the average: what chance takes off 30 and 2.
+# What the settings are where nobody changes them, 30 and 2, less what chance takes off on the average.
 POLL_SECONDS, FLUSH_SECONDS = 28.5, 1.9
 
 

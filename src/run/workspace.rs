@@ -192,7 +192,7 @@ impl RunDirectory {
         unused: &[PathBuf],
         but_clone: bool,
     ) -> Result<(), WipeError> {
-        let secrets = self.secrets.take().map_or(Ok(()), |secrets| secrets.directory.wipe());
+        let secrets = self.secrets.take().map_or(Ok(()), OwnedDirectory::wipe);
         let wiped = unused.iter().fold(secrets, |wiped, file| wiped.and(wipe_file(file)));
         if but_clone { wiped } else { wiped.and(self.private().wipe_checkout()) }
     }
