@@ -4,7 +4,15 @@
 //! stand-in, because what is to be seen is how a command is started, asked to end, and ended, and the
 //! real one cannot be downloaded everywhere. Without a harness, so that a copy of it can be
 //! `terraform.exe`.
-#![expect(clippy::print_stdout, reason = "this is how Terraform and tests speak")]
+#![cfg_attr(
+    windows,
+    expect(
+        clippy::disallowed_methods,
+        clippy::print_stdout,
+        clippy::unwrap_used,
+        reason = "it is a test, and speaks as Terraform does"
+    )
+)]
 
 #[cfg(not(windows))]
 fn main() {}
