@@ -1,7 +1,6 @@
 //! Runs with the real runner.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::os::windows::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -121,15 +120,14 @@ pub(crate) fn command_is_asked_to_end() {
     if sent == 0 {
         let error = std::io::Error::last_os_error();
         runner.kill().unwrap();
+        runner.wait().unwrap();
         println!("     this system cannot send Ctrl-Break to anybody ({error}): not shown");
         return;
     }
-    let mut shown = String::new();
-    BufReader::new(runner.stdout.take().unwrap()).read_to_string(&mut shown).unwrap();
-    let stderr: Vec<_> = BufReader::new(runner.stderr.take().unwrap()).lines().flatten().collect();
-    let status = runner.wait().unwrap();
-    assert!(shown.contains("Gracefully shutting down..."), "{shown}\n{stderr:?}");
-    assert!(!stderr.iter().any(|line| line.contains("grace is over")), "{stderr:?}");
-    assert_eq!(status.code(), Some(128 + 15), "{shown}\n{stderr:?}");
-    assert_eq!(world.left(), [] as [PathBuf; 0]);
+    let output = runner.wait_with_output().unwrap();
+    let shown = said(&output);
+    assert!(shown.contains("Gracefully shutting down..."), "{shown}");
+    assert!(!shown.contains("grace is over"), "{shown}");
+    assert_eq!(output.status.code(), Some(128 + 15), "{shown}");
+    assert_eq!(world.left(), [] as [PathBuf; 0], "{shown}");
 }

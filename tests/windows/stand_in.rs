@@ -16,6 +16,8 @@ pub(crate) const LOCKS: [&str; 2] = ["command.lock", "child.lock"];
 
 const PLAN: &str = r#"{"format_version":"1.2","terraform_version":"1.11.4","resource_changes":[{"address":"terraform_data.one","mode":"managed","type":"terraform_data","name":"one","provider_name":"terraform.io/builtin/terraform","change":{"actions":["create"],"before":null,"after":{"input":"x"},"after_unknown":{"id":true},"before_sensitive":false,"after_sensitive":{}}}]}"#;
 
+const OUTPUTS: &str = r#"{"one":{"sensitive":false,"type":"string","value":"x"}}"#;
+
 pub(crate) fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
@@ -26,9 +28,7 @@ pub(crate) fn main() -> ExitCode {
             println!("Plan: 1 to add, 0 to change, 0 to destroy.");
         }
         Some("show") => println!("{PLAN}"),
-        Some("output") => {
-            println!(r#"{{"one":{{"sensitive":false,"type":"string","value":"x"}}}}"#)
-        }
+        Some("output") => println!("{OUTPUTS}"),
         Some("apply") => {
             println!("terraform_data.one: Creating...");
             if let Some(place) = std::env::var_os(HOLD) {
