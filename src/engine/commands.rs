@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::arguments::{self, PlanMode};
 use super::diagnostics::Validation;
+use super::environment;
 use super::error::{EngineError, Failed};
 use super::junit::readable_junit;
 use super::lock::StateLock;
@@ -116,6 +117,7 @@ impl<S: Sink> Engine<'_, S> {
         if let Some(directory) = plugin_cache {
             command.environment.set("TF_PLUGIN_CACHE_DIR", directory);
         }
+        self.collect_less(&mut command);
         self.succeed("init", &command).await.map(drop)
     }
 
@@ -195,7 +197,8 @@ impl<S: Sink> Engine<'_, S> {
     /// # Errors
     /// When it fails, or says no JSON object.
     pub async fn outputs(&self) -> Result<Zeroizing<Vec<u8>>, EngineError> {
-        let command = self.command(arguments::output(), Output::Memory(LARGEST_ANSWER));
+        let mut command = self.command(arguments::output(), Output::Memory(LARGEST_ANSWER));
+        self.collect_less(&mut command);
         let exit = self.undisturbed("output", &command).await?;
         serde_json::from_slice::<std::collections::BTreeMap<String, &serde_json::value::RawValue>>(
             &exit.output,
@@ -272,6 +275,13 @@ impl<S: Sink> Engine<'_, S> {
     #[must_use]
     pub fn downloads(&self) -> Option<&Path> {
         self.wrapper.as_ref()?.downloads.as_deref()
+    }
+
+    /// For a command that starts no provider; what wraps the tool may start anything.
+    fn collect_less(&self, command: &mut Command) {
+        if self.wrapper.is_none() {
+            environment::collect_less(&mut command.environment);
+        }
     }
 
     pub(super) fn command(&self, arguments: Vec<std::ffi::OsString>, output: Output) -> Command {

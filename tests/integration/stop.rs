@@ -138,6 +138,26 @@ async fn the_tool_sees_neither_the_token_nor_the_runners_settings() {
 }
 
 #[tokio::test]
+async fn only_commands_without_providers_collect_less_garbage() {
+    let note = r#"echo "$1=${GOGC-none}" >> "$record/garbage""#;
+    let answer = format!("{note}; echo '{{}}'");
+    for (said, expected) in [
+        (None, "init=400\nplan=none\napply=none\noutput=400\n"),
+        (Some("50"), "init=50\nplan=50\napply=50\noutput=50\n"),
+    ] {
+        let mut world = World::new(&[("main.tf", MODULE)]).await;
+        if let Some(said) = said {
+            world.set("GOGC", said);
+        }
+        let commands = [("init", note), ("plan", note), ("apply", note), ("output", &*answer)];
+        let tool = StandIn::doing(&mut world, &commands);
+        let end = world.run(world.config("apply")).await;
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        assert_eq!(tool.record("garbage"), expected);
+    }
+}
+
+#[tokio::test]
 async fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Wait);
