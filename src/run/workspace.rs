@@ -192,9 +192,24 @@ impl RunDirectory {
         unused: &[PathBuf],
         but_clone: bool,
     ) -> Result<(), WipeError> {
-        let secrets = self.secrets.take().map_or(Ok(()), OwnedDirectory::wipe);
-        let wiped = unused.iter().fold(secrets, |wiped, file| wiped.and(wipe_file(file)));
-        if but_clone { wiped } else { wiped.and(self.private().wipe_checkout()) }
+        let secrets = self.secrets.take();
+        let private = self.private();
+        // What is overwritten waits for the disk, and what is only removed does not.
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new();
+            let checkout =
+                (!but_clone).then(|| thread.spawn_scoped(scope, || private.wipe_checkout()));
+            let secrets = secrets.map_or(Ok(()), OwnedDirectory::wipe);
+            let wiped = unused.iter().fold(secrets, |wiped, file| wiped.and(wipe_file(file)));
+            wiped.and(match checkout {
+                None => Ok(()),
+                Some(Ok(thread)) => {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }
+                // There may be no more threads.
+                Some(Err(_)) => private.wipe_checkout(),
+            })
+        })
     }
 
     /// Wipes everything. What cannot be wiped is an error; the rest is wiped all the same.
