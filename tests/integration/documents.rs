@@ -97,6 +97,6 @@ fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
         .iter()
         .map(|row| code(&row[0])[0].to_owned())
         .collect();
-    assert_eq!(functions("src/platform/unix/linux.rs"), explained);
-    assert_eq!(functions("src/platform/unix/other.rs"), explained);
+    assert_eq!(functions("src/platform/linux.rs"), explained);
+    assert_eq!(functions("src/platform/other.rs"), explained);
 }

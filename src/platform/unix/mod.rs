@@ -1,20 +1,10 @@
-//! Unix: what POSIX has, and on Linux what only that has.
+//! Unix: what POSIX has.
 
 mod children;
 pub mod fs;
 mod machine;
 mod signals;
 mod terminal;
-
-#[cfg(target_os = "linux")]
-mod linux;
-#[cfg(target_os = "linux")]
-pub use linux::*;
-
-#[cfg(not(target_os = "linux"))]
-mod other;
-#[cfg(not(target_os = "linux"))]
-pub use other::*;
 
 pub use children::{
     Family, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, rest, signal_of,

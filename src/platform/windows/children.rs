@@ -193,30 +193,6 @@ pub fn reap(_: Pid) -> bool {
     false
 }
 
-/// Nothing is adopted: what a child starts is in its job.
-#[must_use]
-pub fn become_subreaper() -> bool {
-    false
-}
-
-/// Nothing was adopted.
-#[must_use]
-pub fn is_alive(_: Pid) -> bool {
-    false
-}
-
-/// Nothing was adopted.
-#[must_use]
-pub fn has_children() -> bool {
-    false
-}
-
-/// Nothing was adopted.
-#[must_use]
-pub fn ended_child() -> Option<Pid> {
-    None
-}
-
 /// The number of the signal that would have ended it on Unix.
 #[must_use]
 pub fn signal_of(status: ExitStatus) -> Option<i32> {

@@ -1,9 +1,8 @@
-//! What the machine says of itself, and what is only on Unix.
+//! What the machine says of itself.
 #![expect(unsafe_code, reason = "Windows tells how full a disk is by a C function only")]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::windows::ffi::OsStrExt;
 use std::path::Path;
 
@@ -79,37 +78,4 @@ pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
         .into()
-}
-
-/// The memory of a process is open to its own user and to administrators, to nobody else.
-pub fn shield_process() {}
-
-/// There is no file that shows the variables.
-pub fn erase_variables(_: &[&str]) {}
-
-/// Windows looks names up by itself.
-pub fn pin_name_lookups() {}
-
-/// Nobody has a work directory on several machines here.
-#[must_use]
-pub fn is_local(_: &File) -> bool {
-    true
-}
-
-/// There is no file system in memory: secret files go to the work directory.
-#[must_use]
-pub fn is_in_memory(_: &Path) -> bool {
-    false
-}
-
-/// See [`is_in_memory`].
-#[must_use]
-pub fn has_room(_: &Path) -> bool {
-    false
-}
-
-/// Whether trusted certificates are in a keychain: in Windows' own store.
-#[must_use]
-pub fn has_keychain() -> bool {
-    true
 }

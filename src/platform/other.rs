@@ -1,9 +1,9 @@
-//! Systems without what Linux has: macOS, and whatever else is Unix.
+//! Systems without what Linux has: macOS, whatever else is Unix, and Windows.
 
 use std::fs::File;
 use std::path::Path;
 
-use nix::unistd::Pid;
+use super::Pid;
 
 /// Other systems show nobody the memory of a process through files.
 pub fn shield_process() {}
@@ -33,7 +33,7 @@ pub fn has_room(_: &Path) -> bool {
     false
 }
 
-/// Nothing is adopted: what leaves its group lives on.
+/// Nothing is adopted: what leaves its group lives on; on Windows nothing leaves its job.
 #[must_use]
 pub fn become_subreaper() -> bool {
     false
@@ -45,10 +45,10 @@ pub fn is_alive(_: Pid) -> bool {
     false
 }
 
-/// Whether trusted certificates are in a keychain.
+/// Whether trusted certificates are in a keychain, or in Windows' own store.
 #[must_use]
 pub fn has_keychain() -> bool {
-    cfg!(target_os = "macos")
+    cfg!(any(target_os = "macos", windows))
 }
 
 /// Nothing was adopted.
