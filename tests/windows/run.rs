@@ -35,7 +35,10 @@ impl World {
     }
 
     fn runner(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
+        // Beside the test where both were brought from where they were built.
+        let beside = std::env::current_exe().unwrap().with_file_name("butler-runner.exe");
+        let built = Path::new(env!("CARGO_BIN_EXE_butler-runner"));
+        let mut command = Command::new(if built.exists() { built } else { &*beside });
         let own = std::env::var_os("PATH").unwrap_or_default();
         let path = std::iter::once(self.path("bin")).chain(std::env::split_paths(&own));
         command
