@@ -2,11 +2,11 @@
 //!
 //! Groups may write: a volume of a Kubernetes pod belongs to the pod's group, and is made writable
 //! for it whenever it is mounted.
-
-use crate::platform::fs::{DirBuilderExt, MetadataExt, user};
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::path::Path;
+
+use crate::platform::fs::{DirBuilderExt, MetadataExt, user};
 
 /// What is wrong with something that somebody else owns.
 pub(crate) const FOREIGN: &str = "it belongs to another user";

@@ -39,7 +39,7 @@ fn git(options: &ToolOptions) -> Finding {
 
 fn descriptors() -> Finding {
     let Some(soft) = open_files() else {
-        return Finding::note("limits", "nothing limits how many files may be open");
+        return Finding::note("limits", "nothing says how many files may be open");
     };
     if soft < DESCRIPTORS {
         Finding::warning("limits", format!("only {soft} files may be open"))

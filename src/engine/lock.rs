@@ -11,8 +11,9 @@
 //! command, asked to stop, was still alive. A lock is exclusive, so at these moments nobody else held
 //! it, unless the command was told to take none. No other lock is ever removed.
 
-use crate::platform::{host_name, user_name};
 use std::time::SystemTime;
+
+use crate::platform::{host_name, user_name};
 
 /// Who took a lock.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -24,3 +24,23 @@ pub use unix::*;
 mod windows;
 #[cfg(windows)]
 pub use windows::*;
+
+/// How much room a file system has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Room {
+    /// What this user may still take, in bytes.
+    pub free: u64,
+    /// All of it, in bytes.
+    pub total: u64,
+    /// Whether programs can be started from it.
+    pub starts_programs: bool,
+}
+
+/// What happened to the terminal.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// It may have another size.
+    Size,
+    /// Its user wants this process to stop for a while (Ctrl-Z): see [`suspend`].
+    Suspension,
+}

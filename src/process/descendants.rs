@@ -6,6 +6,7 @@
 //! [`Trust`]. Other systems than Linux have nothing like it, and what leaves its group lives on there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -93,8 +94,8 @@ pub(super) fn spawn(
     })
 }
 
-/// A child and what it has started. Unless it is over, it is killed when this is dropped, so that a cancelled future or a
-/// panic leaves nothing behind.
+/// A child and what it has started. Unless it is over, it is killed when this is dropped, so that a
+/// cancelled future or a panic leaves nothing behind.
 pub(super) struct Group {
     family: Family,
     is_over: bool,
@@ -189,15 +190,11 @@ impl Children {
             self.known.extend(below.iter().map(|process| (process.pid, process.start)));
             // It is a child that was not waited for, so the number is still its own.
             match kill_child(orphan.pid) {
-                Ok(found) => {
-                    if found {
-                        tracing::debug!(
-                            pid = orphan.pid.as_raw(),
-                            "killed what a command left behind"
-                        );
-                    }
+                Ok(()) => {
+                    tracing::debug!(pid = orphan.pid.as_raw(), "killed what a command left behind");
                     left = true;
                 }
+                Err(error) if error.kind() == ErrorKind::NotFound => left = true,
                 Err(error) => tracing::warn!(%error, "cannot end what a command left behind"),
             }
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fs_err::File;
 use futures_util::{Stream, StreamExt, stream};
 
 use crate::blocking::blocking;
@@ -45,29 +46,33 @@ impl Part {
     fn read(self) -> stream::BoxStream<'static, Result<Bytes>> {
         match self {
             Self::Bytes(bytes) => stream::once(async { Ok(bytes) }).boxed(),
-            Self::File { path, place } => stream::try_unfold(place, move |place| {
-                let path = path.clone();
-                async move {
-                    let next = place.end.min(place.start.saturating_add(CHUNK));
-                    let chunk = place.start..next;
-                    if chunk.is_empty() {
-                        return Ok(None);
+            Self::File { path, place } => {
+                stream::try_unfold((None, place), move |(file, place)| {
+                    let path = path.clone();
+                    async move {
+                        let next = place.end.min(place.start.saturating_add(CHUNK));
+                        let chunk = place.start..next;
+                        if chunk.is_empty() {
+                            return Ok(None);
+                        }
+                        // In one go: to ask a thread for something costs more than that.
+                        let (read, file) = blocking(move |_| chunk_of(file, &path, chunk)).await?;
+                        Ok(Some((read, (Some(file), next..place.end))))
                     }
-                    // In one go: each time that a thread is asked to do something costs more than that.
-                    let read = blocking(move |_| chunk_of(&path, chunk)).await?;
-                    Ok(Some((read, next..place.end)))
-                }
-            })
-            .boxed(),
+                })
+                .boxed()
+            }
         }
     }
 }
 
-fn chunk_of(path: &Path, place: Range<u64>) -> Result<Bytes> {
+/// What stands at `place` in the file at `path`, which is opened the first time.
+fn chunk_of(file: Option<File>, path: &Path, place: Range<u64>) -> Result<(Bytes, File)> {
+    let file = file.map_or_else(|| File::open(path), Ok)?;
     let length = usize::try_from(place.end - place.start).expect("a chunk fits into memory");
     let mut chunk = vec![0; length];
-    fs_err::File::open(path)?.file().read_exact_at(&mut chunk, place.start)?;
-    Ok(chunk.into())
+    file.file().read_exact_at(&mut chunk, place.start)?;
+    Ok((chunk.into(), file))
 }
 
 impl From<Bytes> for Body {

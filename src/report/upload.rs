@@ -82,8 +82,8 @@ pub struct UploadReport {
 /// Sends what `receiver` gets, until the log is closed and delivered, or the deadline is over.
 ///
 /// Lines are collected for `interval` at most, and for a little less by chance, so that runners that
-/// were started together do not send together. From the end of the log on `overdue` is waited for: when it
-/// completes, what was not delivered stays so.
+/// were started together do not send together. From the end of the log on `overdue` is waited for:
+/// when it completes, what was not delivered stays so.
 ///
 /// When the registry takes no more lines, this still waits for the log to be closed, so that its
 /// report is about the whole of it. Returns the lines that were not delivered, too; there are none

@@ -138,8 +138,8 @@ impl<'run> Teardown<'run> {
         let directory = self.directory.take();
         let wiping = guarded(async {
             Ok(directory.map(|directory| Wiping::start(directory, unused, in_clone)))
-        });
-        let wiping = wiping.await;
+        })
+        .await;
         let reported = guarded(async {
             outcome.say(&logs.log);
             if let Some(state) = &rescued {

@@ -2,12 +2,12 @@
 //!
 //! A bind mount is on the same device as what is around it, so the system is asked for its mounts
 //! where it tells them; everywhere, a directory on another device is another's.
-
-use crate::platform::fs::MetadataExt;
-use crate::platform::os_string;
 use std::fs::FileType;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+use crate::platform::fs::MetadataExt;
+use crate::platform::os_string;
 
 /// Where Linux tells the mounts of a process (proc(5)).
 const MOUNTS: &str = "/proc/self/mountinfo";

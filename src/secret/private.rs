@@ -33,8 +33,9 @@ impl PrivateDirectory {
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(parent)
             .map_err(|source| WipeError::new("create", parent, source))?;
+        close_to_others(directory.path())
+            .map_err(|source| WipeError::new("close", directory.path(), source))?;
         let path = directory.keep();
-        close_to_others(&path).map_err(|source| WipeError::new("close", &path, source))?;
         Ok(Self { path, layout: Layout::default(), spare: None, wiped: false })
     }
 

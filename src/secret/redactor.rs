@@ -162,8 +162,8 @@ impl Redactor {
         }
     }
 
-    /// The same as [`Redactor::redact`] for what people read line by line: a secret that was broken into the lines of
-    /// `text`, or of a text that `text` is a line of, is masked too.
+    /// The same as [`Redactor::redact`] for what people read line by line: a secret that was broken
+    /// into the lines of `text`, or of a text that `text` is a line of, is masked too.
     #[must_use]
     pub fn redact_lines<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
         self.mask(text, Patterns::covered_in_lines)

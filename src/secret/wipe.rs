@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::mounts::Mounts;
-use crate::platform::fs::{MetadataExt, OFlag, OpenOptionsExt, PermissionsExt, has_other_names};
+use crate::platform::fs::{
+    MetadataExt, OFlag, OpenOptionsExt, PermissionsExt, has_other_names, remove_file,
+};
 
 /// How long files that somebody wrote into a checkout may take to be overwritten: a module may
 /// have built gigabytes there, and the final status waits. Then they are only removed.
@@ -244,17 +246,6 @@ fn unless_gone(
     }
 }
 
-/// Removes a file, read-only ones too: not every system lets them be removed as they are.
-fn remove_file(path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            allow_owner(path, 0o200);
-            std::fs::remove_file(path)
-        }
-        removed => removed,
-    }
-}
-
 /// Adds `rights` to those of a file or directory, which is no symbolic link.
 fn allow_owner(path: &Path, rights: u32) {
     if let Ok(metadata) = std::fs::symlink_metadata(path)
@@ -310,7 +301,7 @@ fn is_terraforms(path: &Path) -> bool {
 fn overwrite_file(path: &Path) -> std::io::Result<()> {
     static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     let metadata = std::fs::symlink_metadata(path)?;
-    if metadata.len() == 0 || has_other_names(path)? {
+    if metadata.len() == 0 || has_other_names(path, &metadata)? {
         return Ok(());
     }
     allow_owner(path, 0o200);

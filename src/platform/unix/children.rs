@@ -55,16 +55,15 @@ pub fn ask_to_end(child: Pid) {
     let _ = kill(child, Signal::SIGTERM);
 }
 
-/// Kills one child. Returns whether there was one.
+/// Kills one child.
 ///
 /// # Errors
-/// When it cannot be killed.
-pub fn kill_child(child: Pid) -> std::io::Result<bool> {
-    match kill(child, Signal::SIGKILL) {
-        Ok(()) => Ok(true),
-        Err(Errno::ESRCH) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+/// When it cannot be killed: `NotFound` where it is gone.
+pub fn kill_child(child: Pid) -> std::io::Result<()> {
+    kill(child, Signal::SIGKILL).map_err(|error| match error {
+        Errno::ESRCH => std::io::ErrorKind::NotFound.into(),
+        error => error.into(),
+    })
 }
 
 /// Takes the exit status of a child that has ended; returns whether there is such a child.

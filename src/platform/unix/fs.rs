@@ -1,13 +1,11 @@
 //! Files as Unix has them: modes, owners, devices, links.
 
-use std::fs::{File, TryLockError};
+use std::fs::{File, Metadata, TryLockError};
 use std::path::Path;
 
 pub use nix::fcntl::OFlag;
 pub use nix::unistd::AccessFlags;
-pub use std::os::unix::fs::{
-    DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt,
-};
+pub use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 
 /// Whether a file that was changed cannot look as it did: only root sets back the time of the last
 /// change of its entry.
@@ -36,12 +34,20 @@ pub fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whether the file at `path` has other names.
+/// Whether the file at `path`, of which `found` is known, has other names.
 ///
 /// # Errors
-/// When it cannot be looked at.
-pub fn has_other_names(path: &Path) -> std::io::Result<bool> {
-    std::fs::symlink_metadata(path).map(|found| found.nlink() > 1)
+/// Never, here.
+pub fn has_other_names(_: &Path, found: &Metadata) -> std::io::Result<bool> {
+    Ok(found.nlink() > 1)
+}
+
+/// Removes a file, read-only ones too.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove_file(path: &Path) -> std::io::Result<()> {
+    std::fs::remove_file(path)
 }
 
 /// Opens a directory, to lock or to sync it.

@@ -8,19 +8,10 @@ use std::path::Path;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::{FsFlags, statvfs};
 
+use crate::platform::Room;
+
 /// A file that is always empty.
 pub const NULL_DEVICE: &str = "/dev/null";
-
-/// How much room a file system has.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Room {
-    /// What this user may still take, in bytes.
-    pub free: u64,
-    /// All of it, in bytes.
-    pub total: u64,
-    /// Whether programs can be started from it.
-    pub starts_programs: bool,
-}
 
 /// How much room there is where `path` is, if that can be known.
 #[must_use]

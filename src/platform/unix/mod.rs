@@ -10,10 +10,8 @@ pub use children::{
     Family, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, rest, signal_of,
     stderr_pipe, stdout_pipe,
 };
-pub use machine::{
-    NULL_DEVICE, Room, host_name, open_files, os_string, room, user_name, variables,
-};
+pub use machine::{NULL_DEVICE, host_name, open_files, os_string, room, user_name, variables};
 pub use nix::sys::signal::Signal;
 pub use nix::unistd::Pid;
-pub use signals::{Chores, Ending, StopSignals, is_ignored};
-pub use terminal::{Change, Changes, is_apart, is_in_foreground, is_the_platforms, suspend};
+pub use signals::{Chores, Ending, StopSignals};
+pub use terminal::{Changes, is_apart, is_in_foreground, is_the_platforms, suspend};

@@ -127,9 +127,8 @@ pub(super) fn act_by_default(signal: Signal) {
 }
 
 /// Whether this process ignores `signal` now.
-#[must_use]
 #[expect(unsafe_code, reason = "there is no safe way to read a disposition")]
-pub fn is_ignored(signal: Signal) -> bool {
+pub(super) fn is_ignored(signal: Signal) -> bool {
     let mut current = std::mem::MaybeUninit::<nix::libc::sigaction>::uninit();
     // SAFETY: without a new action the call changes nothing; it fills `current` when it returns 0.
     unsafe {

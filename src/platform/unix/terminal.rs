@@ -1,12 +1,13 @@
 //! The terminal of this process, and what its outputs are.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-use super::fs::{FileTypeExt, MetadataExt};
 use super::signals::{act_by_default, is_ignored};
+use crate::platform::Change;
 
 /// Whether the terminal is this process's own now: after `bg` it is the shell's. Where nobody knows,
 /// it is.
@@ -49,15 +50,6 @@ pub fn is_the_platforms(stdout: impl AsFd, stderr: impl AsFd) -> bool {
 fn metadata(output: BorrowedFd<'_>) -> Option<std::fs::Metadata> {
     let file = output.try_clone_to_owned().map(std::fs::File::from);
     file.and_then(|file| file.metadata()).ok()
-}
-
-/// What happened to the terminal.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Change {
-    /// It may have another size.
-    Size,
-    /// Its user wants this process to stop for a while (Ctrl-Z): see [`suspend`].
-    Suspension,
 }
 
 /// What happens to the terminal.

@@ -183,7 +183,7 @@ pub fn ask_to_end(child: Pid) {
 ///
 /// # Errors
 /// Always.
-pub fn kill_child(_: Pid) -> std::io::Result<bool> {
+pub fn kill_child(_: Pid) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 

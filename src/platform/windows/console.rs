@@ -9,6 +9,8 @@ use windows_sys::Win32::Storage::FileSystem::{FILE_TYPE_DISK, FILE_TYPE_PIPE, Ge
 use windows_sys::Win32::System::Console::{AllocConsole, GetConsoleCP, GetConsoleWindow};
 use windows_sys::Win32::UI::WindowsAndMessaging::{SW_HIDE, ShowWindow};
 
+use crate::platform::Change;
+
 /// Makes sure that there is a console: without one, no child can be asked to end. Who starts this
 /// process detached from any gets one that nobody sees.
 ///
@@ -56,15 +58,6 @@ pub fn is_the_platforms(stdout: impl AsHandle, stderr: impl AsHandle) -> bool {
     let is_shared =
         unsafe { CompareObjectHandles(stdout.as_raw_handle(), stderr.as_raw_handle()) } != 0;
     kind(stderr) == FILE_TYPE_PIPE && !is_shared
-}
-
-/// What happened to the console.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Change {
-    /// It may have another size.
-    Size,
-    /// Nothing suspends a process here.
-    Suspension,
 }
 
 /// What happens to the console.

@@ -5,7 +5,7 @@
 //! and administrators ([`close_to_others`]).
 #![expect(unsafe_code, reason = "Windows offers all of this as C functions only")]
 
-use std::fs::{DirBuilder, File, FileType, Metadata, OpenOptions, Permissions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{Error, ErrorKind, Result};
 use std::os::windows::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as WindowsOptions};
 use std::os::windows::io::AsRawHandle;
@@ -220,18 +220,6 @@ impl MetadataExt for Metadata {
     }
 }
 
-/// What kind of file something is.
-pub trait FileTypeExt {
-    /// Pipes are no files here.
-    fn is_fifo(&self) -> bool;
-}
-
-impl FileTypeExt for FileType {
-    fn is_fifo(&self) -> bool {
-        false
-    }
-}
-
 /// Reads and writes anywhere in a file.
 pub trait FileExt {
     /// Writes all of `bytes` at `offset`.
@@ -304,12 +292,26 @@ pub fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whether the file at `path` has other names.
+/// Whether the file at `path` has other names, which what is known of it does not say.
 ///
 /// # Errors
 /// When it cannot be looked at.
-pub fn has_other_names(path: &Path) -> Result<bool> {
+pub fn has_other_names(path: &Path, _: &Metadata) -> Result<bool> {
     open_to_look(path).and_then(|file| information(&file)).map(|found| found.nNumberOfLinks > 1)
+}
+
+/// Removes a file, read-only ones too, which not every version lets be removed as they are.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove_file(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+            std::fs::remove_file(path)
+        }
+        removed => removed,
+    }
 }
 
 /// Opens a directory, to lock or to sync it; neither can be done here.

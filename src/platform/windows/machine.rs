@@ -8,19 +8,10 @@ use std::path::Path;
 
 use windows_sys::Win32::Storage::FileSystem::GetDiskFreeSpaceExW;
 
+use crate::platform::Room;
+
 /// A file that is always empty.
 pub const NULL_DEVICE: &str = "NUL";
-
-/// How much room a disk has.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Room {
-    /// What this user may still take, in bytes.
-    pub free: u64,
-    /// All of it, in bytes.
-    pub total: u64,
-    /// Whether programs can be started from it: always.
-    pub starts_programs: bool,
-}
 
 /// A path as Windows takes it: UTF-16 that ends in NUL.
 pub(super) fn wide(path: &Path) -> Vec<u16> {

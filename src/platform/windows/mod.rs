@@ -11,8 +11,6 @@ pub use children::{
     Family, Pid, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, rest, signal_of,
     stderr_pipe, stdout_pipe,
 };
-pub use console::{Change, Changes, is_apart, is_in_foreground, is_the_platforms, suspend};
-pub use machine::{
-    NULL_DEVICE, Room, host_name, open_files, os_string, room, user_name, variables,
-};
+pub use console::{Changes, is_apart, is_in_foreground, is_the_platforms, suspend};
+pub use machine::{NULL_DEVICE, host_name, open_files, os_string, room, user_name, variables};
 pub use signals::{Chores, Ending, Signal, StopSignals};

@@ -16,8 +16,6 @@ pub enum Signal {
     SIGHUP = 1,
     /// Ctrl-C.
     SIGINT = 2,
-    /// Nothing sends it here.
-    SIGQUIT = 3,
     /// The end of a process that cannot refuse it.
     SIGKILL = 9,
     /// Ctrl-Break, the end of the user's session, or that of the system.
@@ -31,7 +29,6 @@ impl Signal {
         match self {
             Self::SIGHUP => "SIGHUP",
             Self::SIGINT => "SIGINT",
-            Self::SIGQUIT => "SIGQUIT",
             Self::SIGKILL => "SIGKILL",
             Self::SIGTERM => "SIGTERM",
         }
