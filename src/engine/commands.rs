@@ -136,18 +136,14 @@ impl<S: Sink> Engine<'_, S> {
         let text = self.private.join("plan.txt");
         let arguments = arguments::plan(mode, variables, &file, self.lock_timeout);
         let command = self.command(arguments, Output::LinesAndFile(text.clone()));
-        if let Err(mut unfinished) =
-            self.succeed_locking("plan", "OperationTypePlan", &command).await
-        {
-            self.release(&mut unfinished).await;
-            return Err(unfinished.error);
-        }
-        let json = self.private.join("plan.json");
-        self.succeed(
-            "show",
-            &self.command(arguments::show(Some(&file)), Output::File(json.clone())),
-        )
-        .await?;
+        let planning = self.succeed_locking("plan", "OperationTypePlan", &command);
+        let json = match self.show_when_saved(planning, &file, async {}).await {
+            Ok((json, ())) => json,
+            Err(mut unfinished) => {
+                self.release(&mut unfinished).await;
+                return Err(unfinished.error);
+            }
+        };
         let read = json.clone();
         let read = move |_: &_| on_clean_stack(|| Survey::read(|| File::open(&read), sensitive));
         let survey = blocking(read).await.map_err(|source| match source.kind() {
@@ -305,7 +301,11 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     /// Runs a command that has to end with 0.
-    async fn succeed(&self, name: &'static str, command: &Command) -> Result<Exit, EngineError> {
+    pub(super) async fn succeed(
+        &self,
+        name: &'static str,
+        command: &Command,
+    ) -> Result<Exit, EngineError> {
         let (exit, headline) = self.run(name, command).await?;
         self.check(name, &exit, headline, None)?;
         Ok(exit)
@@ -358,7 +358,7 @@ impl<S: Sink> Engine<'_, S> {
         Ok((exit, watch.into_seen().headline))
     }
 
-    async fn supervise(
+    pub(super) async fn supervise(
         &self,
         name: &'static str,
         command: &Command,

@@ -19,6 +19,7 @@ mod lock;
 mod locking;
 mod marks;
 mod plan;
+mod showing;
 mod splitter;
 mod state;
 mod survey;

@@ -8,11 +8,15 @@
 //! plan, and the children, which hold the same secrets, could not be locked at all.
 
 use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Looks whether a child has ended and takes nothing.
 const PEEK: WaitPidFlag =
@@ -139,6 +143,51 @@ pub fn become_subreaper() -> bool {
 #[must_use]
 pub fn is_alive(child: Pid) -> bool {
     matches!(waitid(Id::Pid(child), PEEK), Ok(WaitStatus::StillAlive))
+}
+
+/// Completes when whoever writes a new file at `path` has closed it; never where the kernel cannot be
+/// asked to tell.
+pub async fn saved(path: &Path) {
+    if !is_closed(path).await.is_ok_and(|closed| closed) {
+        std::future::pending().await
+    }
+}
+
+async fn is_closed(path: &Path) -> std::io::Result<bool> {
+    let (Some(directory), name) = (path.parent(), path.file_name()) else { return Ok(false) };
+    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+    inotify.add_watch(directory, AddWatchFlags::IN_CLOSE_WRITE)?;
+    let told = watched(inotify.as_fd(), Interest::READABLE)?;
+    loop {
+        let mut ready = told.readable().await?;
+        match inotify.read_events() {
+            Ok(events) if events.iter().any(|event| event.name.as_deref() == name) => {
+                return Ok(true);
+            }
+            Ok(_) => {}
+            Err(Errno::EAGAIN) => ready.clear_ready(),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Completes when nobody writes to a pipe any more. The kernel wakes nobody for what is written
+/// meanwhile.
+pub async fn abandoned(pipe: &OwnedFd) {
+    // Who asks for anything is told of its end.
+    if let Ok(watched) = watched(pipe.as_fd(), Interest::PRIORITY)
+        && watched.ready(Interest::PRIORITY).await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
+/// Has the runtime watch a file for as long as it is borrowed.
+#[expect(unsafe_code, reason = "the runtime takes any number for an open file")]
+fn watched(file: BorrowedFd<'_>, interest: Interest) -> std::io::Result<AsyncFd<BorrowedFd<'_>>> {
+    // SAFETY: what is borrowed is open, and the same file, for at least as long as the result lives.
+    unsafe { AsyncFd::register_with_interest(file, interest) }.map_err(std::io::Error::from)
 }
 
 /// Whether trusted certificates are in a keychain; here they are in files.

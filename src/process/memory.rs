@@ -1,4 +1,5 @@
-//! Tells whether the kernel killed a process because the job's memory was used up.
+//! Tells how much memory the job may still use, and whether the kernel killed a process because it was
+//! used up. Nothing is known where there is no `/proc`.
 //!
 //! SIGKILL does not say who sent it. The control group of this process, which its children share,
 //! counts how many of its processes the OOM killer has ended: `oom_kill` in `memory.events` (version
@@ -32,69 +33,121 @@ impl std::fmt::Display for OutOfMemory {
 
 /// Watches the counter from one moment to a later one.
 #[derive(Debug)]
-pub(super) struct OomWatch(Option<(Counter, u64)>);
+pub(super) struct OomWatch(Option<(Group, u64)>);
 
 impl OomWatch {
     /// Begins now.
     pub(super) fn begin() -> Self {
         let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        Self::on(counters(&groups, Path::new(MOUNT)))
+        Self::on(groups_in(&groups, Path::new(MOUNT)))
     }
 
-    fn on(counters: Vec<Counter>) -> Self {
-        Self(counters.into_iter().find_map(|counter| {
-            let before = counter.read()?;
-            Some((counter, before))
+    fn on(groups: Vec<Group>) -> Self {
+        Self(groups.into_iter().find_map(|group| {
+            let before = group.killed()?;
+            Some((group, before))
         }))
     }
 
     /// Whether the OOM killer has ended a process since the beginning; none may mean that nobody
     /// knows.
     pub(super) fn end(&self) -> Option<OutOfMemory> {
-        let (counter, before) = self.0.as_ref()?;
-        (counter.read()? > *before).then(|| OutOfMemory { limit: counter.limit() })
+        let (group, before) = self.0.as_ref()?;
+        (group.killed()? > *before).then(|| OutOfMemory { limit: group.limit() })
     }
 }
 
-/// A control group's files.
-#[derive(Debug, Eq, PartialEq)]
-struct Counter {
-    events: PathBuf,
-    limit: PathBuf,
+/// How much memory this process and its children may take beside what they have, in bytes: of the
+/// machine's, and of the job's where that is limited. None where nobody knows.
+#[must_use]
+pub fn memory_left() -> Option<u64> {
+    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    left(&text("/proc/meminfo"), &text("/proc/self/cgroup"), Path::new(MOUNT))
 }
 
-impl Counter {
-    fn read(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(&self.events).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+fn left(machine: &str, groups: &str, mount: &Path) -> Option<u64> {
+    let available = machine.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = available.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let of_groups = groups_in(groups, mount).into_iter().filter_map(|group| group.left());
+    of_groups.chain([kilobytes * 1024]).min()
+}
+
+/// A control group: its directory, and what its files are called.
+#[derive(Debug, Eq, PartialEq)]
+struct Group {
+    directory: PathBuf,
+    names: &'static Names,
+}
+
+#[derive(Debug, Eq, PartialEq)]
+struct Names {
+    events: &'static str,
+    limit: &'static str,
+    usage: &'static str,
+    /// Of files that nobody has used for a while, which the kernel drops first; with those of groups
+    /// below.
+    files: &'static str,
+}
+
+const VERSION_1: Names = Names {
+    events: "memory.oom_control",
+    limit: "memory.limit_in_bytes",
+    usage: "memory.usage_in_bytes",
+    files: "total_inactive_file ",
+};
+
+const VERSION_2: Names = Names {
+    events: "memory.events",
+    limit: "memory.max",
+    usage: "memory.current",
+    files: "inactive_file ",
+};
+
+impl Group {
+    /// How many processes the OOM killer has ended.
+    fn killed(&self) -> Option<u64> {
+        self.value(self.names.events, "oom_kill ")
     }
 
     fn limit(&self) -> Option<u64> {
-        let text = std::fs::read_to_string(&self.limit).ok()?;
-        text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
+        self.value(self.names.limit, "").filter(|limit| *limit < NO_LIMIT)
+    }
+
+    /// What is left of its limit, if it has one.
+    fn left(&self) -> Option<u64> {
+        let limit = self.limit()?;
+        let files = self.value("memory.stat", self.names.files).unwrap_or_default();
+        let used = self.value(self.names.usage, "")?.saturating_sub(files);
+        Some(limit.saturating_sub(used))
+    }
+
+    /// The number behind `name` in the file of this name.
+    fn value(&self, file: &str, name: &str) -> Option<u64> {
+        let text = std::fs::read_to_string(self.directory.join(file)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 }
 
-/// Where the counter may be, by the text of `/proc/self/cgroup`. A container sees its own group at
-/// the mount itself, while the text may have the host's path.
-fn counters(groups: &str, mount: &Path) -> Vec<Counter> {
+/// The groups that this process may be in, by the text of `/proc/self/cgroup`, the innermost first. A
+/// container sees its own group at the mount itself, while the text may have the host's path.
+fn groups_in(text: &str, mount: &Path) -> Vec<Group> {
     let mut found = Vec::new();
-    for line in groups.lines() {
+    for line in text.lines() {
         let mut parts = line.splitn(3, ':');
         let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
         else {
             continue;
         };
-        let (base, events, limit) = if controllers.is_empty() {
-            (mount.to_owned(), "memory.events", "memory.max")
+        let (base, names) = if controllers.is_empty() {
+            (mount.to_owned(), &VERSION_2)
         } else if controllers.split(',').any(|name| name == "memory") {
-            (mount.join("memory"), "memory.oom_control", "memory.limit_in_bytes")
+            (mount.join("memory"), &VERSION_1)
         } else {
             continue;
         };
-        for directory in [base.join(path.trim_start_matches('/')), base] {
-            found.push(Counter { events: directory.join(events), limit: directory.join(limit) });
-        }
+        let path = Path::new(path.trim_start_matches('/'));
+        let directories = path.ancestors().map(|path| base.join(path));
+        found.extend(directories.map(|directory| Group { directory, names }));
     }
     found
 }
@@ -111,7 +164,7 @@ mod tests {
         for (name, content) in files {
             std::fs::write(directory.join(name), content).unwrap();
         }
-        let watch = OomWatch::on(counters(groups, mount.path()));
+        let watch = OomWatch::on(groups_in(groups, mount.path()));
         assert_eq!(watch.end(), None, "nothing has happened yet");
         std::fs::write(directory.join(files[0].0), after).unwrap();
         watch.end().map(|found| found.to_string())
@@ -139,9 +192,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_the_least_of_the_machine_and_of_every_group_that_has_a_limit() {
+        const MACHINE: &str = "MemTotal: 99 kB\nMemFree:  1 kB\nMemAvailable:  8000 kB\n";
+        let mount = tempfile::tempdir().unwrap();
+        let write = |path: &str, content: &str| {
+            let path = mount.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        };
+        let left = |groups: &str| left(MACHINE, groups, mount.path());
+        assert_eq!(left("0::/pod/c\n"), Some(8000 * 1024));
+        write("pod/c/memory.max", "max\n");
+        write("pod/memory.max", "1000\n");
+        write("pod/memory.current", "900\n");
+        assert_eq!(left("0::/pod/c\n"), Some(100));
+        write("pod/memory.stat", "active_file 7\ninactive_file 350\n");
+        assert_eq!(left("0::/pod/c\n"), Some(450));
+        write("memory/memory.limit_in_bytes", "50\n");
+        write("memory/memory.usage_in_bytes", "60\n");
+        assert_eq!(left("3:memory:/elsewhere\n0::/pod/c\n"), Some(0));
+        assert_eq!(super::left("", "", mount.path()), None);
+    }
+
+    #[test]
     fn a_counter_that_stays_or_is_missing_says_nothing() {
         let files = [("memory.events", "oom 7\noom_kill 3\n"), ("memory.max", "max\n")];
         assert_eq!(watched("0::/a\n", "a", files, "oom 9\noom_kill 3\n"), None);
-        assert_eq!(OomWatch::on(counters("garbage\n0::/x\n", Path::new("/nowhere"))).end(), None);
+        assert_eq!(OomWatch::on(groups_in("garbage\n0::/x\n", Path::new("/nowhere"))).end(), None);
     }
 }

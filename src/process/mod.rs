@@ -20,7 +20,7 @@ mod table;
 
 pub use command::{Command, Environment, Inner, Input, Output};
 pub use descendants::{adopt_orphans, end_left_behind, reap_orphans};
-pub use memory::OutOfMemory;
+pub use memory::{OutOfMemory, memory_left};
 pub use running::{Processes, Running};
 pub use supervise::{Exit, Grace, ProcessError, supervise};
 

@@ -36,6 +36,7 @@ mod run_local;
 mod run_source;
 mod run_tool;
 mod settings;
+mod showing;
 mod signals;
 mod source;
 mod stop;

@@ -11,6 +11,8 @@ use nix::unistd::Pid;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
+use crate::platform::abandoned;
+
 /// How soon an orphan notices.
 const PARENT_CHECK: Duration = Duration::from_millis(250);
 
@@ -97,14 +99,17 @@ pub fn stderr_pipe(stderr: ChildStderr) -> std::io::Result<Pipe> {
     stderr.into_owned_fd().and_then(Pipe::from_owned_fd)
 }
 
-/// Leaves a pipe alone for as long as `pause`. It is taken from the runtime meanwhile, which the
-/// kernel would wake for all that is written.
+/// Leaves a pipe alone for as long as `pause`, or until nobody writes to it any more. It is taken from
+/// the runtime meanwhile, which the kernel would wake for all that is written.
 ///
 /// # Errors
 /// When the runtime cannot watch it any more.
 pub async fn rest(pipe: Pipe, pause: Duration) -> std::io::Result<Pipe> {
     let pipe = pipe.into_nonblocking_fd()?;
-    tokio::time::sleep(pause).await;
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        () = abandoned(&pipe) => {}
+    }
     Pipe::from_owned_fd(pipe)
 }
 
@@ -131,4 +136,30 @@ pub fn bear_limits() {
 
     // SAFETY: ignoring a signal installs no handler that could be called.
     let _ = unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) };
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_rest_ends_with_the_last_who_writes_and_not_with_what_is_written() {
+        let (pipe, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"written before").unwrap();
+        let pipe = Pipe::from_owned_fd(pipe.into()).unwrap();
+        let resting = rest(pipe, Duration::from_hours(1));
+        tokio::pin!(resting);
+        assert!(futures_util::poll!(&mut resting).is_pending());
+        writer.write_all(b", and meanwhile").unwrap();
+        // Gives the runtime a turn, in which it hears of everything that it has asked for.
+        tokio::task::yield_now().await;
+        assert!(futures_util::poll!(&mut resting).is_pending());
+        drop(writer);
+        let pipe = resting.await.unwrap();
+        pipe.readable().await.unwrap();
+        let mut read = [0; 64];
+        assert_eq!(pipe.try_read(&mut read).unwrap(), 29);
+    }
 }

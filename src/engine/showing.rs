@@ -1,0 +1,158 @@
+//! Has a plan shown as JSON as soon as it is saved.
+//!
+//! A tool that has saved its plan still prints it, gives its lock back and ends, and none of that
+//! changes the plan. So `show` begins when the file is closed, beside the rest of `plan`. What it says
+//! counts only where `plan` ends well and the file is still the same; otherwise it is asked again.
+//! It does not begin early where nobody is told that a file was closed, where memory may be short, where
+//! something wraps the tool, which may work in the same directory, and where the tools write logs of
+//! their own, which would be mixed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::oneshot;
+use zeroize::Zeroizing;
+
+use super::arguments;
+use super::commands::Engine;
+use super::locking::Unfinished;
+use crate::event::Stream;
+use crate::platform::saved;
+use crate::process::{Command, Output, Sink, memory_left};
+
+/// So much memory has to be left, in bytes: providers of large clouds take half of it to say what they
+/// know, while the tool that makes the plan still has all of its own.
+const ENOUGH: u64 = 2 * 1024 * 1024 * 1024;
+
+/// How much is kept of what `show` says on standard error, in bytes.
+const MOST: usize = 64 * 1024;
+
+impl<S: Sink> Engine<'_, S> {
+    /// Runs `planning`, which saves a plan in the new file `plan`, and `show` of that. When the plan is
+    /// made, `beside` begins, which is not waited for by `show`. Returns the file with the plan's JSON.
+    pub(super) async fn show_when_saved<T>(
+        &self,
+        planning: impl Future<Output = Result<(), Box<Unfinished>>>,
+        plan: &Path,
+        beside: impl Future<Output = T>,
+    ) -> Result<(PathBuf, T), Box<Unfinished>> {
+        let (ends, ended) = oneshot::channel();
+        let planning = async {
+            planning.await?;
+            let _ = ends.send(());
+            Ok(beside.await)
+        };
+        // A plan that fails ends what shows it.
+        let (done, json) = tokio::try_join!(planning, self.shown(plan, ended))?;
+        Ok((json, done))
+    }
+
+    /// Shows a plan, at the latest when it has `ended` well.
+    async fn shown(
+        &self,
+        plan: &Path,
+        mut ended: oneshot::Receiver<()>,
+    ) -> Result<PathBuf, Box<Unfinished>> {
+        let (early, ended) = tokio::select! {
+            biased;
+            ended = &mut ended => (None, ended),
+            () = self.may_show(plan) => (self.show_early(plan).await, ended.await),
+        };
+        if ended.is_err() {
+            std::future::pending::<()>().await;
+        }
+        if let Some(Early { json, version, said }) = early
+            && Version::of(plan) == Some(version)
+        {
+            for line in said {
+                self.log.line(Stream::Stderr, &line);
+            }
+            return Ok(json);
+        }
+        // Not the same file: what is left of that is wiped with all others.
+        let (command, json) = self.showing(plan, "plan.json");
+        let shown = self.succeed("show", &command).await;
+        shown.map_err(|error| Box::new(Unfinished { error, trace: None }))?;
+        Ok(json)
+    }
+
+    fn showing(&self, plan: &Path, name: &str) -> (Command, PathBuf) {
+        let json = self.private.join(name);
+        (self.command(arguments::show(Some(plan)), Output::File(json.clone())), json)
+    }
+
+    /// Completes when `plan` is saved, provided that it may be shown at once.
+    async fn may_show(&self, plan: &Path) {
+        let logs =
+            self.environment.iter().any(|(name, _)| name.as_encoded_bytes().starts_with(b"TF_LOG"));
+        if self.wrapper.is_none() && !logs {
+            saved(plan).await;
+            if memory_left().is_some_and(|left| left >= ENOUGH) {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// What showing it has brought, if it went well.
+    async fn show_early(&self, plan: &Path) -> Option<Early> {
+        let version = Version::of(plan)?;
+        let (command, json) = self.showing(plan, "plan.early.json");
+        let kept = Kept(Mutex::new(Some(Vec::new())));
+        tracing::debug!("the plan is shown while the rest of `plan` goes on");
+        match self.supervise("show", &command, &kept).await {
+            Ok(exit) if exit.status.success() => {
+                let said = kept.0.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+                Some(Early { json, version, said })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A plan that was shown before it was known that it counts.
+struct Early {
+    json: PathBuf,
+    version: Version,
+    /// The lines of standard error.
+    said: Vec<Zeroizing<Vec<u8>>>,
+}
+
+/// What tells a file from a later one in its place.
+#[derive(Eq, PartialEq)]
+struct Version {
+    length: u64,
+    modified: SystemTime,
+}
+
+impl Version {
+    fn of(path: &Path) -> Option<Self> {
+        let found = fs_err::metadata(path).ok()?;
+        Some(Self { length: found.len(), modified: found.modified().ok()? })
+    }
+}
+
+/// Keeps lines, which would stand in the middle of another command's; none any more when they are too
+/// many.
+struct Kept(Mutex<Option<Vec<Zeroizing<Vec<u8>>>>>);
+
+impl Sink for Kept {
+    fn line(&self, _: Stream, line: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = |lines: &Vec<Zeroizing<Vec<u8>>>| {
+            lines.iter().map(|line| line.len() + 1).sum::<usize>()
+        };
+        if let Some(lines) = &mut *kept {
+            if size(lines) + line.len() > MOST {
+                *kept = None;
+            } else {
+                lines.push(Zeroizing::new(line.to_vec()));
+            }
+        }
+    }
+
+    fn partial(&self, _: Stream, _: &[u8]) -> usize {
+        0
+    }
+}

@@ -1,0 +1,107 @@
+//! When a plan is shown: as soon as it is saved, and never so that what is reported could be wrong.
+
+use crate::support::stand_in::StandIn;
+use crate::support::world::{MODULE, World};
+
+/// Saves a plan that says `first`.
+const SAVE: &str = r#"
+  for argument; do case "$argument" in -out=*) plan="${argument#-out=}" ;; esac; done
+  echo first > "$plan""#;
+
+/// Shows a plan with one output that is called as the plan says.
+const SHOW: &str = r#"
+  echo show >> "$record/commands"
+  for plan; do :; done
+  printf '{"format_version":"1.2","output_changes":{"%s":{"actions":["create"]}}}' "$(cat "$plan")""#;
+
+/// Waits until `show` has begun; a run that waits for the end of `plan` with it never gets there.
+const UNTIL_SHOWN: &str = r#"
+  while [ ! -s "$record/commands" ]; do sleep 0.01; done"#;
+
+/// Does `acts` at `plan` and `show`.
+fn tool(world: &mut World, plan: &[&str], show: &[&str]) -> StandIn {
+    StandIn::doing(world, &[("plan", &plan.concat()), ("show", &show.concat())])
+}
+
+/// The names of the outputs that the plan that was reported has.
+fn reported(world: &World) -> Vec<String> {
+    let plan = world.received().plans.last().cloned().unwrap();
+    plan["plan_json"]["output_changes"].as_object().unwrap().keys().cloned().collect()
+}
+
+#[tokio::test]
+async fn a_plan_is_shown_while_the_rest_of_plan_goes_on() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let warn = "\n  echo 'Warning: of show' >&2";
+    let say = "\n  echo 'the last line of plan'";
+    let tool = tool(&mut world, &[SAVE, UNTIL_SHOWN, say], &[warn, SHOW]);
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(tool.record("commands"), "show\n", "it is shown once");
+    assert_eq!(reported(&world), ["first"]);
+    let log = world.received().log_text();
+    let place = |line: &str| log.find(line).unwrap_or_else(|| panic!("no {line:?} in {log}"));
+    assert!(place("the last line of plan") < place("Warning: of show"), "{log}");
+}
+
+#[tokio::test]
+async fn a_plan_that_fails_after_it_was_saved_ends_what_shows_it() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let fail = "\n  echo 'Error: cannot give the lock back' >&2; exit 1";
+    let hang = "\n  exec sleep 1000";
+    let tool = tool(&mut world, &[SAVE, UNTIL_SHOWN, fail], &[SHOW, hang]);
+    // Also asserts that no process of the run is left.
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(tool.record("commands"), "show\n");
+    let status = world.received().statuses.last().cloned().unwrap();
+    assert_eq!(status["status"], "failed");
+    assert!(status["error"]["message"].as_str().unwrap().contains("cannot give the lock back"));
+    assert!(world.received().plans.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_shown_too_early_is_shown_again() {
+    let again = r#"
+  while [ ! -e "$record/shown" ]; do sleep 0.01; done
+  echo another > "$plan""#;
+    let shown = r#"
+  : > "$record/shown""#;
+    let fail_first = r#"
+  [ "$(wc -l < "$record/commands")" -gt 1 ] || { echo '{"half'; echo 'Error: no plan' >&2; exit 1; }"#;
+    let flood_first = r#"
+  [ "$(wc -l < "$record/commands")" -gt 1 ] || yes 'Warning: again and again' | head -n 9000 >&2"#;
+    let begin = "\n  echo show >> \"$record/commands\"";
+    let rest = SHOW.replace("echo show >> \"$record/commands\"", ":");
+    for (plan, show, outputs) in [
+        (vec![SAVE, UNTIL_SHOWN, again], vec![SHOW, shown], ["another"]),
+        (vec![SAVE, UNTIL_SHOWN], vec![begin, fail_first, &rest], ["first"]),
+        (vec![SAVE, UNTIL_SHOWN], vec![begin, flood_first, &rest], ["first"]),
+    ] {
+        let mut world = World::new(&[("main.tf", MODULE)]).await;
+        let tool = tool(&mut world, &plan, &show);
+        let end = world.run(world.config("plan")).await;
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        assert_eq!(tool.record("commands"), "show\nshow\n");
+        assert_eq!(reported(&world), outputs);
+        let log = world.received().log_text();
+        assert!(!log.contains("no plan") && !log.contains("again and again"), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_plan_is_shown_after_its_end_where_the_tool_writes_a_log_of_its_own() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.variables.push(("TF_LOG_CORE".into(), "trace".into()));
+    // One that begins early is given the time to do so.
+    let give_time = r#"
+  for _ in $(seq 50); do [ -s "$record/commands" ] || sleep 0.01; done
+  : > "$record/planned""#;
+    let look = r#"
+  [ -e "$record/planned" ] || echo early >> "$record/commands""#;
+    let tool = tool(&mut world, &[SAVE, give_time], &[look, SHOW]);
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(tool.record("commands"), "show\n");
+    assert_eq!(reported(&world), ["first"]);
+}
