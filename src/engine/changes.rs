@@ -240,8 +240,8 @@ mod tests {
     use secrecy::SecretString;
     use serde_json::{Value, json};
 
+    use super::super::reading::alone::clean;
     use super::*;
-    use crate::engine::clean;
     use crate::result::Shown;
 
     fn changes(plan: &[u8], redactor: &Redactor) -> Result<Changes> {

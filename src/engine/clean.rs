@@ -7,58 +7,13 @@
 //! only recognized. `null` stays `null`: it is no value, and tells a creation from a change.
 //! Order, numbers, and all that holds no secret stay as they are.
 
-use std::collections::BTreeSet;
-use std::io::{Read, Result, Write};
+use std::io::{Result, Write};
 
 use serde_json::value::RawValue;
 
-use super::changes::Collected;
 use super::marks::{Target, format, hides_nothing};
-use super::walk::{Both, Destination, Member, Walk};
-use crate::result::Changes;
+use super::walk::Destination;
 use crate::secret::{MASK, Names, Redactor, holds_no_secret, redact_labels, redact_values};
-
-/// A plan that was written anew.
-#[derive(Debug)]
-pub struct Rewritten {
-    /// What stands where.
-    pub members: Vec<Member>,
-    /// What it changes, for people to look at, or why that cannot be told.
-    pub changes: Result<Changes>,
-}
-
-/// Writes a plan without its secrets: what is marked in it, the values of the root module's
-/// `variables` of these names, and what `redactor` knows.
-///
-/// # Errors
-/// When it cannot be read or written, or is no JSON.
-pub fn clean(
-    plan: impl Read,
-    variables: &BTreeSet<String>,
-    redactor: &Redactor,
-    into: impl Write,
-) -> Result<Rewritten> {
-    rewrite(plan, variables.clone(), redactor, &mut Cleaned::new(redactor, into))
-}
-
-/// Writes a plan as it is; `redactor` masks what is told of its changes.
-///
-/// # Errors
-/// When it cannot be read or written, or is no JSON.
-pub fn copy(plan: impl Read, redactor: &Redactor, into: impl Write) -> Result<Rewritten> {
-    rewrite(plan, BTreeSet::new(), redactor, &mut Verbatim(Counted::new(into)))
-}
-
-fn rewrite(
-    plan: impl Read,
-    mut variables: BTreeSet<String>,
-    redactor: &Redactor,
-    target: &mut (impl Target + Destination),
-) -> Result<Rewritten> {
-    let mut changes = Collected::new(redactor);
-    let members = Walk::new(plan, &mut Both(&mut changes, target), &mut variables).document()?;
-    Ok(Rewritten { members, changes: changes.into_found() })
-}
 
 /// Where the cleaned plan is written.
 pub(super) struct Cleaned<'a, W> {
@@ -114,14 +69,24 @@ impl<W: Write> Target for Cleaned<'_, W> {
     }
 }
 
-impl<W> Destination for Cleaned<'_, W> {
+impl<W: Write> Destination for Cleaned<'_, W> {
     fn written(&self) -> u64 {
         self.into.length
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.into.into.flush()
     }
 }
 
 /// Where the plan is written as it is.
-struct Verbatim<W>(Counted<W>);
+pub(super) struct Verbatim<W>(Counted<W>);
+
+impl<W: Write> Verbatim<W> {
+    pub(super) const fn new(into: W) -> Self {
+        Self(Counted::new(into))
+    }
+}
 
 impl<W: Write> Target for Verbatim<W> {
     fn layout(&mut self, text: &str) -> Result<()> {
@@ -137,9 +102,13 @@ impl<W: Write> Target for Verbatim<W> {
     }
 }
 
-impl<W> Destination for Verbatim<W> {
+impl<W: Write> Destination for Verbatim<W> {
     fn written(&self) -> u64 {
         self.0.length
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.0.into.flush()
     }
 }
 
@@ -165,10 +134,13 @@ impl<W: Write> Counted<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use secrecy::SecretString;
 
+    use super::super::reading::alone;
+    use super::super::walk::Member;
     use super::*;
-    use crate::engine::Survey;
 
     const PLAN: &str = r#"{"format_version":"1.2","variables":{"open":{"value":"o\u003cpen"},"pin":{"value":1.50},"key":{"value":["sssssss1"]}},
         "planned_values":{"outputs":{"o":{"sensitive":true,"type":"string","value":"sssssss2"}},
@@ -188,12 +160,13 @@ mod tests {
         let redactor = Redactor::new();
         redactor.register(&["known-one", "4711"].map(SecretString::from));
         let survey =
-            Survey::read(|| Ok(PLAN.as_bytes()), BTreeSet::from(["pin".to_owned()])).unwrap();
+            alone::survey(|| Ok(PLAN.as_bytes()), BTreeSet::from(["pin".to_owned()])).unwrap();
         assert_eq!(survey.variables, ["key", "pin"].map(str::to_owned).into());
         assert!(!survey.incomplete);
         redactor.register(&survey.secrets);
         let mut written = Vec::new();
-        let cleaned = clean(PLAN.as_bytes(), &survey.variables, &redactor, &mut written).unwrap();
+        let cleaned =
+            alone::clean(PLAN.as_bytes(), &survey.variables, &redactor, &mut written).unwrap();
         (String::from_utf8(written).unwrap(), cleaned.members)
     }
 
@@ -236,7 +209,7 @@ mod tests {
         redactor.register(&words.map(SecretString::from));
         redactor.register(&["token-01", "token-02", "1.2-name"].map(SecretString::from));
         let mut written = Vec::new();
-        clean(plan.as_bytes(), &BTreeSet::new(), &redactor, &mut written).unwrap();
+        alone::clean(plan.as_bytes(), &BTreeSet::new(), &redactor, &mut written).unwrap();
         let expected = r#"{"format_version":"1.2-name","variables":{"name":{"value":{"***":1,"*** 2":"***"}}},
             "planned_values":{"outputs":{"type":{"sensitive":false,"type":["object",{"***":"string"}],"value":{"***":"x"}}},
                 "root_module":{"resources":[{"address":"update.name[\"***\"]","mode":"managed","type":"update","name":"name",
@@ -265,14 +238,6 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_what_terraform_wrote() {
-        let compact = PLAN.replace(['\n'], "").replace("        ", "").replace("    ", "");
-        let mut written = Vec::new();
-        copy(compact.as_bytes(), &Redactor::new(), &mut written).unwrap();
-        assert_eq!(String::from_utf8(written).unwrap(), compact);
-    }
-
-    #[test]
     fn modules_nested_without_end_are_cleaned_and_need_no_stack() {
         let levels = 50_000;
         let modules = format!(
@@ -282,7 +247,7 @@ mod tests {
         );
         let plan = format!(r#"{{"planned_values":{{"root_module":{modules}}}}}"#);
         let mut written = Vec::new();
-        clean(plan.as_bytes(), &BTreeSet::new(), &Redactor::new(), &mut written).unwrap();
+        alone::clean(plan.as_bytes(), &BTreeSet::new(), &Redactor::new(), &mut written).unwrap();
         let text = String::from_utf8(written).unwrap();
         assert!(!text.contains("hunter22") && text.contains("***"));
         serde_json::from_str::<&RawValue>(&text).unwrap();
@@ -292,7 +257,8 @@ mod tests {
     fn what_is_no_json_is_an_error() {
         for text in ["", "{", "{\"a\":}", "{\"a\":1}x", "{\"resource_changes\":[{]}", "{\"a\" 1}"] {
             let mut written = Vec::new();
-            let cleaned = clean(text.as_bytes(), &BTreeSet::new(), &Redactor::new(), &mut written);
+            let cleaned =
+                alone::clean(text.as_bytes(), &BTreeSet::new(), &Redactor::new(), &mut written);
             assert!(cleaned.is_err(), "{text}");
         }
     }

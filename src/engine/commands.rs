@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufReader, ErrorKind};
+use std::io::{BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
@@ -18,19 +18,19 @@ use super::junit::readable_junit;
 use super::lock::StateLock;
 use super::locking::{APPLY, KilledLock, Locked, Unfinished};
 use super::plan::PlanSummary;
+use super::reading::{Content, Copied, read};
 use super::state::Applied;
 use super::survey::Survey;
 use super::test_results::TestCounts;
 use super::watching::{Messages, Watch};
 use super::wrapper::Wrapper;
-use crate::blocking::blocking;
 use crate::cancel::{Stop, StopReason};
 use crate::event::Stream;
 use crate::platform::{Signal, signal_of};
 use crate::process::{
     Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
-use crate::secret::on_clean_stack;
+use crate::secret::Redactor;
 use crate::spec::{Product, ToolRequest};
 
 /// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
@@ -65,15 +65,44 @@ pub struct Engine<'run, S> {
     pub killed_lock: KilledLock,
 }
 
-/// A saved plan.
-#[derive(Debug)]
-pub struct Planned {
+/// The files of a plan.
+#[derive(Clone, Debug)]
+pub struct Saved {
     /// The plan file; it holds secrets in clear text.
     pub file: PathBuf,
     /// Its JSON, as Terraform writes it, secrets included.
     pub json: PathBuf,
     /// What Terraform printed, secrets included where the module prints them.
     pub text: PathBuf,
+}
+
+impl Saved {
+    /// Reads its JSON: see [`read`].
+    ///
+    /// # Errors
+    /// When it cannot be read or is no plan's JSON. That it cannot be copied is no error of this.
+    pub fn read<W: Write>(
+        &self,
+        create: impl FnMut() -> std::io::Result<W>,
+        variables: BTreeSet<String>,
+        content: Content,
+        redactor: &Redactor,
+    ) -> Result<(Survey, std::io::Result<Copied>), EngineError> {
+        let open = || File::open(&self.json);
+        read(open, create, variables, content, redactor).map_err(|source| match source.kind() {
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+                EngineError::Answer { command: "show", source: serde_json::Error::io(source) }
+            }
+            _ => EngineError::Read { path: self.json.clone(), source },
+        })
+    }
+}
+
+/// A plan that can be applied.
+#[derive(Debug)]
+pub struct Planned {
+    /// Its files.
+    pub saved: Saved,
     /// What it will do.
     pub summary: PlanSummary,
 }
@@ -121,39 +150,29 @@ impl<S: Sink> Engine<'_, S> {
         self.succeed("init", &command).await.map(drop)
     }
 
-    /// `plan` into a file, and what the plan says, in which the root module's variables of the names
-    /// in `sensitive` are so.
+    /// `plan` into a file, and `show` of that. As soon as all that `plan` prints is there, `beside` gets the
+    /// file with it, and is waited for at the end.
     ///
     /// # Errors
-    /// When it fails or is stopped, or the saved plan cannot be read.
-    pub async fn plan(
+    /// When it fails or is stopped, or the saved plan cannot be shown.
+    pub async fn plan<T>(
         &self,
         mode: PlanMode,
         variables: &[PathBuf],
-        sensitive: BTreeSet<String>,
-    ) -> Result<(Planned, Survey), EngineError> {
+        beside: impl AsyncFnOnce(&Path) -> T,
+    ) -> Result<(Saved, T), EngineError> {
         let file = self.private.join("plan.tfplan");
         let text = self.private.join("plan.txt");
         let arguments = arguments::plan(mode, variables, &file, self.lock_timeout);
         let command = self.command(arguments, Output::LinesAndFile(text.clone()));
-        let planning = self.succeed_locking("plan", "OperationTypePlan", &command);
-        let json = match self.show_when_saved(planning, &file, async {}).await {
-            Ok((json, ())) => json,
+        let planning = Box::pin(self.succeed_locking("plan", "OperationTypePlan", &command));
+        match self.show_when_saved(planning, &file, beside(&text)).await {
+            Ok((json, done)) => Ok((Saved { file, json, text }, done)),
             Err(mut unfinished) => {
                 self.release(&mut unfinished).await;
-                return Err(unfinished.error);
+                Err(unfinished.error)
             }
-        };
-        let read = json.clone();
-        let read = move |_: &_| on_clean_stack(|| Survey::read(|| File::open(&read), sensitive));
-        let survey = blocking(read).await.map_err(|source| match source.kind() {
-            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
-                EngineError::Answer { command: "show", source: serde_json::Error::io(source) }
-            }
-            _ => EngineError::Read { path: json.clone(), source },
-        })?;
-        let summary = survey.summary.clone();
-        Ok((Planned { file, json, text, summary }, survey))
+        }
     }
 
     /// `apply` of exactly this plan.
@@ -165,7 +184,7 @@ impl<S: Sink> Engine<'_, S> {
         plan: &Planned,
         variables: &[PathBuf],
     ) -> Result<(), Box<Unfinished>> {
-        let arguments = arguments::apply(variables, &plan.file, self.lock_timeout);
+        let arguments = arguments::apply(variables, &plan.saved.file, self.lock_timeout);
         let command = self.command(arguments, Output::Lines);
         self.succeed_locking("apply", APPLY, &command).await
     }
@@ -183,7 +202,7 @@ impl<S: Sink> Engine<'_, S> {
             let failed = |source| EngineError::Read { path: path.to_owned(), source };
             File::open(path).map(BufReader::new).map_err(failed)
         };
-        Applied::compare(open(&plan.json)?, open(&state)?)
+        Applied::compare(open(&plan.saved.json)?, open(&state)?)
             .map_err(|source| EngineError::Answer { command: "show", source })
     }
 

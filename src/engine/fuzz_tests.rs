@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::clean::clean;
 use super::diagnostics::Validation;
+use super::reading::alone::{clean, survey};
 use super::survey::Survey;
 use crate::fuzz::Target;
 use crate::secret::Redactor;
@@ -34,7 +34,7 @@ fn fuzz_answers_of_the_tool_are_read_or_refused() {
     ];
     let mut read = 0;
     Target { name: "answers", samples: &samples, tokens: &tokens, rounds: 3000 }.run(|input, _| {
-        if let Ok(Survey { summary, .. }) = Survey::read(|| Ok(input), BTreeSet::new()) {
+        if let Ok(Survey { summary, .. }) = survey(|| Ok(input), BTreeSet::new()) {
             assert!(!summary.line().is_empty());
             assert!(!summary.drift_line().is_empty());
             read += 1;
@@ -71,7 +71,7 @@ fn fuzz_cleaner_a_plan_stays_json_and_is_clean_once_it_was_cleaned() {
     Target { name: "cleaner", samples: &samples, tokens: &tokens, rounds: 3000 }.run(|input, _| {
         let cleaned = |plan: &[u8]| {
             // What cannot be summed up is clean all the same.
-            let survey = Survey::read(|| Ok(plan), BTreeSet::new()).unwrap_or_default();
+            let survey = survey(|| Ok(plan), BTreeSet::new()).unwrap_or_default();
             let mut into = Vec::new();
             clean(plan, &survey.variables, &Redactor::new(), &mut into)?;
             std::io::Result::Ok(into)

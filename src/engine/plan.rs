@@ -245,11 +245,11 @@ struct ResourceValues {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::reading::alone;
     use super::*;
-    use crate::engine::Survey;
 
     fn read(plan: &[u8]) -> Result<PlanSummary> {
-        Survey::read(|| Ok(plan), BTreeSet::new()).map(|survey| survey.summary)
+        alone::survey(|| Ok(plan), BTreeSet::new()).map(|survey| survey.summary)
     }
 
     fn change(address: &str, actions: &str, rest: &str) -> String {

@@ -41,11 +41,13 @@ impl<S: Sink> Engine<'_, S> {
         let planning = async {
             planning.await?;
             let _ = ends.send(());
-            Ok(beside.await)
+            Ok::<T, Box<Unfinished>>(beside.await)
         };
-        // A plan that fails ends what shows it.
-        let (done, json) = tokio::try_join!(planning, self.shown(plan, ended))?;
-        Ok((json, done))
+        // A plan that fails ends what shows it; what cannot be shown ends nothing that is still at work
+        // on files.
+        let (done, json) =
+            tokio::try_join!(planning, async { Ok(Box::pin(self.shown(plan, ended)).await) })?;
+        Ok((json?, done))
     }
 
     /// Shows a plan, at the latest when it has `ended` well.
@@ -57,7 +59,7 @@ impl<S: Sink> Engine<'_, S> {
         let (early, ended) = tokio::select! {
             biased;
             ended = &mut ended => (None, ended),
-            () = self.may_show(plan) => (self.show_early(plan).await, ended.await),
+            () = self.may_show(plan) => (Box::pin(self.show_early(plan)).await, ended.await),
         };
         if ended.is_err() {
             std::future::pending::<()>().await;
@@ -72,7 +74,7 @@ impl<S: Sink> Engine<'_, S> {
         }
         // Not the same file: what is left of that is wiped with all others.
         let (command, json) = self.showing(plan, "plan.json");
-        let shown = self.succeed("show", &command).await;
+        let shown = Box::pin(self.succeed("show", &command)).await;
         shown.map_err(|error| Box::new(Unfinished { error, trace: None }))?;
         Ok(json)
     }
@@ -92,7 +94,7 @@ impl<S: Sink> Engine<'_, S> {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// What showing it has brought, if it went well.

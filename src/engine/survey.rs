@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::marks::{Target, format, hides_nothing};
-use super::plan::{PlanSummary, Summarized};
-use super::walk::{Both, Destination, Walk};
-use crate::secret::scalars;
+use super::plan::PlanSummary;
+use super::walk::{Destination, Walk};
+use crate::secret::{Redactor, scalars};
 
 /// Shorter lines of a value are not looked for elsewhere, in characters.
 const SHORTEST: usize = 12;
@@ -42,32 +42,6 @@ pub struct Survey {
     pub incomplete: bool,
 }
 
-impl Survey {
-    /// Reads a plan in which the root module's `variables` of these names are sensitive, and those
-    /// that its own configuration declares so. It is opened a second time where it has secrets.
-    ///
-    /// # Errors
-    /// When it cannot be read or is no plan's JSON.
-    pub fn read<R: Read>(
-        mut open: impl FnMut() -> Result<R>,
-        mut variables: BTreeSet<String>,
-    ) -> Result<Self> {
-        let (mut summarized, mut marked) = (Summarized::default(), Marked::default());
-        let mut both = Both(&mut summarized, &mut marked);
-        Walk::new(open()?, &mut both, &mut variables).document()?;
-        let summary = summarized.into_summary()?;
-        let Marked { mut found, incomplete, .. } = marked;
-        sort(&mut found);
-        if !found.is_empty() {
-            let mut unmarked = Unmarked { found: &mut found, counts: false, resource: None };
-            Walk::new(open()?, &mut unmarked, &mut variables).document()?;
-        }
-        found.retain(|candidate| !candidate.is_open);
-        let secrets = found.into_iter().map(|candidate| candidate.text).collect();
-        Ok(Self { summary, variables, secrets, incomplete })
-    }
-}
-
 /// A line of a value that is marked by itself.
 struct Candidate {
     text: SecretString,
@@ -88,9 +62,9 @@ fn sort(found: &mut Vec<Candidate>) {
     });
 }
 
-/// Collects values that are marked by themselves.
-#[derive(Default)]
-struct Marked {
+/// Collects values that are marked by themselves, but for those that are masked anyway.
+pub(super) struct Marked<'a> {
+    redactor: &'a Redactor,
     found: Vec<Candidate>,
     size: usize,
     incomplete: bool,
@@ -106,7 +80,45 @@ enum Place {
     Other,
 }
 
-impl Target for Marked {
+impl<'a> Marked<'a> {
+    pub(super) fn new(redactor: &'a Redactor) -> Self {
+        Self {
+            redactor,
+            found: Vec::new(),
+            size: 0,
+            incomplete: false,
+            place: Place::default(),
+            resource: None,
+        }
+    }
+
+    /// Whether nothing was found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// What of it stands nowhere in the open, and whether there was too much of it. The plan is read
+    /// again where anything was found.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn into_secrets<R: Read>(
+        self,
+        mut open: impl FnMut() -> Result<R>,
+        variables: &mut BTreeSet<String>,
+    ) -> Result<(Vec<SecretString>, bool)> {
+        let Self { mut found, incomplete, .. } = self;
+        sort(&mut found);
+        if !found.is_empty() {
+            let mut unmarked = Unmarked { found: &mut found, counts: false, resource: None };
+            Walk::new(open()?, &mut unmarked, variables).document()?;
+        }
+        found.retain(|candidate| !candidate.is_open);
+        Ok((found.into_iter().map(|candidate| candidate.text).collect(), incomplete))
+    }
+}
+
+impl Target for Marked<'_> {
     fn hidden(&mut self, json: &str) -> Result<()> {
         let counts = match self.place {
             Place::Changes => !json.starts_with(['{', '[']),
@@ -115,7 +127,7 @@ impl Target for Marked {
         };
         for text in scalars(json).filter(|_| counts) {
             for line in text.expose_secret().lines().map(str::trim) {
-                if !is_unmistakable(line) {
+                if !is_unmistakable(line) || self.redactor.hides(line) {
                     continue;
                 }
                 if self.size + line.len() > MOST {
@@ -142,7 +154,7 @@ impl Target for Marked {
     }
 }
 
-impl Destination for Marked {
+impl Destination for Marked<'_> {
     fn begin(&mut self, member: &str) {
         self.resource = None;
         self.place = match member {
@@ -271,6 +283,7 @@ impl<'a> Labels<'a> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::reading::alone;
     use super::*;
 
     fn survey(plan: &Value, variables: &[&str]) -> Survey {
@@ -278,7 +291,7 @@ mod tests {
         plan["format_version"] = json!("1.2");
         let text = plan.to_string();
         let variables = variables.iter().map(|name| (*name).to_owned()).collect();
-        Survey::read(|| Ok(text.as_bytes()), variables).unwrap()
+        alone::survey(|| Ok(text.as_bytes()), variables).unwrap()
     }
 
     fn secrets(plan: &Value, variables: &[&str]) -> Vec<String> {

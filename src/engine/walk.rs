@@ -87,10 +87,15 @@ impl Place {
 }
 
 /// What is told of where in the plan the reader is.
-pub(super) trait Destination {
+pub(super) trait Destination: Target {
     /// Where what was written ends.
     fn written(&self) -> u64 {
         0
+    }
+
+    /// Nothing comes any more: what is held back is to be written.
+    fn end(&mut self) -> Result<()> {
+        Ok(())
     }
 
     /// A member of the plan begins.
@@ -108,7 +113,7 @@ pub(super) struct Walk<'a, R, T> {
     members: Vec<Member>,
 }
 
-impl<'a, R: Read, T: Target + Destination> Walk<'a, R, T> {
+impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
     pub(super) fn new(input: R, target: &'a mut T, variables: &'a mut BTreeSet<String>) -> Self {
         Self {
             input: Splitter::new(input),

@@ -149,7 +149,7 @@ pub fn is_alive(child: Pid) -> bool {
 /// asked to tell.
 pub async fn saved(path: &Path) {
     if !is_closed(path).await.is_ok_and(|closed| closed) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -180,7 +180,7 @@ pub async fn abandoned(pipe: &OwnedFd) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Has the runtime watch a file for as long as it is borrowed.

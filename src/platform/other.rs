@@ -47,13 +47,13 @@ pub fn is_alive(_: Pid) -> bool {
 
 /// Never: no other system is asked to tell.
 pub async fn saved(_: &Path) {
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Never: other systems would wake the runtime for all that is written.
 #[cfg(unix)]
 pub async fn abandoned(_: &std::os::fd::OwnedFd) {
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Whether trusted certificates are in a keychain, or in Windows' own store.

@@ -28,6 +28,7 @@ mod outputs;
 mod ownership;
 mod phases;
 mod plan_report;
+mod plan_text;
 mod recovery;
 mod reports;
 mod secret_names;

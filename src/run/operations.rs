@@ -1,18 +1,21 @@
 //! What each operation runs, and what it leaves to be reported.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::init::{Providers, init};
 use super::outcome::Failure;
 use super::phases::Findings;
 use super::plan_report::{PlanOptions, PlanReport};
+use super::plan_text::PlanText;
 use super::{recovery, state_place};
+use crate::blocking::blocking;
 use crate::cancel::{Step, StopReason};
 use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::report::RunLog;
+use crate::secret::on_clean_stack;
 use crate::spec::Operation;
 use crate::timeline::Timeline;
 use crate::workspace::VariableFiles;
@@ -86,13 +89,19 @@ async fn plan(
     findings: &mut Findings,
 ) -> Result<Planned, Failure> {
     let _span = files.timeline.begin(Phase::Plan);
-    let (plan, survey) = engine
-        .plan(mode, &files.variables.plan, files.plan.sensitive.clone())
-        .await
-        .map_err(|error| engine_failure(Phase::Plan, &error))?;
-    let report = PlanReport::prepare(&plan, survey, &files.plan, engine.log).await;
+    let options = &files.plan;
+    let text = async |printed: &Path| {
+        let (printed, for_registry) = (printed.to_owned(), options.limit.is_some());
+        let redactor = engine.log.redactor().clone();
+        let make = move || PlanText::make(&printed, for_registry, &redactor);
+        blocking(|_| on_clean_stack(make)).await
+    };
+    let failed = |error| engine_failure(Phase::Plan, &error);
+    let (saved, text) = engine.plan(mode, &files.variables.plan, text).await.map_err(failed)?;
+    let (summary, report) =
+        PlanReport::prepare(&saved, text, options, engine.log).await.map_err(failed)?;
     findings.plan_report = Some(report);
-    Ok(plan)
+    Ok(Planned { saved, summary })
 }
 
 async fn apply(

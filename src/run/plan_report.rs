@@ -7,29 +7,24 @@
 //! is larger than the registry takes loses its less important parts, and a note says which.
 
 use std::collections::BTreeSet;
-use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};
+use std::io::Result;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{Member, Planned, Rewritten, Survey, clean, copy};
-use crate::platform::fs::OpenOptionsExt;
+use super::plan_text::{PlanText, create};
+use crate::blocking::blocking;
+use crate::engine::{Content, Copied, EngineError, Member, PlanSummary, Saved};
 use crate::registry::{Body, Part};
 use crate::report::RunLog;
 use crate::result::Changes;
-use crate::secret::{Redactor, on_clean_stack, redact_text};
+use crate::secret::{Redactor, on_clean_stack};
 use crate::settings::PlanJson;
 
 /// The least of a text that is worth being sent, in bytes.
 const SHORTEST_TEXT: u64 = 1024;
-
-/// Ends a text that was cut.
-const CUT: &str = "\n(The rest of this text is left out: it is too large for the registry.)\n";
-
-/// How much of a text is read at a time.
-const CHUNK: usize = 64 * 1024;
 
 /// How a plan is to be read and reported.
 #[derive(Clone, Debug)]
@@ -137,75 +132,74 @@ pub(super) struct PlanReport {
     /// The JSON: cleaned, or as Terraform wrote it.
     pub(super) json: PathBuf,
     members: Vec<Member>,
-    /// The text without secrets.
-    pub(super) text: PathBuf,
-    /// The text as the inside of a JSON string; nothing without a registry.
-    escaped: Part,
+    pub(super) text: PlanText,
     /// The largest body that the registry takes; none without a registry.
     pub(super) limit: Option<u64>,
     /// What it changes, for people to look at.
     pub(super) changes: Changes,
 }
 
+/// What comes of a plan.
+struct Made {
+    summary: PlanSummary,
+    /// Whether not all of its secrets are known.
+    incomplete: bool,
+    report: Result<PlanReport>,
+}
+
 impl PlanReport {
-    /// Makes the files beside the plan, and says in the log what will be missing. An error is one
-    /// that keeps the plan from being reported.
+    /// Reads a plan and makes its report beside it, with the text of `printed` where nothing was found that
+    /// is missing in it, and says in the log what will be missing. Returns what the plan will do too; what
+    /// keeps the plan from being reported is no error.
     pub(super) async fn prepare(
-        planned: &Planned,
-        survey: Survey,
+        saved: &Saved,
+        printed: Result<PlanText>,
         options: &PlanOptions,
         log: &RunLog,
-    ) -> std::result::Result<Self, String> {
-        let files = [planned.json.clone(), planned.text.clone()];
-        let (form, limit) = (options.json, options.limit);
-        let (redactor, incomplete) = (log.redactor().clone(), survey.incomplete);
-        let made = tokio::task::spawn_blocking(move || {
-            on_clean_stack(|| Self::make(files, &survey, (form, limit), &redactor))
-        })
-        .await;
-        let report = match made {
-            Ok(Ok(made)) => made,
-            Ok(Err(error)) => return Err(crate::error::chain(&error)),
-            Err(error) => return Err(format!("its report could not be made (a bug): {error}")),
+    ) -> std::result::Result<(PlanSummary, std::result::Result<Self, String>), EngineError> {
+        let (work, given) = ((saved.clone(), printed), options.clone());
+        let redactor = log.redactor().clone();
+        let made = blocking(move |_| on_clean_stack(|| Self::make(work, given, &redactor)));
+        let Made { summary, incomplete, report } = made.await?;
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => return Ok((summary, Err(crate::error::chain(&error)))),
         };
         let warnings = [
-            (form == PlanJson::Raw).then_some("the plan's JSON is reported as Terraform writes it, sensitive values included (--plan-json)"),
+            (options.json == PlanJson::Raw).then_some("the plan's JSON is reported as Terraform writes it, sensitive values included (--plan-json)"),
             incomplete.then_some("the plan marks so much as sensitive that not all of it is masked where the module prints it"),
-            limit.and_then(|limit| report.form(Form::Everything, Room::new(limit)).note()),
+            options.limit.and_then(|limit| report.form(Form::Everything, Room::new(limit)).note()),
         ];
         for text in warnings.into_iter().flatten() {
             log.warn(text);
         }
-        Ok(report)
+        Ok((summary, Ok(report)))
     }
 
     fn make(
-        [json, text]: [PathBuf; 2],
-        survey: &Survey,
-        (form, limit): (PlanJson, Option<u64>),
+        (saved, printed): (Saved, Result<PlanText>),
+        PlanOptions { sensitive, json, limit }: PlanOptions,
         redactor: &Redactor,
-    ) -> Result<Self> {
-        redactor.register(&survey.secrets);
-        let (report, shown) =
-            (json.with_extension("report.json"), text.with_extension("report.txt"));
-        let (plan, mut written) = (open(&json)?, create(&report)?);
-        let Rewritten { members, changes } = match form {
-            PlanJson::Clean => clean(plan, &survey.variables, redactor, &mut written)?,
-            PlanJson::Raw => copy(plan, redactor, &mut written)?,
+    ) -> std::result::Result<Made, EngineError> {
+        let content = match json {
+            PlanJson::Clean => Content::Clean,
+            PlanJson::Raw => Content::Everything,
         };
-        written.flush()?;
-        let changes = changes.unwrap_or_else(|error| {
-            tracing::warn!("what the plan changes cannot be shown: {error}");
-            Changes::default()
+        let file = saved.json.with_extension("report.json");
+        let (survey, copied) = saved.read(|| create(&file), sensitive, content, redactor)?;
+        let report = copied.and_then(|Copied { members, changes }| {
+            let text = if survey.secrets.is_empty() {
+                printed
+            } else {
+                PlanText::make(&saved.text, limit.is_some(), redactor)
+            };
+            let changes = changes.unwrap_or_else(|error| {
+                tracing::warn!("what the plan changes cannot be shown: {error}");
+                Changes::default()
+            });
+            Ok(Self { json: file, members, text: text?, limit, changes })
         });
-        let mut written = create(&shown)?;
-        redact_text(redactor, open(&text)?, &mut written)?;
-        written.flush()?;
-        let escaped = match limit {
-            Some(_) => escape_whole(&shown)?,
-            None => fixed(""),
-        };
-        Ok(Self { json: report, members, text: shown, escaped, limit, changes })
+        Ok(Made { summary: survey.summary, incomplete: survey.incomplete, report })
     }
 
     /// The first form from `first` on that there is room for.
@@ -213,7 +207,7 @@ impl PlanReport {
         let fits = |form: &Form| match form {
             Form::ChangesAndCutText => self.text_room(*form, room) >= SHORTEST_TEXT,
             Form::CutText => {
-                self.escaped.length() > 0 && self.text_room(*form, room) >= SHORTEST_TEXT
+                self.text.escaped.length() > 0 && self.text_room(*form, room) >= SHORTEST_TEXT
             }
             Form::Note => true,
             _ => self.length(*form) <= room.whole,
@@ -227,10 +221,10 @@ impl PlanReport {
         let mut parts = self.head(form);
         match form {
             Form::Everything | Form::WithoutState | Form::Changes if self.has_text(form) => {
-                parts.push(self.escaped.clone());
+                parts.push(self.text.escaped.clone());
             }
             Form::ChangesAndCutText | Form::CutText => {
-                parts.push(self.cut(self.text_room(form, room))?);
+                parts.push(self.text.cut(self.text_room(form, room))?);
             }
             Form::Note => parts.push(fixed(form.note().unwrap_or_default())),
             _ => {}
@@ -277,13 +271,13 @@ impl PlanReport {
         match form {
             Form::ChangesAlone => false,
             Form::Note => true,
-            _ => self.escaped.length() > 0,
+            _ => self.text.escaped.length() > 0,
         }
     }
 
     /// The length of a body whose text is not cut.
     fn length(&self, form: Form) -> u64 {
-        let text = if self.has_text(form) { self.escaped.length() } else { 0 };
+        let text = if self.has_text(form) { self.text.escaped.length() } else { 0 };
         self.frame(form) + text
     }
 
@@ -293,112 +287,19 @@ impl PlanReport {
     }
 
     fn text_room(&self, form: Form, room: Room) -> u64 {
-        room.cut.saturating_sub(self.frame(form)).min(self.escaped.length())
+        room.cut.saturating_sub(self.frame(form)).min(self.text.escaped.length())
     }
-
-    /// The text as the inside of a JSON string of at most `length` bytes.
-    fn cut(&self, length: u64) -> Result<Part> {
-        if length == self.escaped.length() {
-            return Ok(self.escaped.clone());
-        }
-        escape_into(self.text.with_extension("cut"), &self.text, Some(length))
-    }
-}
-
-/// The text in the file `path` as the inside of a JSON string: in memory where it is short, which
-/// spares a file, and beside it otherwise.
-fn escape_whole(path: &Path) -> Result<Part> {
-    if fs_err::metadata(path)?.len() > CHUNK as u64 {
-        return escape_into(path.with_extension("escaped"), path, None);
-    }
-    let mut escaped = Vec::new();
-    escape(path, None, &mut escaped)?;
-    Ok(Part::Bytes(escaped.into()))
-}
-
-/// The same in the file `into`, cut to `room`.
-fn escape_into(into: PathBuf, path: &Path, room: Option<u64>) -> Result<Part> {
-    let mut written = create(&into)?;
-    let length = escape(path, room, &mut written)?;
-    written.flush()?;
-    Ok(Part::File { path: Arc::new(into), place: 0..length })
 }
 
 fn fixed(text: &'static str) -> Part {
     Part::Bytes(Bytes::from_static(text.as_bytes()))
 }
 
-fn open(path: &Path) -> Result<fs_err::File> {
-    fs_err::File::open(path)
-}
-
-/// A file (0600), in the place of an older one.
-fn create(path: &Path) -> Result<BufWriter<fs_err::File>> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    Ok(BufWriter::with_capacity(CHUNK, fs_err::OpenOptions::from_options(options).open(path)?))
-}
-
-/// Writes the text in the file `path` as the inside of a JSON string; where there is only `room` for
-/// a part of it, as much as fits, and that it was cut. Returns how long it is.
-fn escape(path: &Path, room: Option<u64>, mut into: impl Write) -> Result<u64> {
-    let mut write = |text: &str| {
-        let literal = serde_json::to_string(text)?;
-        let inside = &literal[1..literal.len() - 1];
-        into.write_all(inside.as_bytes()).map(|()| inside.len() as u64)
-    };
-    let room = room.map(|room| room.saturating_sub(escaped(CUT)));
-    let mut text = open(path)?;
-    let (mut held, mut length) = (Vec::with_capacity(CHUNK), 0);
-    loop {
-        let room_held = (CHUNK - held.len()) as u64;
-        let read = (&mut text).take(room_held).read_to_end(&mut held)?;
-        // A character that is cut in two waits for its end. The text is UTF-8: it was masked.
-        let whole = match std::str::from_utf8(&held) {
-            Ok(whole) => whole,
-            Err(error) if read == 0 => return Err(Error::new(ErrorKind::InvalidData, error)),
-            Err(error) => std::str::from_utf8(&held[..error.valid_up_to()]).unwrap_or_default(),
-        };
-        match room.map(|room| room - length) {
-            Some(left) if escaped(whole) > left => {
-                length += write(prefix(whole, left))?;
-                return Ok(length + write(CUT)?);
-            }
-            _ => length += write(whole)?,
-        }
-        if read == 0 {
-            return Ok(length);
-        }
-        held.drain(..whole.len());
-    }
-}
-
-/// The length of `text` in a JSON string.
-fn escaped(text: &str) -> u64 {
-    text.chars().map(escaped_character).sum()
-}
-
-/// RFC 8259, section 7: two-character escapes where there are any, `\u00XX` for other controls.
-fn escaped_character(character: char) -> u64 {
-    match character {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        character if character < ' ' => 6,
-        character => character.len_utf8() as u64,
-    }
-}
-
-/// As much of the beginning of `text` as is not longer than `most` in a JSON string.
-fn prefix(text: &str, most: u64) -> &str {
-    let mut length = 0;
-    let end = text.char_indices().find(|(_, character)| {
-        length += escaped_character(*character);
-        length > most
-    });
-    end.map_or(text, |(end, _)| &text[..end])
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use super::super::plan_text::{CHUNK, CUT};
     use super::*;
 
     /// A report of a plan with these lengths of members and text.
@@ -411,9 +312,16 @@ mod tests {
         let plan = format!(
             r#"{{"format_version":"1.2","terraform_version":"1.11.4","variables":{{"a":{{"value":"{filler}"}}}},"resource_changes":[],"prior_state":{{"v":"{filler}"}},"configuration":{{"c":"{filler}"}}}}"#
         );
-        let files = [file("plan.json", &plan), file("plan.txt", text)];
-        let options = (PlanJson::Clean, Some(u64::MAX));
-        PlanReport::make(files, &Survey::default(), options, &Redactor::new()).unwrap()
+        let (json, text) = (file("plan.json", &plan), file("plan.txt", text));
+        let saved = Saved { file: directory.join("plan.tfplan"), json, text };
+        let options = PlanOptions {
+            sensitive: BTreeSet::new(),
+            json: PlanJson::Clean,
+            limit: Some(u64::MAX),
+        };
+        let redactor = Redactor::new();
+        let text = PlanText::make(&saved.text, true, &redactor);
+        PlanReport::make((saved, text), options, &redactor).unwrap().report.unwrap()
     }
 
     async fn sent(report: &PlanReport, form: Form, room: Room) -> (serde_json::Value, u64) {
@@ -491,8 +399,6 @@ mod tests {
         let report = report(directory.path(), &text);
         let (body, _) = sent(&report, Form::Everything, Room::new(u64::MAX)).await;
         assert!(body["plan_text"] == text.as_str());
-        std::fs::write(&report.text, b"x\xe2\x82").unwrap();
-        assert!(escape(&report.text, None, std::io::sink()).is_err());
     }
 
     #[tokio::test]

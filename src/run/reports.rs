@@ -149,7 +149,7 @@ impl Reports {
         plan: &PlanReport,
     ) -> Result<Option<&'static str>, ReportError> {
         self.keep_file("plan.json", &plan.json)?;
-        self.keep_file("plan.txt", &plan.text)?;
+        self.keep_file("plan.txt", &plan.text.path)?;
         let Some(registry) = &self.registry else { return Ok(None) };
         let mut room = Room::new(plan.limit.unwrap_or(u64::MAX));
         let mut form = plan.form(Form::Everything, room);

@@ -23,7 +23,7 @@ use super::watch::Watch;
 use super::wiping::{GoingOn, Wiped, Wiping};
 use super::workspace::RunDirectory;
 use crate::cancel::{Step, Stop, StopReason};
-use crate::engine::Planned;
+use crate::engine::{Planned, Saved};
 use crate::error::chain;
 use crate::event::Phase;
 use crate::registry::RegistryError;
@@ -132,8 +132,9 @@ impl<'run> Teardown<'run> {
         let rescued = self.rescue_state(&outcome);
         let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
         let plan = findings.plan.as_ref();
-        let unused =
-            plan.map(|Planned { file, json, text, .. }| [file, json, text].map(Clone::clone));
+        let unused = plan.map(|Planned { saved: Saved { file, json, text }, .. }| {
+            [file, json, text].map(Clone::clone)
+        });
         let unused = unused.into_iter().flatten().collect();
         let directory = self.directory.take();
         let wiping = guarded(async {

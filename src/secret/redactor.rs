@@ -152,6 +152,12 @@ impl Redactor {
         self.mask(text, Patterns::covered)
     }
 
+    /// Whether nothing is left of `text` where it is shown.
+    #[must_use]
+    pub(crate) fn hides(&self, text: &str) -> bool {
+        self.redact(text.as_bytes()) == MASK
+    }
+
     /// Whether no secret is in `text`, which is UTF-8 without NUL.
     #[must_use]
     pub(super) fn is_open(&self, text: &[u8]) -> bool {
