@@ -49,8 +49,10 @@ fn main() {
 /// Has the linker put the functions that run next to each other, where it knows how.
 fn order() {
     println!("cargo:rerun-if-changed={ORDER}");
-    let argument = format!("-Wl,-T,{}/{ORDER}", var("CARGO_MANIFEST_DIR").unwrap_or_default());
-    if links_with(&argument) {
+    // Cargo knows this directory under its new name where a tree was moved after it was built.
+    let copy = format!("{}/{ORDER}", var("OUT_DIR").unwrap_or_default());
+    let argument = format!("-Wl,-T,{copy}");
+    if std::fs::copy(ORDER, &copy).is_ok() && links_with(&argument) {
         println!("cargo:rustc-link-arg-bins={argument}");
     }
 }

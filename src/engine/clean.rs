@@ -15,6 +15,30 @@ use super::marks::{Target, format, hides_nothing};
 use super::walk::Destination;
 use crate::secret::{MASK, Names, Redactor, holds_no_secret, redact_labels, redact_values};
 
+/// Gives back what it has written into. Nothing is flushed.
+pub(super) trait Writes {
+    /// What that is.
+    type Into;
+
+    fn into_written(self) -> Self::Into;
+}
+
+impl<W> Writes for Cleaned<'_, W> {
+    type Into = W;
+
+    fn into_written(self) -> W {
+        self.into.into
+    }
+}
+
+impl<W> Writes for Verbatim<W> {
+    type Into = W;
+
+    fn into_written(self) -> W {
+        self.0.into
+    }
+}
+
 /// Where the cleaned plan is written.
 pub(super) struct Cleaned<'a, W> {
     redactor: &'a Redactor,
@@ -73,10 +97,6 @@ impl<W: Write> Destination for Cleaned<'_, W> {
     fn written(&self) -> u64 {
         self.into.length
     }
-
-    fn end(&mut self) -> Result<()> {
-        self.into.into.flush()
-    }
 }
 
 /// Where the plan is written as it is.
@@ -105,10 +125,6 @@ impl<W: Write> Target for Verbatim<W> {
 impl<W: Write> Destination for Verbatim<W> {
     fn written(&self) -> u64 {
         self.0.length
-    }
-
-    fn end(&mut self) -> Result<()> {
-        self.0.into.flush()
     }
 }
 
@@ -167,7 +183,8 @@ mod tests {
         let mut written = Vec::new();
         let cleaned =
             alone::clean(PLAN.as_bytes(), &survey.variables, &redactor, &mut written).unwrap();
-        (String::from_utf8(written).unwrap(), cleaned.members)
+        let members = cleaned.members;
+        (String::from_utf8(written).unwrap(), members)
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Saved {
         variables: BTreeSet<String>,
         content: Content,
         redactor: &Redactor,
-    ) -> Result<(Survey, std::io::Result<Copied>), EngineError> {
+    ) -> Result<(Survey, std::io::Result<Copied<W>>), EngineError> {
         let open = || File::open(&self.json);
         read(open, create, variables, content, redactor).map_err(|source| match source.kind() {
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {

@@ -12,7 +12,7 @@ use std::io::{Read, Result, Write};
 use serde_json::value::RawValue;
 
 use super::changes::Collected;
-use super::clean::{Cleaned, Verbatim};
+use super::clean::{Cleaned, Verbatim, Writes};
 use super::marks::Target;
 use super::plan::Summarized;
 use super::survey::{Marked, Survey};
@@ -32,7 +32,9 @@ pub enum Content {
 
 /// A copy of a plan.
 #[derive(Debug)]
-pub struct Copied {
+pub struct Copied<W> {
+    /// What it was written into.
+    pub into: W,
     /// What stands where.
     pub members: Vec<Member>,
     /// What the plan changes, for people to look at, or why that cannot be told.
@@ -52,7 +54,7 @@ pub(super) fn read<R: Read, W: Write>(
     variables: BTreeSet<String>,
     content: Content,
     redactor: &Redactor,
-) -> Result<(Survey, Result<Copied>)> {
+) -> Result<(Survey, Result<Copied<W>>)> {
     match content {
         Content::Clean => {
             read_into(open, || Ok(Cleaned::new(redactor, create()?)), variables, redactor)
@@ -63,12 +65,12 @@ pub(super) fn read<R: Read, W: Write>(
     }
 }
 
-fn read_into<R: Read, T: Destination>(
+fn read_into<R: Read, T: Destination + Writes>(
     mut open: impl FnMut() -> Result<R>,
     mut create: impl FnMut() -> Result<T>,
     mut variables: BTreeSet<String>,
     redactor: &Redactor,
-) -> Result<(Survey, Result<Copied>)> {
+) -> Result<(Survey, Result<Copied<T::Into>>)> {
     let known = variables.len();
     let mut attempt = Attempt {
         summarized: Summarized::default(),
@@ -83,7 +85,7 @@ fn read_into<R: Read, T: Destination>(
     redactor.register(&secrets);
     // What is given up is closed before it is created anew: it may hold something back.
     let copied = match copying.map(|copying| is_right.then_some(copying)) {
-        Ok(Some(copying)) => copying.end(members),
+        Ok(Some(copying)) => Ok(copying.end(members)),
         Ok(None) => create().and_then(|target| copy(open()?, target, &mut variables, redactor)),
         Err(error) => Err(error),
     };
@@ -91,15 +93,15 @@ fn read_into<R: Read, T: Destination>(
 }
 
 /// Copies a plan of which all secrets are known.
-fn copy<T: Destination>(
+fn copy<T: Destination + Writes>(
     plan: impl Read,
     target: T,
     variables: &mut BTreeSet<String>,
     redactor: &Redactor,
-) -> Result<Copied> {
+) -> Result<Copied<T::Into>> {
     let mut copying = Copying::new(target, redactor);
     let members = Walk::new(plan, &mut copying, variables).document()?;
-    copying.end(members)
+    Ok(copying.end(members))
 }
 
 /// Writes a copy, and collects what the plan changes.
@@ -108,17 +110,18 @@ struct Copying<'a, T> {
     target: T,
 }
 
-impl<'a, T: Destination> Copying<'a, T> {
+impl<'a, T: Destination + Writes> Copying<'a, T> {
     /// `redactor` must know the plan's own secrets already.
     fn new(target: T, redactor: &'a Redactor) -> Self {
         Self { changes: Collected::new(redactor), target }
     }
 
-    fn end(mut self, members: Vec<Member>) -> Result<Copied> {
-        self.target.end()?;
-        Ok(Copied { members, changes: self.changes.into_found() })
+    fn end(self, members: Vec<Member>) -> Copied<T::Into> {
+        Copied { into: self.target.into_written(), members, changes: self.changes.into_found() }
     }
+}
 
+impl<'a, T: Destination> Copying<'a, T> {
     fn both(&mut self) -> Both<'_, Collected<'a>, T> {
         Both(&mut self.changes, &mut self.target)
     }
@@ -221,12 +224,12 @@ pub(super) mod alone {
     }
 
     /// Cleans a plan of which all secrets are known.
-    pub(in super::super) fn clean(
+    pub(in super::super) fn clean<W: Write>(
         plan: impl Read,
         variables: &BTreeSet<String>,
         redactor: &Redactor,
-        into: impl Write,
-    ) -> Result<Copied> {
+        into: W,
+    ) -> Result<Copied<W>> {
         copy(plan, Cleaned::new(redactor, into), &mut variables.clone(), redactor)
     }
 }
@@ -256,12 +259,14 @@ mod tests {
         let create = || {
             created += 1;
             written.borrow_mut().clear();
-            Ok(std::io::BufWriter::new(Shared(&written)))
+            Ok(Shared(&written))
         };
         let variables = variables.iter().map(|name| (*name).to_owned()).collect();
         let (_, copied) = read(open, create, variables, content, redactor).unwrap();
-        let text = String::from_utf8(written.take()).unwrap();
-        for Member { name, place } in copied.unwrap().members {
+        let Copied { into, members, .. } = copied.unwrap();
+        let text = String::from_utf8(written.borrow().clone()).unwrap();
+        drop(into);
+        for Member { name, place } in members {
             let start = usize::try_from(place.start).unwrap();
             assert!(text[start..].starts_with(&format!("\"{name}\":")), "{text}");
         }
@@ -277,6 +282,13 @@ mod tests {
 
         fn flush(&mut self) -> Result<()> {
             Ok(())
+        }
+    }
+
+    /// What holds something back writes that when it is dropped.
+    impl Drop for Shared<'_> {
+        fn drop(&mut self) {
+            self.0.borrow_mut().extend_from_slice(b" ");
         }
     }
 

@@ -37,6 +37,7 @@ impl<S: Sink> Engine<'_, S> {
         plan: &Path,
         beside: impl Future<Output = T>,
     ) -> Result<(PathBuf, T), Box<Unfinished>> {
+        let may_show = self.may_show(plan);
         let (ends, ended) = oneshot::channel();
         let planning = async {
             planning.await?;
@@ -45,21 +46,23 @@ impl<S: Sink> Engine<'_, S> {
         };
         // A plan that fails ends what shows it; what cannot be shown ends nothing that is still at work
         // on files.
-        let (done, json) =
-            tokio::try_join!(planning, async { Ok(Box::pin(self.shown(plan, ended)).await) })?;
+        let (done, json) = tokio::try_join!(planning, async {
+            Ok(Box::pin(self.shown(plan, may_show, ended)).await)
+        })?;
         Ok((json?, done))
     }
 
-    /// Shows a plan, at the latest when it has `ended` well.
+    /// Shows a plan as soon as it may be, at the latest when it has `ended` well.
     async fn shown(
         &self,
         plan: &Path,
+        may_show: impl Future<Output = ()>,
         mut ended: oneshot::Receiver<()>,
     ) -> Result<PathBuf, Box<Unfinished>> {
         let (early, ended) = tokio::select! {
             biased;
             ended = &mut ended => (None, ended),
-            () = self.may_show(plan) => (Box::pin(self.show_early(plan)).await, ended.await),
+            () = may_show => (Box::pin(self.show_early(plan)).await, ended.await),
         };
         if ended.is_err() {
             std::future::pending::<()>().await;
@@ -84,17 +87,20 @@ impl<S: Sink> Engine<'_, S> {
         (self.command(arguments::show(Some(plan)), Output::File(json.clone())), json)
     }
 
-    /// Completes when `plan` is saved, provided that it may be shown at once.
-    async fn may_show(&self, plan: &Path) {
-        let logs =
-            self.environment.iter().any(|(name, _)| name.as_encoded_bytes().starts_with(b"TF_LOG"));
-        if self.wrapper.is_none() && !logs {
-            saved(plan).await;
-            if memory_left().is_some_and(|left| left >= ENOUGH) {
-                return;
+    /// Completes when `plan` is saved from now on, provided that it may be shown at once.
+    fn may_show(&self, plan: &Path) -> impl Future<Output = ()> + use<S> {
+        let mut names = self.environment.iter().map(|(name, _)| name.as_encoded_bytes());
+        let may_ever = self.wrapper.is_none() && !names.any(|name| name.starts_with(b"TF_LOG"));
+        let saved = may_ever.then(|| saved(plan));
+        async move {
+            if let Some(saved) = saved {
+                saved.await;
+                if memory_left().is_some_and(|left| left >= ENOUGH) {
+                    return;
+                }
             }
+            std::future::pending::<()>().await;
         }
-        std::future::pending::<()>().await;
     }
 
     /// What showing it has brought, if it went well.

@@ -93,11 +93,6 @@ pub(super) trait Destination: Target {
         0
     }
 
-    /// Nothing comes any more: what is held back is to be written.
-    fn end(&mut self) -> Result<()> {
-        Ok(())
-    }
-
     /// A member of the plan begins.
     fn begin(&mut self, _member: &str) {}
 }

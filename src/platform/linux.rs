@@ -7,7 +7,9 @@
 //! Memory is not locked against swapping: what a user may lock (`RLIMIT_MEMLOCK`) is less than a
 //! plan, and the children, which hold the same secrets, could not be locked at all.
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::future::pending;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -145,28 +147,54 @@ pub fn is_alive(child: Pid) -> bool {
     matches!(waitid(Id::Pid(child), PEEK), Ok(WaitStatus::StillAlive))
 }
 
-/// Completes when whoever writes a new file at `path` has closed it; never where the kernel cannot be
-/// asked to tell.
-pub async fn saved(path: &Path) {
-    if !is_closed(path).await.is_ok_and(|closed| closed) {
-        std::future::pending::<()>().await;
+/// From here on, waits until whoever writes a new file at `path` has closed it. Never completes where the
+/// kernel cannot be asked to tell.
+pub fn saved(path: &Path) -> impl Future<Output = ()> + use<> {
+    let name = path.file_name().map(OsStr::to_owned);
+    let events = path.parent().map(Events::of).and_then(Result::ok);
+    async move {
+        let (Some(name), Some(events)) = (name, events) else { return pending().await };
+        if events.tell_of(&name).await.is_err() {
+            pending::<()>().await;
+        }
     }
 }
 
-async fn is_closed(path: &Path) -> std::io::Result<bool> {
-    let (Some(directory), name) = (path.parent(), path.file_name()) else { return Ok(false) };
-    let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
-    inotify.add_watch(directory, AddWatchFlags::IN_CLOSE_WRITE)?;
-    let told = watched(inotify.as_fd(), Interest::READABLE)?;
-    loop {
-        let mut ready = told.readable().await?;
-        match inotify.read_events() {
-            Ok(events) if events.iter().any(|event| event.name.as_deref() == name) => {
-                return Ok(true);
+/// What the kernel tells of files in a directory that are closed. To end that takes as long as many a
+/// command, because the kernel waits for all processors: another thread does it.
+struct Events(Option<Inotify>);
+
+impl Events {
+    fn of(directory: &Path) -> std::io::Result<Self> {
+        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+        inotify.add_watch(directory, AddWatchFlags::IN_CLOSE_WRITE)?;
+        Ok(Self(Some(inotify)))
+    }
+
+    /// Completes when a file of this name is closed.
+    async fn tell_of(&self, name: &OsStr) -> std::io::Result<()> {
+        let Some(inotify) = &self.0 else { return Err(std::io::ErrorKind::NotFound.into()) };
+        let told = watched(inotify.as_fd(), Interest::READABLE)?;
+        loop {
+            let mut ready = told.readable().await?;
+            match inotify.read_events() {
+                Ok(events) if events.iter().any(|event| event.name.as_deref() == Some(name)) => {
+                    return Ok(());
+                }
+                Ok(_) => {}
+                Err(Errno::EAGAIN) => ready.clear_ready(),
+                Err(error) => return Err(error.into()),
             }
-            Ok(_) => {}
-            Err(Errno::EAGAIN) => ready.clear_ready(),
-            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        let inotify = self.0.take();
+        // Where there is no runtime any more, there is time.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn_blocking(move || drop(inotify)));
         }
     }
 }
@@ -180,7 +208,7 @@ pub async fn abandoned(pipe: &OwnedFd) {
     {
         return;
     }
-    std::future::pending::<()>().await;
+    pending::<()>().await;
 }
 
 /// Has the runtime watch a file for as long as it is borrowed.

@@ -46,8 +46,8 @@ pub fn is_alive(_: Pid) -> bool {
 }
 
 /// Never: no other system is asked to tell.
-pub async fn saved(_: &Path) {
-    std::future::pending::<()>().await;
+pub fn saved(_: &Path) -> impl Future<Output = ()> + use<> {
+    std::future::pending()
 }
 
 /// Never: other systems would wake the runtime for all that is written.

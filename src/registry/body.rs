@@ -1,6 +1,6 @@
 //! What a request carries: bytes in memory, or parts of files that are read while they are sent.
 
-use std::io::Result;
+use std::io::{Cursor, Read, Result, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +41,40 @@ impl Part {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::File { place, .. } => place.end - place.start,
         }
+    }
+
+    /// What stands at `place` in it.
+    ///
+    /// # Panics
+    /// Where it has no such place.
+    #[must_use]
+    pub fn at(&self, place: Range<u64>) -> Self {
+        assert!(place.end <= self.length(), "no part of it is behind its end");
+        match self {
+            Self::Bytes(bytes) => {
+                let index = |at| usize::try_from(at).expect("what is in memory has such places");
+                Self::Bytes(bytes.slice(index(place.start)..index(place.end)))
+            }
+            Self::File { path, place: own } => {
+                let place = own.start + place.start..own.start + place.end;
+                Self::File { path: path.clone(), place }
+            }
+        }
+    }
+
+    /// Reads it from its beginning.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn open(&self) -> Result<Box<dyn Read>> {
+        Ok(match self {
+            Self::Bytes(bytes) => Box::new(Cursor::new(bytes.clone())),
+            Self::File { path, place } => {
+                let mut file = File::open(path.as_path())?;
+                file.seek(SeekFrom::Start(place.start))?;
+                Box::new(file.take(place.end - place.start))
+            }
+        })
     }
 
     fn read(self) -> stream::BoxStream<'static, Result<Bytes>> {

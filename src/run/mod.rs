@@ -26,6 +26,7 @@ mod origin;
 mod outcome;
 mod outputs;
 mod ownership;
+mod part_writer;
 mod phases;
 mod plan_report;
 mod plan_text;

@@ -93,7 +93,7 @@ async fn plan(
     let text = async |printed: &Path| {
         let (printed, for_registry) = (printed.to_owned(), options.limit.is_some());
         let redactor = engine.log.redactor().clone();
-        let make = move || PlanText::make(&printed, for_registry, &redactor);
+        let make = move || PlanText::make(printed, for_registry, &redactor);
         blocking(|_| on_clean_stack(make)).await
     };
     let failed = |error| engine_failure(Phase::Plan, &error);

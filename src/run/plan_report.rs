@@ -9,12 +9,11 @@
 use std::collections::BTreeSet;
 use std::io::Result;
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::plan_text::{PlanText, create};
+use super::part_writer::PartWriter;
+use super::plan_text::PlanText;
 use crate::blocking::blocking;
 use crate::engine::{Content, Copied, EngineError, Member, PlanSummary, Saved};
 use crate::registry::{Body, Part};
@@ -130,7 +129,7 @@ impl Room {
 #[derive(Debug)]
 pub(super) struct PlanReport {
     /// The JSON: cleaned, or as Terraform wrote it.
-    pub(super) json: PathBuf,
+    pub(super) json: Part,
     members: Vec<Member>,
     pub(super) text: PlanText,
     /// The largest body that the registry takes; none without a registry.
@@ -186,18 +185,19 @@ impl PlanReport {
             PlanJson::Raw => Content::Everything,
         };
         let file = saved.json.with_extension("report.json");
-        let (survey, copied) = saved.read(|| create(&file), sensitive, content, redactor)?;
-        let report = copied.and_then(|Copied { members, changes }| {
+        let create = || Ok(PartWriter::new(&file));
+        let (survey, copied) = saved.read(create, sensitive, content, redactor)?;
+        let report = copied.and_then(|Copied { into, members, changes }| {
             let text = if survey.secrets.is_empty() {
                 printed
             } else {
-                PlanText::make(&saved.text, limit.is_some(), redactor)
+                PlanText::make(saved.text, limit.is_some(), redactor)
             };
             let changes = changes.unwrap_or_else(|error| {
                 tracing::warn!("what the plan changes cannot be shown: {error}");
                 Changes::default()
             });
-            Ok(Self { json: file, members, text: text?, limit, changes })
+            Ok(Self { json: into.end()?, members, text: text?, limit, changes })
         });
         Ok(Made { summary: survey.summary, incomplete: survey.incomplete, report })
     }
@@ -239,12 +239,11 @@ impl PlanReport {
             return vec![fixed("{\"plan_text\":\"")];
         }
         let mut parts = vec![fixed("{\"plan_json\":{")];
-        let path = Arc::new(self.json.clone());
         for (index, place) in self.places(form).into_iter().enumerate() {
             if index > 0 {
                 parts.push(fixed(","));
             }
-            parts.push(Part::File { path: path.clone(), place });
+            parts.push(self.json.at(place));
         }
         parts.push(fixed(if self.has_text(form) { "},\"plan_text\":\"" } else { "}" }));
         parts
@@ -297,6 +296,7 @@ fn fixed(text: &'static str) -> Part {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
     use std::path::Path;
 
     use super::super::plan_text::{CHUNK, CUT};
@@ -320,43 +320,34 @@ mod tests {
             limit: Some(u64::MAX),
         };
         let redactor = Redactor::new();
-        let text = PlanText::make(&saved.text, true, &redactor);
+        let text = PlanText::make(saved.text.clone(), true, &redactor);
         PlanReport::make((saved, text), options, &redactor).unwrap().report.unwrap()
     }
 
-    async fn sent(report: &PlanReport, form: Form, room: Room) -> (serde_json::Value, u64) {
+    fn sent(report: &PlanReport, form: Form, room: Room) -> (serde_json::Value, u64) {
         let body = report.body(form, room).unwrap();
         let mut bytes = Vec::new();
         for part in body.parts() {
-            match part {
-                Part::Bytes(part) => bytes.extend_from_slice(part),
-                Part::File { path, place } => {
-                    let file = tokio::fs::read(path.as_path()).await.unwrap();
-                    let place =
-                        usize::try_from(place.start).unwrap()..usize::try_from(place.end).unwrap();
-                    bytes.extend_from_slice(&file[place]);
-                }
-            }
+            part.open().unwrap().read_to_end(&mut bytes).unwrap();
         }
         assert_eq!(bytes.len() as u64, body.length());
         (serde_json::from_slice(&bytes).unwrap(), body.length())
     }
 
-    #[tokio::test]
-    async fn each_form_is_smaller_than_the_one_before_and_says_what_it_lacks() {
+    #[test]
+    fn each_form_is_smaller_than_the_one_before_and_says_what_it_lacks() {
         let directory = tempfile::tempdir().unwrap();
         let report = report(directory.path(), &"line \"quoted\"\t\u{1b}[1m\u{20ac}\n".repeat(200));
         let (mut room, mut form, mut forms) = (Room::new(u64::MAX), Form::Everything, Vec::new());
         loop {
-            let (body, length) = sent(&report, form, room).await;
+            let (body, length) = sent(&report, form, room);
             let members: Vec<_> = body["plan_json"]
                 .as_object()
                 .map(|json| json.keys().cloned().collect())
                 .unwrap_or_default();
             forms.push((form, members.len(), body["plan_text"].is_string()));
             let parts = report.body(form, room).unwrap();
-            let files = parts.parts().iter().filter(|part| matches!(part, Part::File { .. }));
-            assert!(files.count() <= 3, "what follows one another is sent in one piece");
+            assert!(parts.parts().len() <= 7, "what follows one another is sent in one piece");
             assert_eq!(form.note().is_none(), form == Form::Everything);
             let Some(smaller) = form.smaller() else { break };
             room = Room::after(length);
@@ -375,14 +366,14 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn a_body_is_never_larger_than_there_is_room() {
+    #[test]
+    fn a_body_is_never_larger_than_there_is_room() {
         let directory = tempfile::tempdir().unwrap();
         let report = report(directory.path(), &"\u{1}\"\u{20ac}x\n".repeat(3000));
         for limit in (1100..80_000).step_by(777) {
             let room = Room::new(limit);
             let form = report.form(Form::Everything, room);
-            let (body, length) = sent(&report, form, room).await;
+            let (body, length) = sent(&report, form, room);
             assert!(length <= limit, "{form:?}: {length} of {limit}");
             let text = body["plan_text"].as_str().unwrap_or_default();
             assert_eq!(
@@ -392,20 +383,20 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_line_that_is_longer_than_what_is_read_at_a_time_is_whole() {
+    #[test]
+    fn a_line_that_is_longer_than_what_is_read_at_a_time_is_whole() {
         let directory = tempfile::tempdir().unwrap();
         let text = format!("x{}\n", "\u{20ac}\"".repeat(CHUNK));
         let report = report(directory.path(), &text);
-        let (body, _) = sent(&report, Form::Everything, Room::new(u64::MAX)).await;
+        let (body, _) = sent(&report, Form::Everything, Room::new(u64::MAX));
         assert!(body["plan_text"] == text.as_str());
     }
 
-    #[tokio::test]
-    async fn a_plan_without_text_has_none_in_its_report() {
+    #[test]
+    fn a_plan_without_text_has_none_in_its_report() {
         let directory = tempfile::tempdir().unwrap();
         let report = report(directory.path(), "");
-        let (body, _) = sent(&report, Form::Everything, Room::new(u64::MAX)).await;
+        let (body, _) = sent(&report, Form::Everything, Room::new(u64::MAX));
         assert!(body.get("plan_text").is_none() && body["plan_json"].is_object(), "{body}");
         assert_eq!(report.form(Form::Everything, Room::new(20)), Form::Note);
     }

@@ -2,11 +2,10 @@
 //!
 //! It is never in memory as a whole unless it is short, however long its lines are.
 
-use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::path::PathBuf;
 
-use crate::platform::fs::OpenOptionsExt;
+use super::part_writer::PartWriter;
 use crate::registry::Part;
 use crate::secret::{Redactor, redact_text};
 
@@ -20,22 +19,25 @@ pub(super) const CHUNK: usize = 64 * 1024;
 /// The text of a plan.
 #[derive(Debug)]
 pub(super) struct PlanText {
-    /// The file with it, without secrets.
-    pub(super) path: PathBuf,
+    /// It without secrets.
+    pub(super) shown: Part,
     /// It as the inside of a JSON string; nothing without a registry.
     pub(super) escaped: Part,
+    /// What Terraform has printed: files are made beside it.
+    printed: PathBuf,
 }
 
 impl PlanText {
-    /// Makes it beside what Terraform has `printed`, with what it needs for a registry if there is one.
-    pub(super) fn make(printed: &Path, for_registry: bool, redactor: &Redactor) -> Result<Self> {
-        let path = printed.with_extension("report.txt");
-        let mut written = create(&path)?;
-        redact_text(redactor, open(printed)?, &mut written)?;
-        written.flush()?;
-        let escaped =
-            if for_registry { escape_whole(&path)? } else { Part::Bytes(Vec::new().into()) };
-        Ok(Self { path, escaped })
+    /// Makes it of what Terraform has `printed`, with what it needs for a registry if there is one.
+    pub(super) fn make(printed: PathBuf, for_registry: bool, redactor: &Redactor) -> Result<Self> {
+        let mut shown = PartWriter::new(&printed.with_extension("report.txt"));
+        redact_text(redactor, fs_err::File::open(&printed)?, &mut shown)?;
+        let shown = shown.end()?;
+        let mut escaped = PartWriter::new(&printed.with_extension("escaped"));
+        if for_registry {
+            escape(shown.open()?, None, &mut escaped)?;
+        }
+        Ok(Self { shown, escaped: escaped.end()?, printed })
     }
 
     /// As the inside of a JSON string of at most `length` bytes.
@@ -43,50 +45,21 @@ impl PlanText {
         if length == self.escaped.length() {
             return Ok(self.escaped.clone());
         }
-        escape_into(self.path.with_extension("cut"), &self.path, Some(length))
+        let mut cut = PartWriter::new(&self.printed.with_extension("cut"));
+        escape(self.shown.open()?, Some(length), &mut cut)?;
+        cut.end()
     }
 }
 
-/// The text in the file `path` as the inside of a JSON string: in memory where it is short, which
-/// spares a file, and beside it otherwise.
-fn escape_whole(path: &Path) -> Result<Part> {
-    if fs_err::metadata(path)?.len() > CHUNK as u64 {
-        return escape_into(path.with_extension("escaped"), path, None);
-    }
-    let mut escaped = Vec::new();
-    escape(path, None, &mut escaped)?;
-    Ok(Part::Bytes(escaped.into()))
-}
-
-/// The same in the file `into`, cut to `room`.
-fn escape_into(into: PathBuf, path: &Path, room: Option<u64>) -> Result<Part> {
-    let mut written = create(&into)?;
-    let length = escape(path, room, &mut written)?;
-    written.flush()?;
-    Ok(Part::File { path: Arc::new(into), place: 0..length })
-}
-
-pub(super) fn open(path: &Path) -> Result<fs_err::File> {
-    fs_err::File::open(path)
-}
-
-/// A file (0600), in the place of an older one.
-pub(super) fn create(path: &Path) -> Result<BufWriter<fs_err::File>> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    Ok(BufWriter::with_capacity(CHUNK, fs_err::OpenOptions::from_options(options).open(path)?))
-}
-
-/// Writes the text in the file `path` as the inside of a JSON string; where there is only `room` for
-/// a part of it, as much as fits, and that it was cut. Returns how long it is.
-fn escape(path: &Path, room: Option<u64>, mut into: impl Write) -> Result<u64> {
+/// Writes a text as the inside of a JSON string; where there is only `room` for a part of it, as much
+/// as fits, and that it was cut.
+fn escape(mut text: impl Read, room: Option<u64>, mut into: impl Write) -> Result<()> {
     let mut write = |text: &str| {
         let literal = serde_json::to_string(text)?;
         let inside = &literal[1..literal.len() - 1];
         into.write_all(inside.as_bytes()).map(|()| inside.len() as u64)
     };
     let room = room.map(|room| room.saturating_sub(escaped(CUT)));
-    let mut text = open(path)?;
     let (mut held, mut length) = (Vec::with_capacity(CHUNK), 0);
     loop {
         let room_held = (CHUNK - held.len()) as u64;
@@ -99,13 +72,13 @@ fn escape(path: &Path, room: Option<u64>, mut into: impl Write) -> Result<u64> {
         };
         match room.map(|room| room - length) {
             Some(left) if escaped(whole) > left => {
-                length += write(prefix(whole, left))?;
-                return Ok(length + write(CUT)?);
+                write(prefix(whole, left))?;
+                return write(CUT).map(drop);
             }
             _ => length += write(whole)?,
         }
         if read == 0 {
-            return Ok(length);
+            return Ok(());
         }
         held.drain(..whole.len());
     }
@@ -141,9 +114,6 @@ mod tests {
 
     #[test]
     fn a_text_that_is_cut_in_a_character_is_none() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("plan.txt");
-        std::fs::write(&path, b"x\xe2\x82").unwrap();
-        assert!(escape(&path, None, std::io::sink()).is_err());
+        assert!(escape(&b"x\xe2\x82"[..], None, std::io::sink()).is_err());
     }
 }

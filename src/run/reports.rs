@@ -11,7 +11,9 @@ use super::plan_report::{Form, PlanReport, Room};
 use crate::cancel::{Stop, StopReason};
 use crate::engine::readable_junit;
 use crate::platform::fs::{DirBuilderExt, PermissionsExt};
-use crate::registry::{Body, Callback, Callbacks, Client, Patience, RegistryError, RunStatus};
+use crate::registry::{
+    Body, Callback, Callbacks, Client, Part, Patience, RegistryError, RunStatus,
+};
 use crate::report::{Batch, Delivery, LogSink};
 use crate::secret::{Redactor, redact_xml};
 
@@ -148,8 +150,8 @@ impl Reports {
         &self,
         plan: &PlanReport,
     ) -> Result<Option<&'static str>, ReportError> {
-        self.keep_file("plan.json", &plan.json)?;
-        self.keep_file("plan.txt", &plan.text.path)?;
+        self.keep_part("plan.json", &plan.json)?;
+        self.keep_part("plan.txt", &plan.text.shown)?;
         let Some(registry) = &self.registry else { return Ok(None) };
         let mut room = Room::new(plan.limit.unwrap_or(u64::MAX));
         let mut form = plan.form(Form::Everything, room);
@@ -224,11 +226,11 @@ impl Reports {
         }
     }
 
-    fn keep_file(&self, name: &str, file: &Path) -> Result<(), ReportError> {
+    fn keep_part(&self, name: &str, part: &Part) -> Result<(), ReportError> {
         if self.directory.is_none() {
             return Ok(());
         }
-        self.keep(name, std::fs::File::open(file).map_err(ReportError::Read)?)
+        self.keep(name, part.open().map_err(ReportError::Read)?)
     }
 
     fn write(&self, name: &str, content: impl Read) -> Result<(), ReportError> {

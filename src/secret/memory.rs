@@ -81,27 +81,46 @@ fn drop_stack() {
 
     let mark = 0u8;
     let here = std::hint::black_box(&raw const mark);
+    let Some((lowest, size)) = STACK.get().or_else(stack) else { return };
+    STACK.set(Some((lowest, size)));
+    let deepest = here.addr().saturating_sub(DEEPEST);
+    let first = lowest.addr().max(deepest).next_multiple_of(PAGE);
+    let end = here.addr().saturating_sub(OWN) / PAGE * PAGE;
+    if first < end && end < lowest.addr() + size {
+        // Where a part is not there yet, the rest is given back all the same.
+        // SAFETY: only whole pages between the end of this thread's stack and its frames in use are
+        // given back.
+        unsafe {
+            libc::madvise(lowest.with_addr(first), end - first, libc::MADV_DONTNEED);
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+type Stack = (*mut std::ffi::c_void, usize);
+
+#[cfg(target_os = "linux")]
+thread_local! {
+    /// This thread's stack: to find out where the main thread's is, all that is in memory is read.
+    static STACK: std::cell::Cell<Option<Stack>> = const { std::cell::Cell::new(None) };
+}
+
+/// The lowest address of this thread's stack, and how large it may get, in bytes.
+#[cfg(target_os = "linux")]
+fn stack() -> Option<Stack> {
+    use nix::libc;
+
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     let (mut lowest, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: the attributes are filled before they are read and destroyed once; only whole pages
-    // between the end of this thread's stack and its frames in use are given back.
+    // SAFETY: the attributes are filled before they are read, and destroyed once.
     unsafe {
         if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
-            return;
+            return None;
         }
         let known =
             libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut lowest, &raw mut size);
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        if known != 0 {
-            return;
-        }
-        let deepest = here.addr().saturating_sub(DEEPEST);
-        let first = lowest.addr().max(deepest).next_multiple_of(PAGE);
-        let end = here.addr().saturating_sub(OWN) / PAGE * PAGE;
-        if first < end && end < lowest.addr() + size {
-            // Where a part is not there yet, the rest is given back all the same.
-            libc::madvise(lowest.with_addr(first), end - first, libc::MADV_DONTNEED);
-        }
+        (known == 0).then_some((lowest, size))
     }
 }
 

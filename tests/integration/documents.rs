@@ -90,7 +90,9 @@ fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
     }
     let functions = |file: &str| -> BTreeSet<String> {
         let text = std::fs::read_to_string(project(file)).unwrap();
-        let names = text.lines().filter_map(|line| line.strip_prefix("pub fn "));
+        let names = text.lines().filter_map(|line| {
+            line.strip_prefix("pub fn ").or_else(|| line.strip_prefix("pub async fn "))
+        });
         names.map(|rest| rest.split('(').next().unwrap().to_owned()).collect()
     };
     let explained: BTreeSet<_> = rows("docs/platforms.md", "platform")

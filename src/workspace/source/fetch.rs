@@ -13,6 +13,7 @@ use super::url::RepositoryUrl;
 use super::{Checkout, FETCH_COMMAND, GitEnvironment};
 use crate::cancel::Stop;
 use crate::event::Stream;
+use crate::platform::NULL_DEVICE;
 use crate::platform::fs::PermissionsExt;
 use crate::process::{
     Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
@@ -64,6 +65,7 @@ pub async fn fetch(
         scratch_home: scratch.path().to_owned(),
         home: environment.home.clone(),
         has_agent: environment.ssh_agent.is_some(),
+        certificates: environment.certificates(),
         ca_bundle: environment.ca_bundle.clone(),
         parent: std::process::id(),
     };
@@ -148,11 +150,13 @@ fn known_hosts(source: &GitSource) -> Option<String> {
     }
 }
 
-/// Only what libgit2 needs: proxies and certificates, the agent, and a home directory where it
-/// finds the `known_hosts` that the child writes and nothing else.
+/// Only what libgit2 needs: proxies, the agent, and a home directory where it finds the `known_hosts`
+/// that the child writes and nothing else. OpenSSL would read all certificates at once, of which most
+/// repositories need none: the child names them when it does.
 fn child_environment(environment: &GitEnvironment, home: &Path) -> Environment {
     let mut child = environment.variables.clone();
     child.set("HOME", home);
+    child.set("SSL_CERT_FILE", NULL_DEVICE);
     if let Some(agent) = &environment.ssh_agent {
         child.set("SSH_AUTH_SOCK", agent);
     }

@@ -66,6 +66,14 @@ pub struct GitEnvironment {
     pub executable: PathBuf,
 }
 
+impl GitEnvironment {
+    /// The system's certificates, or those that take their place.
+    fn certificates(&self) -> Option<PathBuf> {
+        let given = self.variables.value("SSL_CERT_FILE").map(PathBuf::from);
+        given.filter(|file| file.exists()).or_else(|| openssl_probe::probe().cert_file)
+    }
+}
+
 /// A module's source on disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Checkout {

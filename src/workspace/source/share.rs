@@ -163,10 +163,7 @@ fn write_bundle(
     environment: &GitEnvironment,
     private: &PrivateDirectory,
 ) -> Result<PathBuf, SourceError> {
-    let system = variable
-        .map(Path::to_owned)
-        .or_else(|| environment.variables.value("SSL_CERT_FILE").map(PathBuf::from))
-        .or_else(|| openssl_probe::probe().cert_file);
+    let system = variable.map(Path::to_owned).or_else(|| environment.certificates());
     // Where the system has none, the additional ones are all there are.
     let mut certificates = system.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
     certificates.push(b'\n');

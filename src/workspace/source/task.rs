@@ -30,6 +30,8 @@ pub(super) struct Task {
     pub(super) home: Option<PathBuf>,
     /// Whether an ssh agent can be asked.
     pub(super) has_agent: bool,
+    /// The system's certificates, or those that the environment names in their place.
+    pub(super) certificates: Option<PathBuf>,
     /// Additional certificates.
     pub(super) ca_bundle: Option<PathBuf>,
     /// The parent, without which the child has nothing to do.

@@ -35,6 +35,17 @@ async fn tls_is_checked_against_the_bundle() {
     }
 }
 
+/// Whoever opens the pipe waits for a writer that never comes.
+#[tokio::test]
+async fn certificates_are_not_read_where_no_server_shows_any() {
+    let repository = with_history();
+    let mut case = Case::new(&repository.url(), "main");
+    let pipe = case.directory.path().join("pipe.pem");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    case.environment.variables.set("SSL_CERT_FILE", pipe);
+    case.succeed().await;
+}
+
 #[tokio::test]
 async fn a_proxy_of_the_environment_is_used() {
     let repository = with_history();

@@ -90,9 +90,27 @@ fn configure(task: &Task) -> Result<(), FetchError> {
             git2::opts::set_search_path(git2::ConfigLevel::Global, home.as_path())
                 .map_err(failed)?;
         }
-        // These come on top of the system's certificates. Where those are in a keychain, libgit2 uses
-        // the system's TLS, which takes no others.
-        if let Some(bundle) = task.ca_bundle.as_ref().filter(|_| !has_keychain()) {
+    }
+    Ok(())
+}
+
+/// Has libgit2 trust the system's certificates and the additional ones: for servers that show some.
+/// Where those of the system are in a keychain, libgit2 uses the system's TLS, which takes no others.
+#[expect(
+    unsafe_code,
+    reason = "libgit2's settings are global; this is the only thread that uses it"
+)]
+fn trust(task: &Task) -> Result<(), FetchError> {
+    if has_keychain() {
+        return Ok(());
+    }
+    // SAFETY: nothing else uses libgit2 in this process.
+    unsafe {
+        if let Some(file) = &task.certificates {
+            // What cannot be read makes nobody trusted, which is said of the server then.
+            let _ = git2::opts::set_ssl_cert_file(file.as_path());
+        }
+        if let Some(bundle) = &task.ca_bundle {
             git2::opts::set_ssl_cert_file(bundle.as_path()).map_err(|error| FetchError::Git {
                 act: format!("read the CA bundle `{}`", bundle.display()),
                 reason: error.message().to_owned(),

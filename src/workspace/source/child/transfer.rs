@@ -4,7 +4,7 @@
 //! libgit2 does not report a reference that the server does not have. So the server's references
 //! are looked at first, and what they promised is looked up afterwards.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use git2::{
     AutotagOption, Direction, FetchOptions, Object, Oid, ProxyOptions, RemoteConnection,
@@ -17,7 +17,7 @@ use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Authenticator;
 use super::explain::{Circumstances, Step, explain};
 use super::reference::{Meaning, meaning, similar};
-use super::{Progress, host_keys};
+use super::{Progress, host_keys, trust};
 
 /// Where a commit that has no name of its own is kept.
 const NAMELESS: &str = "refs/butler/fetched";
@@ -30,6 +30,8 @@ pub(super) struct Transfer<'task> {
     task: &'task Task,
     progress: &'task Progress,
     pub(super) authenticator: Authenticator<'task>,
+    /// Whether certificates are known, which is only done where a server may show some.
+    trusts: Cell<bool>,
 }
 
 /// One server, and the repository that is filled from it.
@@ -51,7 +53,7 @@ enum Depth {
 
 impl<'task> Transfer<'task> {
     pub(super) const fn new(task: &'task Task, progress: &'task Progress) -> Self {
-        Self { task, progress, authenticator: Authenticator::new(task) }
+        Self { task, progress, authenticator: Authenticator::new(task), trusts: Cell::new(false) }
     }
 
     /// Brings the commit that `reference` means into `repository` and returns its id.
@@ -74,6 +76,11 @@ impl<'task> Transfer<'task> {
 
         let failed = |error| self.explain(url, host_known, Step::Connect, &error);
         let mut remote = repository.remote_anonymous(url.as_str()).map_err(failed)?;
+        // As the user's configuration may have rewritten it.
+        let speaks_http = remote.url().is_ok_and(|url| url.starts_with("http"));
+        if speaks_http && !self.trusts.replace(true) {
+            trust(self.task)?;
+        }
         let callbacks = self.authenticator.callbacks(url);
         let connection = remote
             .connect_auth(Direction::Fetch, Some(callbacks), Some(proxy()))
