@@ -266,6 +266,7 @@ mod tests {
         let Copied { into, members, .. } = copied.unwrap();
         let text = String::from_utf8(written.borrow().clone()).unwrap();
         drop(into);
+        assert!(text.ends_with('}'), "nothing is written behind it: {text}");
         for Member { name, place } in members {
             let start = usize::try_from(place.start).unwrap();
             assert!(text[start..].starts_with(&format!("\"{name}\":")), "{text}");
