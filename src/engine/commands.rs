@@ -77,7 +77,8 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Reads its JSON: see [`read`].
+    /// Reads its JSON, in which the root module's `variables` of these names are sensitive, and copies it
+    /// into what `create` creates: more than once where it has secrets that `redactor` does not know yet.
     ///
     /// # Errors
     /// When it cannot be read or is no plan's JSON. That it cannot be copied is no error of this.

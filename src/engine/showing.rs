@@ -9,7 +9,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
@@ -18,6 +17,7 @@ use super::arguments;
 use super::commands::Engine;
 use super::locking::Unfinished;
 use crate::event::Stream;
+use crate::platform::fs::MetadataExt;
 use crate::platform::saved;
 use crate::process::{Command, Output, Sink, memory_left};
 
@@ -127,17 +127,20 @@ struct Early {
     said: Vec<Zeroizing<Vec<u8>>>,
 }
 
-/// What tells a file from a later one in its place.
+/// What tells a file from a later one in its place, and from what it was before it was changed. What a
+/// module has started may be at work until `plan` has ended, and could set other times.
 #[derive(Eq, PartialEq)]
 struct Version {
+    inode: u64,
     length: u64,
-    modified: SystemTime,
+    changed: (i64, i64),
 }
 
 impl Version {
     fn of(path: &Path) -> Option<Self> {
-        let found = fs_err::metadata(path).ok()?;
-        Some(Self { length: found.len(), modified: found.modified().ok()? })
+        let found = std::fs::symlink_metadata(path).ok()?;
+        let changed = (found.ctime(), found.ctime_nsec());
+        Some(Self { inode: found.ino(), length: found.len(), changed })
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::platform::fs::OpenOptionsExt;
 use crate::registry::Part;
+use crate::secret::wipe_file;
 
 /// As much is held in memory, in bytes.
 const SHORT: usize = 128 * 1024;
@@ -21,7 +22,8 @@ pub(super) struct PartWriter {
 }
 
 impl PartWriter {
-    /// Begins one that gets into the file `path` where it is long, in the place of an older one.
+    /// Begins one that gets into the file `path` where it is long. An older one there is wiped: it was
+    /// written before all secrets were known.
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), held: Vec::new(), file: None, written: 0 }
     }
@@ -36,8 +38,9 @@ impl PartWriter {
     /// Moves what is held into the file.
     fn spill(&mut self) -> Result<&mut fs_err::File> {
         if self.file.is_none() {
+            wipe_file(&self.path).map_err(std::io::Error::other)?;
             let mut options = std::fs::OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600);
+            options.write(true).create_new(true).mode(0o600);
             self.file = Some(fs_err::OpenOptions::from_options(options).open(&self.path)?);
         }
         let file = self.file.as_mut().expect("it was opened before");
@@ -99,14 +102,21 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_part_takes_the_place_of_a_longer_one() {
+    fn a_part_in_the_place_of_another_leaves_nothing_of_that() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("part");
-        for length in [4 * SHORT, 2 * SHORT] {
+        let write = |byte: u8, length: usize| {
             let mut writer = PartWriter::new(&path);
-            writer.write_all(&vec![b'x'; length]).unwrap();
-            assert_eq!(writer.end().unwrap().length(), length as u64);
-            assert_eq!(std::fs::metadata(&path).unwrap().len(), length as u64);
-        }
+            writer.write_all(&vec![byte; length]).unwrap();
+            writer.end().unwrap().length()
+        };
+        let long = 4 * SHORT;
+        assert_eq!(write(b'x', long), long as u64);
+        let mut older = std::fs::File::open(&path).unwrap();
+        assert_eq!(write(b'y', 2 * SHORT), 2 * SHORT as u64);
+        assert_eq!(std::fs::read(&path).unwrap(), vec![b'y'; 2 * SHORT]);
+        let mut left = Vec::new();
+        older.read_to_end(&mut left).unwrap();
+        assert_eq!(left, vec![0; long]);
     }
 }
