@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::clean::Cleaned;
+use super::clean::{Content, PlanCopy};
 use super::difference::{Difference, Path, Side, Step};
 use super::marks::Target;
 use super::walk::Destination;
@@ -33,7 +33,7 @@ enum Place {
 
 /// Collects what a plan changes.
 pub(super) struct Collected<'a> {
-    cleaned: Cleaned<'a, Vec<u8>>,
+    cleaned: PlanCopy<'a, Vec<u8>>,
     found: Changes,
     /// Why what it changes cannot be told.
     failed: Option<Error>,
@@ -94,7 +94,7 @@ impl<'a> Collected<'a> {
     /// `redactor` must know the plan's own secrets already.
     pub(super) fn new(redactor: &'a Redactor) -> Self {
         Self {
-            cleaned: Cleaned::new(redactor, Vec::new()),
+            cleaned: PlanCopy::new(Content::Clean, redactor, Vec::new()),
             found: Changes::default(),
             failed: None,
             room: MOST,

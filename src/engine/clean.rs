@@ -11,48 +11,40 @@ use std::io::{Result, Write};
 
 use serde_json::value::RawValue;
 
-use super::marks::{Target, format, hides_nothing};
+use super::marks::{Target, format, hides_nothing, variable};
 use super::walk::Destination;
 use crate::secret::{MASK, Names, Redactor, holds_no_secret, redact_labels, redact_values};
 
-/// Gives back what it has written into. Nothing is flushed.
-pub(super) trait Writes {
-    /// What that is.
-    type Into;
-
-    fn into_written(self) -> Self::Into;
+/// What a copy of a plan holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Content {
+    /// No secrets: neither what is marked in the plan, nor the values of sensitive variables of the root
+    /// module, nor what the redactor knows.
+    Clean,
+    /// All that the plan holds.
+    Everything,
 }
 
-impl<W> Writes for Cleaned<'_, W> {
-    type Into = W;
-
-    fn into_written(self) -> W {
-        self.into.into
-    }
-}
-
-impl<W> Writes for Verbatim<W> {
-    type Into = W;
-
-    fn into_written(self) -> W {
-        self.0.into
-    }
-}
-
-/// Where the cleaned plan is written.
-pub(super) struct Cleaned<'a, W> {
+/// Where the copy of a plan is written.
+pub(super) struct PlanCopy<'a, W> {
+    content: Content,
     redactor: &'a Redactor,
     names: Names,
     into: Counted<W>,
 }
 
-impl<'a, W: Write> Cleaned<'a, W> {
-    pub(super) fn new(redactor: &'a Redactor, into: W) -> Self {
-        Self { redactor, names: Names::default(), into: Counted::new(into) }
+impl<'a, W> PlanCopy<'a, W> {
+    pub(super) fn new(content: Content, redactor: &'a Redactor, into: W) -> Self {
+        Self { content, redactor, names: Names::default(), into: Counted { into, length: 0 } }
+    }
+
+    /// What was written into. Nothing is flushed.
+    pub(super) fn into_written(self) -> W {
+        self.into.into
     }
 }
 
-impl Cleaned<'_, Vec<u8>> {
+impl PlanCopy<'_, Vec<u8>> {
     /// Takes out what was written.
     pub(super) fn take(&mut self) -> String {
         let written = std::mem::take(&mut self.into.into);
@@ -60,7 +52,7 @@ impl Cleaned<'_, Vec<u8>> {
     }
 }
 
-impl<W: Write> Target for Cleaned<'_, W> {
+impl<W: Write> Target for PlanCopy<'_, W> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.into.write(text)
     }
@@ -86,45 +78,25 @@ impl<W: Write> Target for Cleaned<'_, W> {
 
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
         // Most pieces hold nothing that is to be masked: found out without taking them apart.
-        if hides_nothing(json) && holds_no_secret(self.redactor, json.get()) {
+        if self.content == Content::Everything
+            || hides_nothing(json) && holds_no_secret(self.redactor, json.get())
+        {
             return self.into.write(json.get());
         }
         format((name, json), 0, self)
     }
-}
-
-impl<W: Write> Destination for Cleaned<'_, W> {
-    fn written(&self) -> u64 {
-        self.into.length
-    }
-}
-
-/// Where the plan is written as it is.
-pub(super) struct Verbatim<W>(Counted<W>);
-
-impl<W: Write> Verbatim<W> {
-    pub(super) const fn new(into: W) -> Self {
-        Self(Counted::new(into))
-    }
-}
-
-impl<W: Write> Target for Verbatim<W> {
-    fn layout(&mut self, text: &str) -> Result<()> {
-        self.0.write(text)
-    }
-
-    fn piece(&mut self, _: &str, json: &RawValue) -> Result<()> {
-        self.0.write(json.get())
-    }
 
     fn variable(&mut self, json: &RawValue) -> Result<()> {
-        self.0.write(json.get())
+        match self.content {
+            Content::Clean => variable(json, self),
+            Content::Everything => self.into.write(json.get()),
+        }
     }
 }
 
-impl<W: Write> Destination for Verbatim<W> {
+impl<W: Write> Destination for PlanCopy<'_, W> {
     fn written(&self) -> u64 {
-        self.0.length
+        self.into.length
     }
 }
 
@@ -132,12 +104,6 @@ impl<W: Write> Destination for Verbatim<W> {
 struct Counted<W> {
     into: W,
     length: u64,
-}
-
-impl<W> Counted<W> {
-    const fn new(into: W) -> Self {
-        Self { into, length: 0 }
-    }
 }
 
 impl<W: Write> Counted<W> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 use super::arguments::{self, PlanMode};
+use super::clean::Content;
 use super::diagnostics::Validation;
 use super::environment;
 use super::error::{EngineError, Failed};
@@ -18,7 +19,7 @@ use super::junit::readable_junit;
 use super::lock::StateLock;
 use super::locking::{APPLY, KilledLock, Locked, Unfinished};
 use super::plan::PlanSummary;
-use super::reading::{Content, Copied, read};
+use super::reading::{Copied, read};
 use super::state::Applied;
 use super::survey::Survey;
 use super::test_results::TestCounts;

@@ -10,7 +10,7 @@ use std::io::Result;
 
 use serde_json::value::RawValue;
 
-use super::clean::Cleaned;
+use super::clean::PlanCopy;
 use super::marks::{DEEPEST, Members, Target, elements, masked, members, says_true};
 use crate::result::{AttributeChange, Shown};
 use crate::secret::MASK;
@@ -43,7 +43,7 @@ pub(super) enum Step {
 
 /// Collects what differs.
 pub(super) struct Difference<'a, 'r> {
-    pub(super) cleaned: &'a mut Cleaned<'r, Vec<u8>>,
+    pub(super) cleaned: &'a mut PlanCopy<'r, Vec<u8>>,
     /// Which attributes the resource has to be replaced for.
     pub(super) replaced: Vec<Vec<Step>>,
     /// How many bytes there is still room for.
@@ -125,7 +125,7 @@ impl Path {
         Self { steps: Vec::new(), shown: name }
     }
 
-    fn member(&self, name: &str, cleaned: &mut Cleaned<'_, Vec<u8>>) -> Result<Self> {
+    fn member(&self, name: &str, cleaned: &mut PlanCopy<'_, Vec<u8>>) -> Result<Self> {
         cleaned.name(name)?;
         let literal = cleaned.take();
         let masked: String = serde_json::from_str(&literal)?;

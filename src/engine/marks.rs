@@ -84,11 +84,16 @@ pub(super) trait Target {
     where
         Self: Sized,
     {
-        object(&members(json)?, self, |name, value, target| match name {
-            "value" => target.hidden(value.get()),
-            _ => target.open(value.get()),
-        })
+        variable(json, self)
     }
+}
+
+/// A root variable that is sensitive.
+pub(super) fn variable(json: &RawValue, target: &mut impl Target) -> Result<()> {
+    object(&members(json)?, target, |name, value, target| match name {
+        "value" => target.hidden(value.get()),
+        _ => target.open(value.get()),
+    })
 }
 
 /// Whether `json` is an object that says of itself that it is sensitive.

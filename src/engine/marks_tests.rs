@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::clean::Cleaned;
+use crate::engine::clean::{Content, PlanCopy};
 use crate::secret::Redactor;
 
 fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()
 }
 
-fn written(write: impl FnOnce(&mut Cleaned<'_, &mut Vec<u8>>)) -> Value {
+fn written(write: impl FnOnce(&mut PlanCopy<'_, &mut Vec<u8>>)) -> Value {
     let (redactor, mut text) = (Redactor::new(), Vec::new());
-    write(&mut Cleaned::new(&redactor, &mut text));
+    write(&mut PlanCopy::new(Content::Clean, &redactor, &mut text));
     serde_json::from_slice(&text).unwrap()
 }
 
@@ -140,7 +140,7 @@ fn what_is_deeper_than_anybody_looks_is_hidden_and_needs_no_stack() {
     };
     let (redactor, mut text) = (Redactor::new(), Vec::new());
     let (value, marks) = (deep("\"hunter22\"", 100_000), deep("true", 100_000));
-    masked(&value, &marks, 0, &mut Cleaned::new(&redactor, &mut text)).unwrap();
+    masked(&value, &marks, 0, &mut PlanCopy::new(Content::Clean, &redactor, &mut text)).unwrap();
     let levels = "[".repeat(DEEPEST);
     assert_eq!(
         String::from_utf8_lossy(&text),
@@ -149,7 +149,7 @@ fn what_is_deeper_than_anybody_looks_is_hidden_and_needs_no_stack() {
     text.clear();
     let change = format!(r#"{{"before":{value},"before_sensitive":{{"no":true}},"x":{value}}}"#);
     let change = RawValue::from_string(change).unwrap();
-    Cleaned::new(&redactor, &mut text).piece("", &change).unwrap();
+    PlanCopy::new(Content::Clean, &redactor, &mut text).piece("", &change).unwrap();
     assert!(text.len() > 200_000, "what has no mark stays, whatever its depth");
 }
 

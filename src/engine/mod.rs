@@ -30,6 +30,7 @@ mod watching;
 mod wrapper;
 
 pub use arguments::{PlanMode, required_version};
+pub use clean::Content;
 pub use commands::{Engine, Planned, Saved, Tested, Validated};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, Failed};
@@ -37,7 +38,7 @@ pub use junit::readable_junit;
 pub use lock::{Holder, LeftLock, StateLock};
 pub use locking::{KilledLock, Unfinished};
 pub use plan::{Counts, PlanSummary};
-pub use reading::{Content, Copied};
+pub use reading::Copied;
 pub use state::Applied;
 pub use survey::Survey;
 pub use test_results::TestCounts;

@@ -12,23 +12,13 @@ use std::io::{Read, Result, Write};
 use serde_json::value::RawValue;
 
 use super::changes::Collected;
-use super::clean::{Cleaned, Verbatim, Writes};
+use super::clean::{Content, PlanCopy};
 use super::marks::Target;
 use super::plan::Summarized;
 use super::survey::{Marked, Survey};
 use super::walk::{Both, Destination, Member, Walk};
 use crate::result::Changes;
 use crate::secret::Redactor;
-
-/// What a copy of a plan holds.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Content {
-    /// No secrets: neither what is marked in the plan, nor the values of sensitive variables of the root
-    /// module, nor what the redactor knows.
-    Clean,
-    /// All that the plan holds.
-    Everything,
-}
 
 /// A copy of a plan.
 #[derive(Debug)]
@@ -49,33 +39,18 @@ pub struct Copied<W> {
 /// # Errors
 /// When the plan cannot be read, or is none. That it cannot be copied is no error of this.
 pub(super) fn read<R: Read, W: Write>(
-    open: impl FnMut() -> Result<R>,
+    mut open: impl FnMut() -> Result<R>,
     mut create: impl FnMut() -> Result<W>,
-    variables: BTreeSet<String>,
+    mut variables: BTreeSet<String>,
     content: Content,
     redactor: &Redactor,
 ) -> Result<(Survey, Result<Copied<W>>)> {
-    match content {
-        Content::Clean => {
-            read_into(open, || Ok(Cleaned::new(redactor, create()?)), variables, redactor)
-        }
-        Content::Everything => {
-            read_into(open, || Ok(Verbatim::new(create()?)), variables, redactor)
-        }
-    }
-}
-
-fn read_into<R: Read, T: Destination + Writes>(
-    mut open: impl FnMut() -> Result<R>,
-    mut create: impl FnMut() -> Result<T>,
-    mut variables: BTreeSet<String>,
-    redactor: &Redactor,
-) -> Result<(Survey, Result<Copied<T::Into>>)> {
+    let mut create = || Ok(Copying::new(PlanCopy::new(content, redactor, create()?), redactor));
     let known = variables.len();
     let mut attempt = Attempt {
         summarized: Summarized::default(),
         marked: Marked::new(redactor),
-        copying: create().map(|target| Copying::new(target, redactor)),
+        copying: create(),
     };
     let members = Walk::new(open()?, &mut attempt, &mut variables).document()?;
     let Attempt { summarized, marked, copying } = attempt;
@@ -86,48 +61,44 @@ fn read_into<R: Read, T: Destination + Writes>(
     // What is given up is closed before it is created anew: it may hold something back.
     let copied = match copying.map(|copying| is_right.then_some(copying)) {
         Ok(Some(copying)) => Ok(copying.end(members)),
-        Ok(None) => create().and_then(|target| copy(open()?, target, &mut variables, redactor)),
+        Ok(None) => create().and_then(|copying| copy(open()?, copying, &mut variables)),
         Err(error) => Err(error),
     };
     Ok((Survey { summary, variables, secrets, incomplete }, copied))
 }
 
 /// Copies a plan of which all secrets are known.
-fn copy<T: Destination + Writes>(
+fn copy<W: Write>(
     plan: impl Read,
-    target: T,
+    mut copying: Copying<'_, W>,
     variables: &mut BTreeSet<String>,
-    redactor: &Redactor,
-) -> Result<Copied<T::Into>> {
-    let mut copying = Copying::new(target, redactor);
+) -> Result<Copied<W>> {
     let members = Walk::new(plan, &mut copying, variables).document()?;
     Ok(copying.end(members))
 }
 
 /// Writes a copy, and collects what the plan changes.
-struct Copying<'a, T> {
+struct Copying<'a, W> {
     changes: Collected<'a>,
-    target: T,
+    target: PlanCopy<'a, W>,
 }
 
-impl<'a, T: Destination + Writes> Copying<'a, T> {
+impl<'a, W: Write> Copying<'a, W> {
     /// `redactor` must know the plan's own secrets already.
-    fn new(target: T, redactor: &'a Redactor) -> Self {
+    fn new(target: PlanCopy<'a, W>, redactor: &'a Redactor) -> Self {
         Self { changes: Collected::new(redactor), target }
     }
 
-    fn end(self, members: Vec<Member>) -> Copied<T::Into> {
+    fn both(&mut self) -> Both<'_, Collected<'a>, PlanCopy<'a, W>> {
+        Both(&mut self.changes, &mut self.target)
+    }
+
+    fn end(self, members: Vec<Member>) -> Copied<W> {
         Copied { into: self.target.into_written(), members, changes: self.changes.into_found() }
     }
 }
 
-impl<'a, T: Destination> Copying<'a, T> {
-    fn both(&mut self) -> Both<'_, Collected<'a>, T> {
-        Both(&mut self.changes, &mut self.target)
-    }
-}
-
-impl<T: Destination> Target for Copying<'_, T> {
+impl<W: Write> Target for Copying<'_, W> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.both().layout(text)
     }
@@ -141,7 +112,7 @@ impl<T: Destination> Target for Copying<'_, T> {
     }
 }
 
-impl<T: Destination> Destination for Copying<'_, T> {
+impl<W: Write> Destination for Copying<'_, W> {
     fn written(&self) -> u64 {
         self.target.written()
     }
@@ -152,19 +123,19 @@ impl<T: Destination> Destination for Copying<'_, T> {
 }
 
 /// The first look at a plan, with a copy that goes on for as long as it may be right.
-struct Attempt<'a, T> {
+struct Attempt<'a, W> {
     summarized: Summarized,
     marked: Marked<'a>,
-    copying: Result<Copying<'a, T>>,
+    copying: Result<Copying<'a, W>>,
 }
 
-impl<'a, T: Destination> Attempt<'a, T> {
+impl<'a, W: Write> Attempt<'a, W> {
     fn look(&mut self) -> Both<'_, Summarized, Marked<'a>> {
         Both(&mut self.summarized, &mut self.marked)
     }
 
     /// Why it cannot be written does not keep the plan from being read.
-    fn copy(&mut self, write: impl FnOnce(&mut Copying<'a, T>) -> Result<()>) {
+    fn copy(&mut self, write: impl FnOnce(&mut Copying<'a, W>) -> Result<()>) {
         if let Ok(copying) = &mut self.copying
             && self.marked.is_empty()
             && let Err(error) = write(copying)
@@ -174,7 +145,7 @@ impl<'a, T: Destination> Attempt<'a, T> {
     }
 }
 
-impl<T: Destination> Target for Attempt<'_, T> {
+impl<W: Write> Target for Attempt<'_, W> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.look().layout(text)?;
         self.copy(|copying| copying.layout(text));
@@ -194,7 +165,7 @@ impl<T: Destination> Target for Attempt<'_, T> {
     }
 }
 
-impl<T: Destination> Destination for Attempt<'_, T> {
+impl<W: Write> Destination for Attempt<'_, W> {
     fn written(&self) -> u64 {
         self.copying.as_ref().map_or(0, Copying::written)
     }
@@ -230,7 +201,8 @@ pub(super) mod alone {
         redactor: &Redactor,
         into: W,
     ) -> Result<Copied<W>> {
-        copy(plan, Cleaned::new(redactor, into), &mut variables.clone(), redactor)
+        let target = PlanCopy::new(Content::Clean, redactor, into);
+        copy(plan, Copying::new(target, redactor), &mut variables.clone())
     }
 }
 
