@@ -52,7 +52,9 @@ STAND_IN = """\
 case "$1" in
 version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
 init) echo 'Terraform has been successfully initialized!' ;;
-plan) echo 'Plan: 1 to add, 0 to change, 0 to destroy.' ;;
+plan)
+  for argument; do case "$argument" in -out=*) : > "${{argument#-out=}}" ;; esac; done
+  echo 'Plan: 1 to add, 0 to change, 0 to destroy.' ;;
 show) {show} ;;
 validate) {validate}; echo '{{"valid":true,"error_count":0,"warning_count":0,"diagnostics":[]}}' ;;
 output) echo '{{}}' ;;

@@ -158,9 +158,10 @@ def _look_at_children(pid, executable, seen, names):
                 seen.fetcher_peak_bytes = max(seen.fetcher_peak_bytes, peak_memory(child))
                 continue
             running.add(child)
-            if child not in names:
-                with open(f"/proc/{child}/cmdline", "rb") as line:
-                    names[child] = line.read().rstrip(b"\0").replace(b"\0", b" ").decode()
+            # Each time: one that was just started has the name of who has started it.
+            with open(f"/proc/{child}/cmdline", "rb") as line:
+                name = line.read().rstrip(b"\0").replace(b"\0", b" ").decode()
+            names[child] = name or names.get(child, "")
     for child in names.keys() - running:
         seen.children_ended_at[names.pop(child)] = now
 

@@ -4,6 +4,7 @@ A stand-in for terraform answers at once, so that what is seen is what the runne
 It is a signed release, because one of the runners has to install it, and the others to wait for it.
 """
 
+import dataclasses
 import os
 import shutil
 import statistics
@@ -17,8 +18,11 @@ from benches.table import Row
 
 RUNS = 200
 
-# Runs that are alone, to compare with.
-ALONE = 7
+# How often they are started, each time with an empty cache.
+TIMES = 5
+
+# Runs that are alone, to compare with, each time: what one takes changes with the machine's mood.
+ALONE = 5
 
 VERSION = "1.11.4"
 
@@ -47,40 +51,65 @@ def scale(world, registry, processors):
         def add():
             return registry.add_run("plan", url, terraformVersion=VERSION)
 
-        alone = [_alone(world, registry, add()) for _ in range(ALONE + 1)][1:]
-        shutil.rmtree(world.path("cache"))
-        asked.clear()
-        added = [add() for _ in range(RUNS)]
-        before = registry.usage()
-        walls, memory, wall = _together(world, added)
-        after = registry.usage()
-        downloads = asked[release.file]
-    accounts = [settled(registry, variables) for variables in added]
-    requests = after["requests"] - before["requests"]
-    cpu = after["cpu_seconds"] - before["cpu_seconds"]
-    share = statistics.median(it.seconds for it in alone) * RUNS / processors
-    work = statistics.median(it.cpu_seconds for it in alone) * RUNS / processors
+        times = [_time(world, registry, add, asked, release) for _ in range(TIMES)]
     together = f"{RUNS} runs at once"
-    per_run = totals(accounts)
+    per_run = [count for it in times for count in it.requests]
+    def each(value):
+        return [value(it) for it in times]
+
+    def share(seconds):
+        return statistics.median(seconds) * RUNS / processors
+
     rows = [
-        Row("one run alone: wall", "s", [it.seconds for it in alone]),
-        Row("one run alone: CPU", "s", [it.cpu_seconds for it in alone]),
-        Row(f"{together}: each run", "s", walls),
+        Row("one run alone: wall", "s", [it.seconds for time in times for it in time.alone]),
+        Row("one run alone: CPU", "s", [it.cpu_seconds for time in times for it in time.alone]),
+        Row(f"{together}: each run", "s", [wall for it in times for wall in it.walls]),
         Row(f"{together}: slowest run, over its share of the processors", "ratio",
-            [max(walls) / share], 1.00, 1.00),
-        Row(f"{together}: all of them", "s", [wall]),
+            each(lambda it: max(it.walls) / share(run.seconds for run in it.alone)), 1.00, 1.00),
+        Row(f"{together}: all of them", "s", each(lambda it: it.wall)),
         Row(f"{together}: all of them, over their CPU if each were alone", "ratio",
-            [wall / work]),
-        Row(f"{together}: memory of each", "MB", [it / MEGABYTE for it in memory]),
-        Row(f"{together}: downloads of the tool", "count", [downloads], 1, 1),
+            each(lambda it: it.wall / share(run.cpu_seconds for run in it.alone))),
+        Row(f"{together}: memory of each", "MB",
+            [peak / MEGABYTE for it in times for peak in it.memory]),
+        Row(f"{together}: downloads of the tool", "count", each(lambda it: it.downloads), 1, 1),
         Row(f"{together}: requests of each", "count", per_run),
-        Row(f"{together}: requests", "per second", [requests / wall]),
-        Row(f"{together}: registry's processor time for a request", "ms", [1000 * cpu / requests]),
-        Row(f"{together}: registry's share of one processor", "ratio", [cpu / wall]),
+        Row(f"{together}: requests", "per second", each(lambda it: sum(it.requests) / it.wall)),
+        Row(f"{together}: registry's processor time for a request", "ms",
+            each(lambda it: 1000 * it.registry_seconds / sum(it.requests))),
+        Row(f"{together}: registry's share of one processor", "ratio",
+            each(lambda it: it.registry_seconds / it.wall)),
         Row(f"log requests that {IDLE_SECONDS} idle seconds cost a run", "count",
             [_idle(world, registry, url)], 0, 0),
     ]
-    return rows, _on_paper(statistics.median(per_run), cpu / requests)
+    a_request = statistics.median(it.registry_seconds / sum(it.requests) for it in times)
+    return rows, _on_paper(statistics.median(per_run), a_request)
+
+
+@dataclasses.dataclass
+class Time:
+    """What was seen of all runs at once, and of some that were alone just before."""
+
+    alone: list
+    walls: list
+    memory: list
+    wall: float
+    downloads: int
+    requests: list
+    registry_seconds: float
+
+
+def _time(world, registry, add, asked, release):
+    # The first of them installs the tool.
+    alone = [_alone(world, registry, add()) for _ in range(ALONE + 1)][1:]
+    shutil.rmtree(world.path("cache"))
+    asked.clear()
+    added = [add() for _ in range(RUNS)]
+    before = registry.usage()["cpu_seconds"]
+    walls, memory, wall = _together(world, added)
+    registry_seconds = registry.usage()["cpu_seconds"] - before
+    downloads = asked[release.file]
+    requests = totals(settled(registry, variables) for variables in added)
+    return Time(alone, walls, memory, wall, downloads, requests, registry_seconds)
 
 
 def _alone(world, registry, variables):
