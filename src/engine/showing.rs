@@ -20,6 +20,7 @@ use crate::event::Stream;
 use crate::platform::fs::MetadataExt;
 use crate::platform::saved;
 use crate::process::{Command, Output, Sink, memory_left};
+use crate::secret::append;
 
 /// So much memory has to be left, in bytes: providers of large clouds take half of it to say what they
 /// know, while the tool that makes the plan still has all of its own.
@@ -37,7 +38,7 @@ impl<S: Sink> Engine<'_, S> {
         plan: &Path,
         beside: impl Future<Output = T>,
     ) -> Result<(PathBuf, T), Box<Unfinished>> {
-        let may_show = self.may_show(plan);
+        let may_show = self.may_show(plan, memory_left);
         let (ends, ended) = oneshot::channel();
         let planning = async {
             planning.await?;
@@ -70,8 +71,8 @@ impl<S: Sink> Engine<'_, S> {
         if let Some(Early { json, version, said }) = early
             && Version::of(plan) == Some(version)
         {
-            for line in said {
-                self.log.line(Stream::Stderr, &line);
+            for line in said.split_inclusive(|byte| *byte == b'\n') {
+                self.log.line(Stream::Stderr, &line[..line.len() - 1]);
             }
             return Ok(json);
         }
@@ -87,8 +88,13 @@ impl<S: Sink> Engine<'_, S> {
         (self.command(arguments::show(Some(plan)), Output::File(json.clone())), json)
     }
 
-    /// Completes when `plan` is saved from now on, provided that it may be shown at once.
-    fn may_show(&self, plan: &Path) -> impl Future<Output = ()> + use<S> {
+    /// Completes when `plan` is saved from now on, provided that it may be shown at once; how many bytes
+    /// of memory are left by then `memory_left` says.
+    fn may_show(
+        &self,
+        plan: &Path,
+        memory_left: fn() -> Option<u64>,
+    ) -> impl Future<Output = ()> + use<S> {
         let mut names = self.environment.iter().map(|(name, _)| name.as_encoded_bytes());
         let may_ever = self.wrapper.is_none() && !names.any(|name| name.starts_with(b"TF_LOG"));
         let saved = may_ever.then(|| saved(plan));
@@ -107,7 +113,7 @@ impl<S: Sink> Engine<'_, S> {
     async fn show_early(&self, plan: &Path) -> Option<Early> {
         let version = Version::of(plan)?;
         let (command, json) = self.showing(plan, "plan.early.json");
-        let kept = Kept(Mutex::new(Some(Vec::new())));
+        let kept = Kept(Mutex::new(Some(Zeroizing::default())));
         tracing::debug!("the plan is shown while the rest of `plan` goes on");
         match self.supervise("show", &command, &kept).await {
             Ok(exit) if exit.status.success() => {
@@ -123,8 +129,8 @@ impl<S: Sink> Engine<'_, S> {
 struct Early {
     json: PathBuf,
     version: Version,
-    /// The lines of standard error.
-    said: Vec<Zeroizing<Vec<u8>>>,
+    /// The lines of standard error, each with its newline.
+    said: Zeroizing<Vec<u8>>,
 }
 
 /// What tells a file from a later one in its place, and from what it was before it was changed. What a
@@ -146,24 +152,79 @@ impl Version {
 
 /// Keeps lines, which would stand in the middle of another command's; none any more when they are too
 /// many.
-struct Kept(Mutex<Option<Vec<Zeroizing<Vec<u8>>>>>);
+struct Kept(Mutex<Option<Zeroizing<Vec<u8>>>>);
 
 impl Sink for Kept {
     fn line(&self, _: Stream, line: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |lines: &Vec<Zeroizing<Vec<u8>>>| {
-            lines.iter().map(|line| line.len() + 1).sum::<usize>()
-        };
-        if let Some(lines) = &mut *kept {
-            if size(lines) + line.len() > MOST {
-                *kept = None;
-            } else {
-                lines.push(Zeroizing::new(line.to_vec()));
+        match &mut *kept {
+            Some(lines) if lines.len() + line.len() < MOST => {
+                append(lines, line);
+                append(lines, b"\n");
             }
+            _ => *kept = None,
         }
     }
 
     fn partial(&self, _: Stream, _: &[u8]) -> usize {
         0
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{KilledLock, Wrapper};
+    use super::*;
+    use crate::cancel::Stop;
+    use crate::process::{Discard, Environment, Grace, Input};
+    use crate::spec::{Product, ToolRequest};
+
+    #[tokio::test]
+    async fn a_plan_may_be_shown_early_only_where_nothing_speaks_against_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (plan, stop) = (directory.path().join("plan.tfplan"), Stop::new());
+        let tool = ToolRequest { product: Product::Terraform, version: "1.11.4".parse().unwrap() };
+        let engine = |wrapper: Option<Wrapper>, variable: &str| Engine {
+            tool: &tool,
+            program: Path::new("/terraform"),
+            wrapper,
+            directory: directory.path(),
+            private: directory.path(),
+            environment: Environment::from_iter([(variable.into(), "1".into())]),
+            input: Input::Nothing,
+            log: &Discard,
+            stop: &stop,
+            grace: Grace { normal: Duration::ZERO, urgent: Duration::ZERO },
+            lock_timeout: Duration::ZERO,
+            killed_lock: KilledLock::EndsWithTool,
+        };
+        let wrapper = Wrapper {
+            version: "0.99.1".parse().unwrap(),
+            program: "/terragrunt".into(),
+            downloads: None,
+        };
+        let enough: fn() -> Option<u64> = || Some(ENOUGH);
+        let mut never = [
+            Box::pin(engine(Some(wrapper), "A").may_show(&plan, enough)),
+            Box::pin(engine(None, "TF_LOG_CORE").may_show(&plan, enough)),
+            Box::pin(engine(None, "A").may_show(&plan, || Some(ENOUGH - 1))),
+            Box::pin(engine(None, "A").may_show(&plan, || None)),
+        ];
+        let may = engine(None, "A").may_show(&plan, enough);
+        tokio::pin!(may);
+        assert!(futures_util::poll!(&mut may).is_pending(), "it is not saved yet");
+        std::fs::write(&plan, "a plan").unwrap();
+        // All are told of the file in the same turn of the runtime.
+        let all = futures_util::future::select_all(&mut never);
+        tokio::select! {
+            biased;
+            _ = all => panic!("one of them may be shown early"),
+            () = may => {}
+        }
+        for never in &mut never {
+            assert!(futures_util::poll!(never).is_pending());
+        }
     }
 }

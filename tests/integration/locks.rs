@@ -38,7 +38,7 @@ fn ready(world: &World) -> std::path::PathBuf {
 /// Applies `act` in the world, with this backend, and sends SIGTERM in the middle of it.
 async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
     world.commit(&[("main.tf", &module(world, act))]);
-    world.add_run(config(world, "apply", backend));
+    world.add_run(world.config_in("apply", backend));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     eventually("a provisioner", || ready(world).exists()).await;
@@ -51,15 +51,9 @@ async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
     end
 }
 
-fn config(world: &World, operation: &str, backend: &Value) -> Value {
-    let mut config = world.config(operation);
-    config["stateBackend"] = backend.clone();
-    config
-}
-
 /// Asserts that a run that wants the lock gets it.
 async fn assert_free(world: &World, backend: &Value) {
-    let end = world.run(config(world, "plan", backend)).await;
+    let end = world.run(world.config_in("plan", backend)).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
 }
 
@@ -74,12 +68,6 @@ fn pg(server: &Postgres) -> Value {
 
 fn http(server: &HttpBackend) -> Value {
     json!({"type": "http", "config": server.config()})
-}
-
-fn error(world: &World) -> (String, String) {
-    let error = world.last_status()["error"].clone();
-    let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
-    (text("message"), text("advice"))
 }
 
 #[tokio::test]
@@ -117,7 +105,7 @@ async fn the_lock_of_a_local_state_ends_with_a_killed_tool() {
     world.set("BUTLER_GRACE_PERIOD", "1s");
     let backend = local(&world);
     interrupted(&world, &backend, HANGS).await;
-    let (_, advice) = error(&world);
+    let (_, advice) = world.last_error();
     assert!(advice.contains("the state lock has ended with the tool"), "{advice}");
     assert_free(&world, &backend).await;
 }
@@ -128,7 +116,7 @@ async fn the_lock_of_a_state_in_postgresql_ends_with_a_killed_tool() {
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "1s");
     interrupted(&world, &pg(&server), HANGS).await;
-    let (_, advice) = error(&world);
+    let (_, advice) = world.last_error();
     assert!(advice.contains("the state lock has ended with the tool"), "{advice}");
     assert_free(&world, &pg(&server)).await;
 }
@@ -142,7 +130,7 @@ async fn a_lock_that_outlives_a_killed_tool_is_named_with_the_command_that_remov
     let lock = server.lock().expect("nobody has removed it");
     assert_eq!(lock["Operation"], "OperationTypeApply");
     let id = lock["ID"].as_str().unwrap();
-    let (message, advice) = error(&world);
+    let (message, advice) = world.last_error();
     assert!(message.contains(&format!("it left the state lock `{id}`")), "{message}");
     let command = format!("`terraform force-unlock {id}`");
     assert!(advice.contains(&command), "{advice}");
@@ -150,9 +138,9 @@ async fn a_lock_that_outlives_a_killed_tool_is_named_with_the_command_that_remov
 
     // To the next run it is somebody else's, whatever it may do with its own.
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
-    let end = world.run(config(&world, "plan", &http(&server))).await;
+    let end = world.run(world.config_in("plan", &http(&server))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let (message, advice) = error(&world);
+    let (message, advice) = world.last_error();
     assert!(message.contains(&format!("the state is locked (id {id};")), "{message}");
     assert!(advice.contains("--lock-timeout") && advice.contains(&command), "{advice}");
     assert_eq!(server.lock().unwrap()["ID"], id);
@@ -167,7 +155,7 @@ async fn a_killed_tools_own_lock_is_removed_where_that_is_wanted() {
     interrupted(&world, &http(&server), HANGS).await;
     assert_eq!(server.lock(), None);
     assert_eq!(server.refusals(), 1, "there is no time to ask again for what is known");
-    let (message, _) = error(&world);
+    let (message, _) = world.last_error();
     assert!(message.contains("that it left was removed"), "{message}");
     assert_free(&world, &http(&server)).await;
 }
@@ -183,7 +171,7 @@ async fn a_killed_tools_own_lock_file_in_s3_is_removed_where_that_is_wanted() {
     let backend = json!({"type": "s3", "config": settings});
     interrupted(&world, &backend, HANGS).await;
     let left = store.object(&lock).await.expect("nobody has removed it");
-    let (message, _) = error(&world);
+    let (message, _) = world.last_error();
     let id = left["ID"].as_str().unwrap();
     assert!(message.contains(&format!("it left the state lock `{id}`")), "{message}");
 
@@ -196,7 +184,7 @@ async fn a_killed_tools_own_lock_file_in_s3_is_removed_where_that_is_wanted() {
     let backend = json!({"type": "s3", "config": settings});
     interrupted(&world, &backend, HANGS).await;
     assert_eq!(store.object("another.tfstate.tflock").await, None);
-    let (message, _) = error(&world);
+    let (message, _) = world.last_error();
     assert!(message.contains("that it left was removed"), "{message}");
     assert_free(&world, &backend).await;
 }
@@ -210,12 +198,12 @@ async fn a_lock_that_is_not_surely_its_own_is_never_removed() {
     // Killed by somebody else, so that nobody could ask meanwhile whose lock it is.
     let act = "kill -KILL $PPID; exec sleep 1000";
     world.commit(&[("main.tf", &module(&world, act))]);
-    let end = world.run(config(&world, "apply", &http(&server))).await;
+    let end = world.run(world.config_in("apply", &http(&server))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(world.statuses(), ["running", "failed"]);
     let lock = server.lock().expect("nobody has removed it");
     let id = lock["ID"].as_str().unwrap();
-    let (message, advice) = error(&world);
+    let (message, advice) = world.last_error();
     assert!(message.contains("was killed by signal 9"), "{message}");
     assert!(message.contains(id) && message.contains("may be its own lock"), "{message}");
     let command = format!("when no other run holds it, run `terraform force-unlock {id}`");
@@ -234,7 +222,7 @@ async fn a_tool_that_was_told_to_take_no_lock_has_none_of_its_own() {
     server.set_lock(Some(json!({"ID": "theirs", "Who": "alice@elsewhere"})));
     interrupted(&world, &http(&server), HANGS).await;
     assert_eq!(server.lock().expect("nobody has removed it")["ID"], "theirs");
-    let (message, advice) = error(&world);
+    let (message, advice) = world.last_error();
     assert!(message.contains("(id theirs;"), "{message}");
     assert!(advice.contains("when no other run holds it"), "{advice}");
 }
@@ -271,7 +259,7 @@ async fn a_foreign_lock_is_reported_with_who_holds_it_since_when_and_its_id() {
     for operation in ["plan", "apply", "destroy", "refresh", "drift-check"] {
         let end = world.run(world.config(operation)).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
-        let (message, advice) = error(&world);
+        let (message, advice) = world.last_error();
         let since = field("Created").replace('T', " ");
         for part in
             [field("Who"), since[..19].to_owned(), field("ID"), "OperationTypeApply".to_owned()]
@@ -289,7 +277,7 @@ async fn a_run_waits_for_a_lock_as_long_as_it_may() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_LOCK_TIMEOUT", "5m");
     server.set_lock(Some(json!({"ID": "theirs", "Who": "alice@elsewhere"})));
-    world.add_run(config(&world, "plan", &http(&server)));
+    world.add_run(world.config_in("plan", &http(&server)));
     let run = world.execute().spawn().unwrap();
     server.refused_a_lock().await;
     server.set_lock(None);
@@ -304,13 +292,13 @@ async fn a_state_that_could_not_be_stored_is_pushed_again() {
         let server = HttpBackend::start().await;
         let world = World::new(&[("main.tf", MODULE)]).await;
         if operation == "refresh" {
-            let end = world.run(config(&world, "apply", &http(&server))).await;
+            let end = world.run(world.config_in("apply", &http(&server))).await;
             assert_eq!(end.code, Some(0), "{}", end.stderr);
             let more = format!("{MODULE}output \"more\" {{ value = 1 }}\n");
             world.commit(&[("main.tf", &more)]);
         }
         server.refuse(&["OperationTypeApply"]);
-        let end = world.run(config(&world, operation, &http(&server))).await;
+        let end = world.run(world.config_in(operation, &http(&server))).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         assert_eq!(world.statuses(), ["running", "failed"]);
         assert_eq!(server.stored().last().unwrap(), "state-push");
@@ -318,7 +306,7 @@ async fn a_state_that_could_not_be_stored_is_pushed_again() {
         let more = &server.state().unwrap()["outputs"]["more"];
         assert_eq!(more.is_object(), operation == "refresh");
         assert_eq!(server.lock(), None);
-        let (message, _) = error(&world);
+        let (message, _) = world.last_error();
         assert!(message.contains("was then pushed by the runner"), "{message}");
         assert!(world.received().log_text().contains("was then pushed by the runner"));
         assert!(!world.path("cache/recovery").exists(), "nothing is kept that is stored");
@@ -333,7 +321,7 @@ async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
     let recovery = world.path("volume/recovery");
     world.set("BUTLER_RECOVERY_DIR", &recovery);
     server.refuse(&["OperationTypeApply", "state-push"]);
-    let end = world.run(config(&world, "apply", &http(&server))).await;
+    let end = world.run(world.config_in("apply", &http(&server))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let pushes = server.stored().iter().filter(|operation| *operation == "state-push").count();
     assert!(pushes > 1, "{:?}", server.stored());
@@ -371,13 +359,13 @@ async fn a_state_is_pushed_under_the_runs_own_lock_that_could_not_be_given_back(
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         world.set("BUTLER_FORCE_UNLOCK_OWN", remove.to_string());
         server.be_away_for(&["OperationTypeApply"]);
-        let end = world.run(config(&world, "apply", &http(&server))).await;
+        let end = world.run(world.config_in("apply", &http(&server))).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         // Pushed while the apply's lock kept everybody else out.
         assert_eq!(server.stored(), ["OperationTypeApply"]);
         assert!(server.state().unwrap()["outputs"]["greeting"].is_object());
         assert!(!world.path("cache/recovery").exists(), "nothing is kept that is stored");
-        let (message, advice) = error(&world);
+        let (message, advice) = world.last_error();
         assert!(message.contains("was then pushed by the runner"), "{message}");
         match server.lock() {
             None => {
@@ -408,7 +396,7 @@ async fn a_lock_that_keeps_the_state_from_being_pushed_is_said_before_the_push()
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     server.keep_locked(&["OperationTypeApply"]);
-    let end = world.run(config(&world, "apply", &http(&server))).await;
+    let end = world.run(world.config_in("apply", &http(&server))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     // The backend only tells an id, which may be somebody else's by now.
     let lock = server.lock().expect("nobody has removed it");
@@ -442,7 +430,7 @@ async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandI
     world.set("BUTLER_RECOVERY_DIR", &recovery);
     let tool = before_push(&mut world, act);
     server.refuse(&["OperationTypeApply"]);
-    world.add_run(config(&world, "apply", &http(&server)));
+    world.add_run(world.config_in("apply", &http(&server)));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     tool.planning().await;
@@ -480,7 +468,7 @@ async fn a_cancel_by_the_registry_leaves_a_push_its_time() {
     // A slow backend.
     let tool = before_push(&mut world, ": > \"$record/planning\"; sleep 6");
     server.refuse(&["OperationTypeApply"]);
-    world.add_run(config(&world, "apply", &http(&server)));
+    world.add_run(world.config_in("apply", &http(&server)));
     let child = world.execute().spawn().unwrap();
     tool.planning().await;
     world.registry.set_status(RUN_ID, "cancelled");
@@ -507,95 +495,4 @@ async fn a_state_that_could_not_be_stored_stays_where_the_user_works() {
     assert!(!server.stored().contains(&"state-push".to_owned()));
     let said = format!("is in `{}`: run `terraform state push errored.tfstate`", errored.display());
     assert!(end.stderr.contains(&said), "{}", end.stderr);
-}
-
-const IN_CLONE: &str =
-    "terraform {\n  backend \"local\" {\n    path = \"states/own.tfstate\"\n  }\n}\n";
-
-#[tokio::test]
-async fn a_state_in_the_clone_is_refused_before_anything_is_created() {
-    for operation in ["apply", "destroy"] {
-        for (files, backend, path) in [
-            (vec![("main.tf", MODULE)], json!(null), "terraform.tfstate"),
-            (vec![("main.tf", MODULE), ("b.tf", IN_CLONE)], json!(null), "states/own.tfstate"),
-            (
-                vec![("main.tf", MODULE)],
-                json!({"type": "local", "config": {"path": "a/../b.tfstate"}}),
-                "a/../b.tfstate",
-            ),
-        ] {
-            let world = World::new(&files).await;
-            let end = world.run(config(&world, operation, &backend)).await;
-            assert_eq!(end.code, Some(1), "{}", end.stderr);
-            let (message, advice) = error(&world);
-            assert_eq!(message, format!("the state, `{path}` in the clone, is lost at the end"));
-            assert!(advice.contains("--allow-ephemeral-state"), "{advice}");
-            assert!(!world.received().log_text().contains("Initializing"), "before init");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_run_that_says_itself_that_its_state_is_lost_is_refused_before_the_clone() {
-    let world = World::new(&[]).await;
-    let mut config = config(&world, "apply", &json!({"type": "local", "config": {}}));
-    config["source"]["gitRepo"] = json!("file:///nonexistent");
-    let end = world.run(config).await;
-    assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let (message, _) = error(&world);
-    assert_eq!(message, "the state, `terraform.tfstate` in the clone, is lost at the end");
-}
-
-#[tokio::test]
-async fn a_workspace_of_the_environment_counts_for_where_the_state_lies() {
-    let mut world = World::new(&[("main.tf", MODULE)]).await;
-    world.set("TF_WORKSPACE", "blue");
-    let end = world.run(world.config("apply")).await;
-    assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let (message, _) = error(&world);
-    assert!(message.contains("`terraform.tfstate.d/blue/terraform.tfstate`"), "{message}");
-}
-
-#[tokio::test]
-async fn a_state_outside_of_the_clone_is_none_of_these() {
-    let world = World::new(&[]).await;
-    let state = world.path("own.tfstate");
-    let block = IN_CLONE.replace("states/own.tfstate", state.to_str().unwrap());
-    world.commit(&[("main.tf", MODULE), ("backend.tf", &block)]);
-    let end = world.run(config(&world, "apply", &json!(null))).await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(state.is_file());
-    assert!(!world.received().log_text().contains("is lost at the end"));
-}
-
-#[tokio::test]
-async fn what_keeps_no_state_and_who_wants_it_lost_is_not_refused() {
-    let mut world = World::new(&[("main.tf", MODULE)]).await;
-    for operation in ["plan", "validate", "drift-check", "refresh", "test"] {
-        let end = world.run(config(&world, operation, &json!(null))).await;
-        assert_eq!(end.code, Some(0), "{operation}: {}", end.stderr);
-        assert!(!world.received().log_text().contains("is lost at the end"));
-    }
-    world.set("BUTLER_ALLOW_EPHEMERAL_STATE", "true");
-    let end = world.run(config(&world, "apply", &json!(null))).await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let warning = "Warning: the state, `terraform.tfstate` in the clone, is lost at the end";
-    assert!(world.received().log_text().contains(warning));
-    assert_eq!(world.registry.run(RUN_ID).unwrap().received.outputs.len(), 1);
-}
-
-#[tokio::test]
-async fn where_the_state_lies_is_left_to_terraform_when_it_cannot_be_known() {
-    let broken = ("backend.tf", "terraform {\n  backend \"http\" {\n");
-    let world = World::new(&[("main.tf", MODULE), broken]).await;
-    let end = world.run(config(&world, "apply", &json!(null))).await;
-    assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert_eq!(world.last_status()["error"]["phase"], "init", "Terraform explains its syntax");
-
-    let mut world = World::new(&[("main.tf", MODULE), ("b.tf", IN_CLONE)]).await;
-    let state = world.path("elsewhere.tfstate");
-    world.set("TF_CLI_ARGS_init", format!("-backend-config=path={}", state.display()));
-    let end = world.run(config(&world, "apply", &json!(null))).await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(state.is_file());
 }

@@ -39,6 +39,7 @@ mod settings;
 mod showing;
 mod signals;
 mod source;
+mod state_places;
 mod stop;
 mod support;
 mod telemetry;

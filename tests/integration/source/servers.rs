@@ -14,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{Case, with_history};
 use crate::support::authority::Authority;
 use crate::support::git_server::{Behaviour, GitServer};
+use crate::support::ssh_server::SshServer;
 
 #[tokio::test]
 async fn tls_is_checked_against_the_bundle() {
@@ -39,11 +40,16 @@ async fn tls_is_checked_against_the_bundle() {
 #[tokio::test]
 async fn certificates_are_not_read_where_no_server_shows_any() {
     let repository = with_history();
-    let mut case = Case::new(&repository.url(), "main");
-    let pipe = case.directory.path().join("pipe.pem");
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    case.environment.variables.set("SSL_CERT_FILE", pipe);
-    case.succeed().await;
+    let server = SshServer::start();
+    let of_directory = Case::new(&repository.url(), "main");
+    let over_ssh = Case::new(&server.url(&repository), "main")
+        .ssh_key(server.private_key(), Some(server.known_hosts()));
+    for mut case in [of_directory, over_ssh] {
+        let pipe = case.directory.path().join("pipe.pem");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        case.environment.variables.set("SSL_CERT_FILE", pipe);
+        case.succeed().await;
+    }
 }
 
 #[tokio::test]

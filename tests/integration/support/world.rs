@@ -167,6 +167,13 @@ impl World {
         })
     }
 
+    /// The same configuration, with its state in `backend`.
+    pub(crate) fn config_in(&self, operation: &str, backend: &Value) -> Value {
+        let mut config = self.config(operation);
+        config["stateBackend"] = backend.clone();
+        config
+    }
+
     /// Adds the run to the registry.
     pub(crate) fn add_run(&self, config: Value) {
         self.registry.add_run(RUN_ID, TOKEN, config);
@@ -186,6 +193,13 @@ impl World {
     /// The status that was reported last.
     pub(crate) fn last_status(&self) -> Value {
         self.received().statuses.last().cloned().unwrap()
+    }
+
+    /// The message and the advice of the last status.
+    pub(crate) fn last_error(&self) -> (String, String) {
+        let error = self.last_status()["error"].clone();
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        (text("message"), text("advice"))
     }
 
     /// Sets a variable of the runner's environment.
