@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
-# An image with the runner, git and an SSH client for private modules, and one version of Terraform.
+# An image with the runner, git and an SSH client for private modules, curl, with which generated wrappers
+# report their own failures, and one version of Terraform.
 #
 # Each platform is built on a machine of its own kind: OpenSSL and libgit2 are C, and cross compilers
 # for them would be a second tool chain to keep. Where the binary is there already, as in a release,
@@ -19,10 +20,12 @@ FROM debian:bookworm-20260713-slim@sha256:7b140f374b289a7c2befc338f42ebe6441b7ea
 # Upgraded, because what is pinned above gets no corrections by itself.
 RUN apt-get update \
     && apt-get upgrade -y \
-    && apt-get install -y --no-install-recommends ca-certificates git openssh-client \
+    && apt-get install -y --no-install-recommends ca-certificates curl git openssh-client \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/butler-runner /usr/local/bin/butler-runner
+COPY --chmod=0755 packaging/entrypoint.sh /usr/local/bin/docker-entrypoint.sh
 # A release names the newest stable version of the day. Verified like any other download, and kept outside the home directory, which may be a mount.
+# The record beside it says which version it is, so runs do not start it to ask; it has to be readable for that.
 ARG TERRAFORM_VERSION=1.11.4
 RUN terraform="$(butler-runner tool install --cache-dir /opt/butler-runner "${TERRAFORM_VERSION}")" \
     && chmod -R a+rX /opt/butler-runner \
@@ -34,7 +37,8 @@ RUN useradd --uid 65532 --user-group --create-home --home-dir /home/runner runne
     && chmod 0755 /home/runner \
     && install -d -o runner -g runner /home/runner/.butler-runner /workspace
 ENV HOME=/home/runner \
-    BUTLER_DEFAULT_TOOL_VERSION=${TERRAFORM_VERSION}
+    BUTLER_DEFAULT_TOOL_VERSION=${TERRAFORM_VERSION} \
+    BUTLER_NO_SELF_UPDATE="use the image of the version that you want"
 USER 65532:65532
 WORKDIR /workspace
 ARG VERSION=0.0.0
@@ -47,5 +51,5 @@ LABEL org.opencontainers.image.title="butler-runner" \
       org.opencontainers.image.base.name="docker.io/library/debian:bookworm-20260713-slim" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${BUTLER_RUNNER_COMMIT}"
-# No entry point: pipelines start a shell in the image, and Kubernetes names the command.
-CMD ["butler-runner", "--help"]
+# Runs commands of butler-runner, and anything else as a program: pipelines start a shell in the image.
+ENTRYPOINT ["docker-entrypoint.sh"]

@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test image-test windows-test fuzz bench bench-quick bench-scale bench-docs order check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test image-test windows-test fuzz bench bench-quick bench-scale bench-docs order reproducible check setup-build setup-test setup-image setup-windows
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -17,15 +17,8 @@ TOOLS := $(CURDIR)/target/tools
 # lint that is left out minds.
 WINDOWS := x86_64-pc-windows-gnu
 
-# One static file on Linux. getrandom asks the kernel, because /dev may be empty; the flags are
-# here and not in a configuration file, so that plain `cargo build` works on every host. Names of
-# functions say of which types they are, because order.ld names what runs.
-ifneq (,$(findstring -linux-gnu,$(TARGET)))
-STATIC_FLAGS := -C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom" -C symbol-mangling-version=v0
-endif
-
 # What cargo does for a release: nothing else builds that profile below target/.
-release = env -u CARGO_ENCODED_RUSTFLAGS RUSTFLAGS='$(STATIC_FLAGS)' \
+release = .ci/release-environment '$(TARGET)' \
 	cargo $(1) --release --locked --target '$(TARGET)' --target-dir '$(CURDIR)/target'
 
 # Beside scripts that users would write instead: benches/ is a Python package without dependencies.
@@ -95,6 +88,9 @@ order: setup-build ## Write order.ld, which functions run, by valgrind, then bui
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	PATH="$$PATH:$$(dirname "$$terraform")" python3 -B -m benches.order '$(BINARY)' target/order.map
 	@$(MAKE) --no-print-directory build
+
+reproducible: setup-build ## Build this commit in two directories, and compare: half an hour
+	@.ci/reproducible '$(TARGET)'
 
 check: ## Everything that CI does
 	@.ci/run

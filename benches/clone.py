@@ -1,4 +1,4 @@
-"""The clone of a large repository over http, beside git's own.
+"""The clone of a large repository over http and from a directory, beside git's own.
 
 The runner's clone is its phase `source`, as the run's `result.json` has it; the run validates with
 a stand-in for terraform, which takes no time. Everything is on tmpfs.
@@ -6,6 +6,7 @@ a stand-in for terraform, which takes no time. Everything is on tmpfs.
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import pathlib
 import random
@@ -40,17 +41,20 @@ class Phase:
 
 
 def clones(world, _registry, count):
-    """By branch and by commit id."""
+    """Over http and from a directory, by branch and by commit id."""
     with contextlib.ExitStack() as stack:
         memory = pathlib.Path("/dev/shm")
         place = memory if memory.is_dir() else None
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", dir=place))
         world = World(pathlib.Path(directory, "world"), world.runner)
-        commit = make_repository(world, world.path("repositories", "large.git"))
+        repository = world.path("repositories", "large.git")
+        commit = make_repository(world, repository)
         url = stack.enter_context(git_server.serving(world.path("repositories"))) + "/large.git"
         path = world.stand_in("bin", modules.stand_in(":", validate=COMPLETE))
+        servers = (("", url), ("`file://`, ", f"file://{repository}"))
         ways = (("branch", "main", BY_BRANCH), ("commit id", commit, BY_COMMIT))
-        for name, reference, text in ways:
+        for (server, url), (way, reference, text) in itertools.product(servers, ways):
+            name = server + way
             command = world.script("clone", text.format(url=url, commit=commit))
             runner = phase(world, {"PATH": path}, url, reference)
             taken = pairs(count, runner, lambda command=command: world.by_script(command))

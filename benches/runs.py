@@ -46,6 +46,14 @@ class Module:
         self._keep(variables)
         return ended
 
+    def by_runner_in_a_fresh_home(self):
+        """One timed run on a machine where no run was before."""
+        variables = self._add()
+        with self.world.fresh_home() as fresh:
+            ended = self.world.by_runner(variables | fresh)
+        self._keep(variables)
+        return ended
+
     def by_script(self):
         """One timed script."""
         return self.world.by_script(self.command)
@@ -72,7 +80,9 @@ class Module:
 def tiny(world, registry, count):
     """A module with three resources, planned."""
     module = Module(world, registry, "tiny", modules.resources(3), "plan")
-    return planned(module, count, "tiny module", (1.00, 0.90), (1.10, 1.00), (9, 7))
+    yield from planned(module, count, "tiny module", (1.00, 0.90), (1.10, 1.00), (9, 7))
+    taken = pairs(count, module.by_runner_in_a_fresh_home, module.by_script)
+    yield from table.ratios("tiny module, plan, fresh HOME", taken, (1.10, 1.00), (1.35, 1.25))
 
 
 def five_hundred(world, registry, count):

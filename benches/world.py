@@ -4,10 +4,12 @@ The environment is the same for runner and script, and holds nothing of the mach
 of whoever starts the benchmarks.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 
 from benches import processes
 
@@ -49,6 +51,12 @@ class World:
         ended = processes.run(command, self.environment, self.log)
         shutil.rmtree(self.temporary / "clone", ignore_errors=True)
         return ended
+
+    @contextlib.contextmanager
+    def fresh_home(self):
+        """The variables of a home, and of a cache in it, that nothing was kept in before."""
+        with tempfile.TemporaryDirectory(prefix="home-", dir=self.directory) as home:
+            yield {"HOME": home, "BUTLER_CACHE_DIR": f"{home}/.butler-runner"}
 
     def by_runner(self, variables, *arguments):
         """Runs `execute`, with further `variables`."""

@@ -55,6 +55,9 @@ pub enum Phase {
     Init,
     /// `plan`, and reading the saved plan.
     Plan,
+    /// The program that judges the plan (`--after-plan`).
+    #[serde(rename = "after-plan")]
+    AfterPlan,
     /// `apply` of the saved plan, and what is read back after it.
     Apply,
     /// `validate`.
@@ -112,6 +115,7 @@ impl Phase {
             Self::Variables => "variables",
             Self::Init => "init",
             Self::Plan => "plan",
+            Self::AfterPlan => "after-plan",
             Self::Apply => "apply",
             Self::Validate => "validate",
             Self::Test => "test",

@@ -23,8 +23,13 @@ pub(crate) enum Distrust {
 }
 
 /// Refuses a directory that belongs to somebody else, who could exchange what is below it at any
-/// time. It may be missing, and it may be a link: the user named it.
+/// time. It may be missing, and it may be a link of the user's own or of root's, because the user
+/// named it. Every user may be able to write to it, as to an `emptyDir` of Kubernetes, which is warned
+/// about: others can then take entries away, but what they put there is refused by [`inspect`].
 pub(crate) fn inspect_root(root: &Path) -> Result<(), Distrust> {
+    if std::fs::symlink_metadata(root).is_ok_and(|found| found.is_symlink() && is_foreign(&found)) {
+        return Err(Distrust::Unsafe("it is a symbolic link of another user"));
+    }
     let metadata = match std::fs::metadata(root) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

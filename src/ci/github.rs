@@ -5,7 +5,7 @@ use std::io::{Error, Result, Write};
 use std::path::Path;
 
 use crate::platform::fs::{OFlag, OpenOptionsExt};
-use crate::result::RunResult;
+use crate::result::{Incomplete, RunResult};
 
 /// How large the summary of a step may be, in bytes; a larger one is not shown at all.
 const LARGEST_SUMMARY: u64 = 1024 * 1024;
@@ -20,6 +20,7 @@ pub fn step_outputs(result: &RunResult) -> Vec<(&'static str, String)> {
         value.map(|value| value.to_string()).unwrap_or_default()
     }
     let (counts, tests) = (result.counts, result.tests);
+    let incomplete = result.incomplete.as_ref();
     vec![
         ("status", result.status.clone()),
         ("exit-code", result.exit_code.to_string()),
@@ -32,6 +33,8 @@ pub fn step_outputs(result: &RunResult) -> Vec<(&'static str, String)> {
         ("destroy", text(counts.map(|counts| counts.destroy))),
         ("replace", text(counts.map(|counts| counts.replace))),
         ("import", text(counts.map(|counts| counts.import))),
+        ("failed", text(counts.map(|_| incomplete.map_or(0, Incomplete::failed)))),
+        ("not-started", text(counts.map(|_| incomplete.map_or(0, |it| it.not_started)))),
         ("tests-passed", text(tests.map(|tests| tests.passed))),
         ("tests-failed", text(tests.map(|tests| tests.failed))),
         ("tests-skipped", text(tests.map(|tests| tests.skipped))),

@@ -96,6 +96,42 @@ impl System {
         }
     }
 
+    /// What to do so that its jobs have a secret in their environment, as an imperative clause; none
+    /// for what has no place of its own for secrets.
+    #[must_use]
+    pub const fn secret_place(self) -> Option<&'static str> {
+        match self {
+            Self::GitHubActions => Some(
+                "add the secret under Settings > Secrets and variables > Actions and map it in the workflow's `env` (`generate github-actions --secret NAME`)",
+            ),
+            Self::GitLabCi => Some(
+                "add a masked variable under Settings > CI/CD > Variables; protected ones reach protected branches only",
+            ),
+            Self::Jenkins => Some(
+                "add a secret text under Manage Jenkins > Credentials and bind it in the Jenkinsfile (`generate jenkins --secret NAME=CREDENTIAL`)",
+            ),
+            Self::AzurePipelines => Some(
+                "add a secret variable to the pipeline or to a variable group and map it in the step's `env` (`generate azure-pipelines --secret NAME`)",
+            ),
+            Self::BitbucketPipelines => {
+                Some("add a secured variable under Repository settings > Repository variables")
+            }
+            Self::CircleCi => {
+                Some("add the variable to the job's context under Organization Settings > Contexts")
+            }
+            Self::Buildkite => Some(
+                "add the secret to the cluster under Agents > Secrets and name it in the step's `secrets`",
+            ),
+            Self::TeamCity => {
+                Some("add a parameter `env.NAME` of the type Password to the build configuration")
+            }
+            Self::Tekton => Some(
+                "put it into a Secret and name that in the step's `env` (`generate tekton --secret NAME`)",
+            ),
+            Self::Plain | Self::None => None,
+        }
+    }
+
     /// The one with this id.
     #[must_use]
     pub fn named(id: &str) -> Option<Self> {

@@ -12,7 +12,7 @@ use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Section, Setting, Settings};
 
 #[derive(Args)]
-#[command(after_help = super::EXIT_CODES)]
+#[command(after_help = super::MORE_FLAGS, after_long_help = super::EXIT_CODES)]
 pub(super) struct Execute {
     #[command(flatten)]
     flags: Flags<ExecuteFlags>,
@@ -34,14 +34,18 @@ impl Execute {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
-        let redactor = Arc::new(Redactor::new());
-        let screen = screen::open(&settings.logging, environment, Output::Lines);
-        let _log = logging::start(&settings.logging, environment, &redactor, &screen);
-        for warning in &settings.warnings {
-            tracing::warn!("{warning}");
-        }
-        let terminal = terminal(&screen, settings.job.system);
-        block_on(crate::run::execute(settings, redactor, terminal))
-            .map_or(Exit::Failed.code(), Exit::code)
+        carry_out(settings, environment).code()
     }
+}
+
+/// Carries out the run that `settings` describe, with its log on the terminal of this process.
+pub(super) fn carry_out(settings: Settings, environment: &Environment) -> Exit {
+    let redactor = Arc::new(Redactor::new());
+    let screen = screen::open(&settings.logging, environment, Output::Lines);
+    let _log = logging::start(&settings.logging, environment, &redactor, &screen);
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    let terminal = terminal(&screen, settings.job.system);
+    block_on(crate::run::execute(settings, redactor, terminal)).unwrap_or(Exit::Failed)
 }

@@ -5,7 +5,25 @@ use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::settings::setting::{
+    CONFIG, ENDPOINT, LOCAL, LOCK_TIMEOUT, MODULE_DIR, OPERATION, REPORT, RUN_ID, TOKEN_FILE,
+    VAR_FILE,
+};
 use crate::settings::{Arguments, Kind, Setting};
+
+/// What `-h` shows of the settings; `--help` shows all of them.
+const IN_SHORT_HELP: [&Setting; 10] = [
+    &ENDPOINT,
+    &RUN_ID,
+    &TOKEN_FILE,
+    &LOCAL,
+    &MODULE_DIR,
+    &OPERATION,
+    &VAR_FILE,
+    &CONFIG,
+    &REPORT,
+    &LOCK_TIMEOUT,
+];
 
 /// Which settings a subcommand has.
 pub(super) trait Selection {
@@ -80,6 +98,7 @@ impl<S: Selection> clap::Args for Flags<S> {
                         .conflicts_with(setting.id())
                         .help(help)
                         .help_heading(setting.section.heading())
+                        .hide_short_help(step < 0)
                         .global(S::GLOBAL),
                 )
             })
@@ -96,13 +115,16 @@ fn flag(setting: &'static Setting) -> Arg {
     let flag = Arg::new(setting.id())
         .long(names.next().unwrap_or_default())
         .visible_aliases(names)
-        .help(format!(
+        .help(setting.help)
+        .long_help(format!(
             "{} [{}] [default: {}]",
             setting.help,
             setting.variables.join(", "),
             setting.default
         ))
+        .hide_short_help(!IN_SHORT_HELP.contains(&setting))
         .help_heading(setting.section.heading());
+    let flag = super::complete::values(flag, setting);
     match setting.kind {
         Kind::Switch => flag.action(ArgAction::SetTrue),
         Kind::Value(name) => {

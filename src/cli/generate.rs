@@ -12,7 +12,7 @@ use super::kubernetes::Kubernetes;
 use super::{complain, print};
 use crate::error::Advice;
 use crate::generate::{
-    Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Version,
+    Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Secret, Version,
     azure_pipelines, bitbucket_pipelines, circleci, generic, github_actions, gitlab_ci, jenkins,
     run_outline, tekton,
 };
@@ -108,6 +108,10 @@ pub(super) struct Wrapper {
     /// The subscription at Azure
     #[arg(long, value_name = "ID")]
     azure_subscription_id: Option<String>,
+    /// Hand on a secret of the CI system to the run as this environment variable, OTHER where the CI
+    /// system calls it that; can be repeated
+    #[arg(long = "secret", value_name = "NAME[=OTHER]", value_parser = Secret::parse)]
+    secrets: Vec<Secret>,
     /// The environment or approval that the job has to pass first
     #[arg(long, value_name = "NAME", value_parser = text)]
     gate: Option<String>,
@@ -129,6 +133,9 @@ pub(super) struct Wrapper {
     /// A PEM file on the job's machine with certificates to trust beside the system's
     #[arg(long, value_name = "FILE", value_parser = text)]
     ca_bundle: Option<String>,
+    /// Print what is put into an existing file of the CI system instead of a whole file
+    #[arg(long)]
+    fragment: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -213,7 +220,7 @@ impl Wrapper {
         let version = if self.latest {
             Version::Latest
         } else {
-            Version::Exactly(self.runner_version.unwrap_or_else(own_version))
+            self.runner_version.map_or_else(Version::default, Version::Exactly)
         };
         let install = match self.image {
             Some(name) => Install::Image { name, digest: self.digest },
@@ -244,6 +251,8 @@ impl Wrapper {
             labels: self.labels,
             timeout: self.timeout,
             network,
+            secrets: self.secrets,
+            fragment: self.fragment,
         };
         (options, self.output)
     }
@@ -296,10 +305,6 @@ fn save(path: &Path, text: &str, readers: Readers, overwrite: bool) -> anyhow::R
         file.persist_noclobber(path).map_err(|error| error.error).with_context(cannot)?;
     }
     Ok(())
-}
-
-fn own_version() -> semver::Version {
-    env!("CARGO_PKG_VERSION").parse().expect("cargo has read it")
 }
 
 /// `1.2.3`, or `v1.2.3` as tags have it.

@@ -28,7 +28,7 @@ use crate::settings::{Arguments, Environment, HandedOn, Logging, SettingsError};
 struct Handing {
     run: Run,
     redactor: Arc<Redactor>,
-    _log: WorkerGuard,
+    log: WorkerGuard,
 }
 
 impl Handing {
@@ -43,7 +43,7 @@ impl Handing {
             tracing::warn!("{warning}");
         }
         let run = Run { endpoint: endpoint.to_string(), id: run_id.to_string(), token };
-        Ok(Self { run, redactor, _log: log })
+        Ok(Self { run, redactor, log })
     }
 }
 
@@ -56,9 +56,33 @@ fn say(progress: &Progress, code: u8) -> u8 {
     }
 }
 
-/// Says why the cluster was of no use, without secrets.
-fn report(error: &ClusterError, redactor: &Redactor) {
-    let message = chain(error);
-    let shown = redactor.redact_lines(message.as_bytes());
-    complain(&shown, error.advice().as_deref());
+/// What a command ends with: its exit code, and what is said last.
+struct Ending {
+    code: u8,
+    complaint: Option<(String, Option<String>)>,
+}
+
+impl Ending {
+    const fn well() -> Self {
+        Self { code: 0, complaint: None }
+    }
+
+    const fn with(code: u8, message: String, hint: Option<String>) -> Self {
+        Self { code, complaint: Some((message, hint)) }
+    }
+
+    fn because(error: &ClusterError, code: u8) -> Self {
+        Self::with(code, chain(error), error.advice())
+    }
+
+    /// Says it, without secrets, and behind everything that was logged before: the log is written by a
+    /// thread of its own, which ends here.
+    fn say(self, redactor: &Redactor, log: WorkerGuard) -> u8 {
+        drop(log);
+        if let Some((message, hint)) = self.complaint {
+            let shown = redactor.redact_lines(message.as_bytes());
+            complain(&shown, hint.as_deref());
+        }
+        self.code
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::filter::{EnvFilter, FilterExt, filter_fn};
+use tracing_subscriber::filter::{EnvFilter, FilterExt, LevelFilter, filter_fn};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
@@ -17,13 +17,17 @@ use super::flags::Selection;
 use super::screen;
 use crate::ci::{System, disarm};
 use crate::event::Stream;
-use crate::screen::Screen;
+use crate::screen::{Screen, View};
 use crate::secret::{Redactor, redact_json};
 use crate::settings::{Environment, LogFormat, Logging, Section, Setting};
 
 /// How many lines of the log may wait for an output that takes none; further ones are lost. Room for
 /// them is taken at the start, and the library's own choice costs 4 MB.
 const WAITING_LINES: usize = 4096;
+
+/// The Kubernetes library logs each failed request as an error, also where it is sent again and all ends
+/// well; `cluster` says once what that means. Heard with `-vv`, or where the filter names it.
+const KUBERNETES: &str = "kube_client";
 
 /// The flags for the log, which every subcommand has.
 pub(super) struct LogFlags;
@@ -35,6 +39,10 @@ impl Selection for LogFlags {
 
     const GLOBAL: bool = true;
 }
+
+/// What an error and a warning begin with where lines have no level.
+const ERROR: &str = "Error: ";
+const WARNING: &str = "Warning: ";
 
 /// Starts the log of this process on `screen`, in which `redactor` masks what it knows, now or later. Lines are
 /// written by a thread of their own until the guard is dropped, which waits a moment for them: an
@@ -49,7 +57,10 @@ pub(super) fn start(
     let (writer, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(WAITING_LINES)
         .finish(screen.writer(Stream::Stderr));
-    let layer = layer(logging, colours, redactor, move || writer.clone());
+    // Who asks for more wants to know when.
+    let is_terse = !["debug", "trace", "="].iter().any(|it| logging.filter.contains(it));
+    let look = Look { colours, is_plain: is_terse && screen.abilities().view == View::Live };
+    let layer = layer(logging, look, redactor, move || writer.clone());
     // Only a test can have started one before.
     let _ = Registry::default().with(layer).try_init();
     std::panic::set_hook(Box::new(log_panic));
@@ -68,6 +79,34 @@ struct Masked<F> {
     mask: fn(&Redactor, &str) -> String,
     /// Who reads it beside people.
     reader: System,
+    /// How a line begins.
+    look: Look,
+}
+
+/// How the lines of the text format look.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    colours: bool,
+    /// Whether somebody sees them as they come, and needs neither the time nor the level.
+    is_plain: bool,
+}
+
+impl Look {
+    /// What a line of this level begins with, that is `line` so far.
+    fn start(self, level: Level, line: &str) -> String {
+        let (start, colour) = match level {
+            Level::ERROR => (ERROR, "\x1b[1;31m"),
+            Level::WARN => (WARNING, "\x1b[1;33m"),
+            _ => return String::new(),
+        };
+        if !self.is_plain || line.starts_with(start) || line.starts_with("Hint: ") {
+            String::new()
+        } else if self.colours {
+            format!("{colour}{start}\x1b[0m")
+        } else {
+            start.to_owned()
+        }
+    }
 }
 
 impl<S, N, F> FormatEvent<S, N> for Masked<F>
@@ -86,6 +125,7 @@ where
         self.format.format_event(context, Writer::new(&mut text), event)?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let masked = (self.mask)(&self.redactor, line);
+        writer.write_str(&self.look.start(*event.metadata().level(), line))?;
         writer.write_str(&disarm(self.reader, &masked))?;
         writer.write_str(&text[line.len()..])
     }
@@ -93,7 +133,7 @@ where
 
 fn layer<W>(
     logging: &Logging,
-    colours: bool,
+    look: Look,
     redactor: &Arc<Redactor>,
     writer: W,
 ) -> Box<dyn Layer<Registry> + Send + Sync>
@@ -102,25 +142,33 @@ where
 {
     // The settings have read the filter before.
     let filter = EnvFilter::try_new(&logging.filter).unwrap_or_default();
-    let filter = filter.and(filter_fn(may_be_logged));
+    let hears_kubernetes =
+        filter.max_level_hint() == Some(LevelFilter::TRACE) || logging.filter.contains(KUBERNETES);
+    let filter = filter.and(filter_fn(move |metadata| {
+        may_be_logged(metadata) && (hears_kubernetes || !metadata.target().starts_with(KUBERNETES))
+    }));
     let (redactor, reader) = (redactor.clone(), logging.reader);
     let lines = fmt::layer().with_writer(writer);
     let format = fmt::format();
     match logging.format {
         LogFormat::Text => {
-            let format = format.with_target(false).with_ansi(colours);
+            let format = format.with_target(false).with_ansi(look.colours);
             let mask = |redactor: &Redactor, line: &str| {
                 redactor.redact_lines(line.as_bytes()).into_owned()
             };
-            lines
-                .event_format(Masked { redactor, format, mask, reader })
-                .with_filter(filter)
-                .boxed()
+            if look.is_plain {
+                let format = format.without_time().with_level(false);
+                let masked = Masked { redactor, format, mask, reader, look };
+                return lines.event_format(masked).with_filter(filter).boxed();
+            }
+            let masked = Masked { redactor, format, mask, reader, look };
+            lines.event_format(masked).with_filter(filter).boxed()
         }
         LogFormat::Json => {
             let format = format.json().flatten_event(true);
             let lines = lines.fmt_fields(JsonFields::new());
-            let masked = Masked { redactor, format, mask: redact_json, reader };
+            let look = Look { is_plain: false, ..look };
+            let masked = Masked { redactor, format, mask: redact_json, reader, look };
             lines.event_format(masked).with_filter(filter).boxed()
         }
     }
@@ -155,6 +203,10 @@ mod tests {
     }
 
     fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
+        logged_as(Look { colours: false, is_plain: false }, format, filter, log)
+    }
+
+    fn logged_as(look: Look, format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
         let written = Written::default();
         let reader = System::GitHubActions;
         let logging = Logging { format, filter: filter.to_owned(), reader };
@@ -162,7 +214,7 @@ mod tests {
         let redactor = Arc::new(Redactor::new());
         let secrets = ["correct horse", "a \"quoted\"\\\nlonger horse", "message", "4711"];
         redactor.register(&secrets.map(SecretString::from));
-        let layer = layer(&logging, false, &redactor, move || writer.clone());
+        let layer = layer(&logging, look, &redactor, move || writer.clone());
         tracing::subscriber::with_default(Registry::default().with(layer), log);
         String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
     }
@@ -177,6 +229,20 @@ mod tests {
         });
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("from a library") && text.contains("from the runner"), "{text}");
+    }
+
+    #[test]
+    fn kubernetes_library_is_heard_where_everything_is() {
+        for (filter, is_heard) in
+            [("info", false), ("debug", false), ("trace", true), ("info,kube_client=error", true)]
+        {
+            let text = logged(LogFormat::Text, filter, || {
+                tracing::error!(target: "kube_client::client::builder", "failed with error x");
+                tracing::error!(target: "another_library", "heard");
+            });
+            assert_eq!(text.contains("failed with error"), is_heard, "{filter}: {text}");
+            assert!(text.contains("heard"), "{text}");
+        }
     }
 
     #[test]
@@ -213,6 +279,27 @@ mod tests {
             assert!(text.contains("it said # #[add-mask]e"), "{text}");
             assert!(!text.lines().any(|line| line.starts_with("::")), "{text}");
         }
+    }
+
+    #[test]
+    fn lines_for_a_terminal_have_no_time_and_say_once_what_they_are() {
+        let log = || {
+            tracing::error!("plan: no state");
+            tracing::error!("Error: plan: no state");
+            tracing::warn!(path = "a", "cannot write");
+            tracing::info!("downloading");
+        };
+        let look = Look { colours: false, is_plain: true };
+        expect_test::expect![[r#"
+            Error: plan: no state
+            Error: plan: no state
+            Warning: cannot write path="a"
+            downloading
+        "#]]
+        .assert_eq(&logged_as(look, LogFormat::Text, "info", log));
+        let look = Look { colours: true, is_plain: true };
+        let text = logged_as(look, LogFormat::Text, "info", log);
+        assert!(text.starts_with("\u{1b}[1;31mError: \u{1b}[0mplan"), "{text:?}");
     }
 
     #[test]

@@ -3,9 +3,12 @@
 //! The only place that knows clap, prints to standard output, and picks the runtime. One file a
 //! subcommand; nothing below sees a parsed command line, only [`Arguments`].
 
+mod assignments;
 mod ci_status;
 mod ci_target;
 mod clean;
+mod commands;
+mod complete;
 mod deferred;
 mod demo;
 mod doctor;
@@ -15,9 +18,12 @@ mod generate;
 mod internal;
 mod kubernetes;
 mod logging;
+mod manual;
+mod place;
 mod schema;
 mod screen;
-mod shell;
+mod self_update;
+mod single_dash;
 mod tool;
 mod trigger;
 mod usage;
@@ -39,7 +45,6 @@ use crate::screen::Screen;
 use crate::secret::zero_memory_of_openssl;
 use crate::settings::setting::TOKEN;
 use crate::settings::{Arguments, Environment, SettingsError, variable};
-use crate::spec::Product;
 use deferred::Deferred;
 
 /// How long the end of the process waits for work in blocking threads. Everything that matters is
@@ -51,9 +56,12 @@ const SHUTDOWN: Duration = Duration::from_secs(1);
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 the run failed, 2 usage, 3 cancelled by the registry, \
 4 registry unreachable or refusing, 128+n stopped by signal n";
 
+/// What `-h` says of what it leaves out.
+const MORE_FLAGS: &str = "`--help` shows all flags, with their variables and defaults";
+
 #[derive(Parser)]
 #[command(name = "butler-runner", version, long_version = version::long())]
-#[command(about, after_help = EXIT_CODES)]
+#[command(about, after_help = MORE_FLAGS, after_long_help = EXIT_CODES)]
 #[command(disable_help_subcommand = true, subcommand_required = true)]
 struct CommandLine {
     #[command(flatten)]
@@ -67,6 +75,18 @@ enum Command {
     /// Carry out a run: from a registry, from a file, or on a directory of your own
     #[command(visible_alias = "exec")]
     Execute(Deferred<execute::Execute>),
+    /// Show what would change in a directory, or save that as a plan
+    Plan(Deferred<commands::Plan>),
+    /// Plan in a directory, ask, and apply exactly that plan
+    Apply(Deferred<commands::Apply>),
+    /// Plan the destruction of everything in a directory, ask, and apply exactly that plan
+    Destroy(Deferred<commands::Destroy>),
+    /// Say whether anything was changed outside of Terraform
+    Drift(Deferred<commands::Drift>),
+    /// Check the configuration in a directory
+    Validate(Deferred<commands::Validate>),
+    /// Run the tests of the module in a directory
+    Test(Deferred<commands::Test>),
     /// Show plan, apply and destroy of a small module, with a registry on this machine
     Demo(Deferred<demo::Demo>),
     /// Wipe what killed runners left on this machine; each run does the same when it begins
@@ -77,20 +97,24 @@ enum Command {
     Trigger(Deferred<trigger::Trigger>),
     /// Print what became of a run that a CI system has started
     CiStatus(Deferred<ci_status::CiStatus>),
-    /// Manage versions of Terraform, OpenTofu and Terragrunt
+    /// Install, run and remove versions of Terraform, OpenTofu and Terragrunt
     Tool(Deferred<tool::Tool>),
-    /// Manage versions of Terraform: the commands of `tool` with this product
-    Terraform(Deferred<tool::Tool>),
-    /// Manage versions of OpenTofu: the commands of `tool` with this product
-    Tofu(Deferred<tool::Tool>),
-    /// Manage versions of Terragrunt: the commands of `tool` with this product
-    Terragrunt(Deferred<tool::Tool>),
     /// Write the file that a CI system needs to start the runner
     Generate(Deferred<Box<generate::Generate>>),
+    /// Update this executable
+    #[command(name = "self")]
+    Oneself(Deferred<self_update::SelfCommand>),
     Schema(schema::Schema),
-    Completions(shell::Completions),
+    Completions(complete::Completions),
     #[command(name = "man")]
-    Manual(shell::Manual),
+    Manual(manual::Manual),
+    Version(version::Version),
+    /// Print the help of a command
+    Help {
+        /// The command, such as `tool install`
+        #[arg(add = complete::commands())]
+        command: Vec<String>,
+    },
     #[command(flatten)]
     Internal(internal::Internal),
 }
@@ -109,31 +133,63 @@ pub fn main() -> ExitCode {
 
 fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> u8 {
     let words: Vec<OsString> = words.into_iter().collect();
+    if let Some(code) = complete::answer(&words, environment) {
+        return code;
+    }
+    let translated = match single_dash::translate(words) {
+        Ok(translated) => translated,
+        Err(refused) => {
+            let single_dash::NoSuchFlag { flag, instead, command } = refused;
+            complain(&format!("`{command}` has no flag `{flag}`"), Some(instead));
+            return commands::usage_code(Some(command), &[]);
+        }
+    };
+    let single_dash::Translated { words, directory, command } = translated;
+    if let Some(directory) = directory
+        && let Err(error) = std::env::set_current_dir(&directory)
+    {
+        let shown = directory.display();
+        complain(&format!("cannot go to the directory `{shown}` (-chdir): {error}"), None);
+        return commands::usage_code(command, &words);
+    }
     let parsed = parser()
         .try_get_matches_from(&words)
         .and_then(|matches| CommandLine::from_arg_matches(&matches));
     let CommandLine { log, command } = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => return usage::report(&error, &words),
+        Err(error) => {
+            return match usage::report(&error, &words) {
+                code if code == Exit::Usage.code() => commands::usage_code(command, &words),
+                code => code,
+            };
+        }
     };
     let log = log.into_arguments();
     match command {
         Command::Execute(Deferred(execute)) => execute.run(log, environment),
+        Command::Plan(Deferred(plan)) => plan.run(log, environment),
+        Command::Apply(Deferred(apply)) => apply.run(log, environment),
+        Command::Destroy(Deferred(destroy)) => destroy.run(log, environment),
+        Command::Drift(Deferred(drift)) => drift.run(log, environment),
+        Command::Validate(Deferred(validate)) => validate.run(log, environment),
+        Command::Test(Deferred(test)) => test.run(log, environment),
         Command::Demo(Deferred(demo)) => demo.run(log, environment),
         Command::Clean(Deferred(clean)) => clean.run(log, environment),
         Command::Doctor(Deferred(doctor)) => doctor.run(log, environment),
         Command::Trigger(Deferred(trigger)) => trigger.run(log, environment),
         Command::CiStatus(Deferred(status)) => status.run(log, environment),
-        Command::Tool(Deferred(tool)) => tool.run(None, log, environment),
-        Command::Terraform(Deferred(tool)) => tool.run(Some(Product::Terraform), log, environment),
-        Command::Tofu(Deferred(tool)) => tool.run(Some(Product::OpenTofu), log, environment),
-        Command::Terragrunt(Deferred(tool)) => {
-            tool.run(Some(Product::Terragrunt), log, environment)
-        }
+        Command::Tool(Deferred(tool)) => tool.run(log, environment),
         Command::Generate(Deferred(generate)) => generate.run(log, environment),
+        Command::Oneself(Deferred(command)) => command.run(log, environment),
         Command::Schema(schema) => schema.run(),
         Command::Completions(completions) => completions.run(),
         Command::Manual(manual) => manual.run(),
+        Command::Version(version) => version.run(),
+        Command::Help { command } => {
+            let program = words.into_iter().take(1);
+            let asked = command.into_iter().map(OsString::from).chain(["--help".into()]);
+            run(program.chain(asked), environment)
+        }
         Command::Internal(internal) => internal.run(),
     }
 }

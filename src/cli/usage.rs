@@ -1,6 +1,7 @@
 //! Says what is wrong with a command line in one line, without showing what could be a token.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -8,6 +9,8 @@ use super::complain;
 use crate::error::visible;
 use crate::run::Exit;
 use crate::settings::{SETTINGS, Setting};
+use crate::similar::closest;
+use crate::spec::{Operation, Product, RunId};
 
 /// What tokens start with; a word that holds one of these is not shown.
 const TOKENS: [&str; 2] = ["brce_", "breg_"];
@@ -21,51 +24,122 @@ pub(super) fn report(error: &clap::Error, words: &[OsString]) -> u8 {
             _ => Exit::Success.code(),
         };
     }
-    let (message, hint) = describe(error, &typed(words));
+    let (message, hint) = describe(error, &Typed::of(words));
     complain(&message, hint.as_deref());
     Exit::Usage.code()
 }
 
-/// The names of the commands that `words` begin with, without those of flags between them.
-fn typed(words: &[OsString]) -> Vec<String> {
-    let mut command = super::command();
-    let mut names = Vec::new();
-    for word in words.iter().skip(1) {
-        if let Some(found) = command.find_subcommand(word).cloned() {
-            names.push(found.get_name().to_owned());
-            command = found;
-        }
-    }
-    names
+/// The command that was typed in.
+struct Typed {
+    /// Its names, without flags between them.
+    names: Vec<String>,
+    /// What is known of it.
+    command: clap::Command,
 }
 
-/// What is wrong, and what to do. `command` is what was typed in without its flags and values.
-fn describe(error: &clap::Error, command: &[String]) -> (String, Option<String>) {
-    let help = || {
-        Some(if command.is_empty() {
-            "`butler-runner --help` and `butler-runner execute --help` show what there is"
-                .to_owned()
+impl Typed {
+    fn of(words: &[OsString]) -> Self {
+        let mut command = super::command();
+        let mut names = Vec::new();
+        for word in words.iter().skip(1) {
+            if let Some(found) = command.find_subcommand(word).cloned() {
+                names.push(found.get_name().to_owned());
+                command = found;
+            }
+        }
+        Self { names, command }
+    }
+
+    fn help(&self) -> String {
+        let words = ["butler-runner"].into_iter().chain(self.names.iter().map(String::as_str));
+        let words: Vec<_> = words.chain(["--help"]).collect();
+        format!("`{}` shows what there is", words.join(" "))
+    }
+
+    /// The command below this one that `word` was probably meant to be.
+    fn near(&self, word: &str) -> Option<String> {
+        let shown = self.command.get_subcommands().filter(|command| !command.is_hide_set());
+        let names = shown.flat_map(clap::Command::get_name_and_visible_aliases);
+        closest(word, names).map(|name| format!("did you mean `{name}`?"))
+    }
+
+    /// What does what `word` was probably to do here. None if it is nothing known and the command
+    /// takes a token: not all tokens have a prefix, so the word could be one.
+    fn instead_of(&self, word: &str) -> Option<String> {
+        let has = |flag: &str| {
+            let mut flags = self.command.get_arguments();
+            flags.any(|known| {
+                known.get_long_and_visible_aliases().is_some_and(|it| it.contains(&flag))
+            })
+        };
+        if self.command.get_positionals().any(clap::Arg::is_last_set) {
+            return Some(format!("use `-- {word}`"));
+        }
+        let is_url =
+            (word.starts_with("http://") || word.starts_with("https://")) && !word.contains('?');
+        let is_path = [".", "./", "../", "/"].iter().any(|it| word == *it || word.starts_with(it))
+            || (word.contains('/') && Path::new(word).exists());
+        let is_run_id = word.parse::<RunId>().is_ok_and(|id| id.is_uuid());
+        let ends_in = |extension| Path::new(word).extension().is_some_and(|it| it == extension);
+        let is_product = Product::named(word).is_some();
+        let flag = if has(word) {
+            return Some(format!("use `--{word}`"));
+        } else if is_url && has("endpoint") {
+            "endpoint"
+        } else if has("operation") && word.parse::<Operation>().is_ok() {
+            let command = if word == "drift-check" { "drift" } else { word };
+            let is_command = super::parser().find_subcommand(command).is_some();
+            return Some(if is_command {
+                format!("use `butler-runner {command}`")
+            } else {
+                format!("use `--local --operation {word}`")
+            });
+        } else if has("config") && ends_in("json") {
+            "config"
+        } else if has("var-file") && ends_in("tfvars") {
+            "var-file"
+        } else if is_path && has("module-dir") {
+            return Some(format!("use `--local --module-dir {word}`"));
+        } else if is_product && has("product") {
+            "product"
+        } else if is_run_id && has("run-id") {
+            "run-id"
+        } else if has("token") {
+            return None;
+        } else if has("output") {
+            "output"
         } else {
-            format!("`butler-runner {} --help` shows what there is", command.join(" "))
-        })
-    };
-    let suggested = |kind| text(error, kind).map(|name| format!("did you mean `{name}`?"));
+            let usage = self.command.clone().render_usage().to_string();
+            let usage = usage.trim_start_matches("Usage: ").replace('\n', " ");
+            return Some(format!("use `{usage}`"));
+        };
+        Some(format!("use `--{flag} {word}`"))
+    }
+}
+
+/// What is wrong, and what to do.
+fn describe(error: &clap::Error, typed: &Typed) -> (String, Option<String>) {
+    let help = || Some(typed.help());
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     match error.kind() {
-        // A stray word may be a token that lost its flag.
         ErrorKind::UnknownArgument if !argument.starts_with('-') => {
-            let takes_words = command.len() > 1;
-            let text = if takes_words { "too many" } else { "without a flag before it" };
-            (format!("there is a word {text}"), help())
+            // It may be a token that lost its flag.
+            let is_shown = masked(&argument) == argument;
+            match typed.instead_of(&argument).filter(|_| is_shown) {
+                Some(hint) => (format!("unexpected argument `{argument}`"), Some(hint)),
+                None => ("unexpected argument `***`".to_owned(), help()),
+            }
         }
-        ErrorKind::UnknownArgument => (
-            format!("there is no flag `{}`", masked(&argument)),
-            suggested(ContextKind::SuggestedArg).or_else(help),
-        ),
+        ErrorKind::UnknownArgument => {
+            let near = text(error, ContextKind::SuggestedArg);
+            let hint = near.map(|name| format!("did you mean `{name}`?"));
+            (format!("there is no flag `{}`", masked(&argument)), hint.or_else(help))
+        }
         ErrorKind::InvalidSubcommand => {
-            let command = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-            let hint = suggested(ContextKind::SuggestedSubcommand).or_else(help);
-            (format!("there is no command `{}`", masked(&command)), hint)
+            let word = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
+            let hint = if typed.names.is_empty() { of_terraform(&word) } else { None };
+            let hint = hint.or_else(|| typed.near(&word)).or_else(help);
+            (format!("there is no command `{}`", masked(&word)), hint)
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             ("no command is given".to_owned(), help())
@@ -94,6 +168,41 @@ fn describe(error: &clap::Error, command: &[String]) -> (String, Option<String>)
             (masked(line.strip_prefix("error: ").unwrap_or(line)), help())
         }
     }
+}
+
+/// Commands of Terraform that the runner has no command for.
+const OF_TERRAFORM: [&str; 18] = [
+    "init",
+    "fmt",
+    "output",
+    "show",
+    "state",
+    "import",
+    "console",
+    "graph",
+    "providers",
+    "workspace",
+    "taint",
+    "untaint",
+    "login",
+    "logout",
+    "get",
+    "force-unlock",
+    "metadata",
+    "modules",
+];
+
+/// How to start the tool itself, where that is what `word` asks for.
+fn of_terraform(word: &str) -> Option<String> {
+    if let Some(product) = Product::named(word) {
+        let tool = product.executable();
+        return Some(format!(
+            "`butler-runner tool install {tool}@latest` installs it, \
+             and `butler-runner tool exec {tool}@latest -- ARGUMENTS` runs it"
+        ));
+    }
+    let runs = format!("`butler-runner tool exec -- {word}` runs Terraform's own");
+    OF_TERRAFORM.contains(&word).then_some(runs)
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {

@@ -1,7 +1,22 @@
-//! What `--version` says: which build this is, for who reports a mistake or asks whether a weakness
+//! What `--version` and `version` say: which build this is, for who reports a mistake or asks whether a weakness
 //! of a library is in it. `-V` says the number alone, for scripts.
 
 use std::sync::LazyLock;
+
+use clap::Args;
+
+use super::print;
+
+/// Print the version, where this build is from and what is in it
+#[derive(Args)]
+pub(super) struct Version {}
+
+impl Version {
+    pub(super) fn run(self) -> u8 {
+        let Self {} = self;
+        print(format!("butler-runner {}\n", long()).as_bytes())
+    }
+}
 
 /// The number, and a line each on where the binary is from and what is in it.
 static LONG: LazyLock<String> = LazyLock::new(|| {

@@ -33,8 +33,8 @@ const GOING_LIMIT: Duration = Duration::from_mins(2);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// What is created, as permissions name it.
-const JOBS: &str = "jobs.batch";
-const POLICIES: &str = "networkpolicies.networking.k8s.io";
+pub(super) const JOBS: &str = "jobs.batch";
+pub(super) const POLICIES: &str = "networkpolicies.networking.k8s.io";
 
 /// A Job that is there.
 #[derive(Clone, Debug)]
@@ -92,20 +92,6 @@ pub async fn apply(
         return Err(error);
     }
     Ok(applied)
-}
-
-/// Has the cluster check the objects without keeping them.
-///
-/// # Errors
-/// As [`apply`] has them.
-pub async fn check(cluster: &Cluster, manifests: &Manifests) -> Result<(), ClusterError> {
-    let name = manifests.name();
-    let dry = parameters(true);
-    cluster.post(&manifests.job, JOBS, &name, &dry).await?;
-    if let Some(policy) = &manifests.policy {
-        cluster.post(policy, POLICIES, &name, &dry).await?;
-    }
-    cluster.create_secret(&manifests.secret, &manifests.token, &name, &dry).await
 }
 
 /// Deletes the Job: its pod gets SIGTERM and its grace, and what it owns goes with it. A Job that is
@@ -168,7 +154,7 @@ impl Cluster {
         }
     }
 
-    async fn post<K>(
+    pub(super) async fn post<K>(
         &self,
         object: &K,
         resource: &'static str,
@@ -189,7 +175,7 @@ impl Cluster {
 }
 
 /// How something is created, or only checked.
-fn parameters(dry_run: bool) -> PostParams {
+pub(super) fn parameters(dry_run: bool) -> PostParams {
     PostParams { dry_run, field_manager: Some(MANAGED_BY.to_owned()) }
 }
 

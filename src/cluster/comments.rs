@@ -119,7 +119,7 @@ pub(super) const COMMENTS: &[Comment] = &[
     ),
     job(
         "spec.template.spec.containers[runner].env[BUTLER_CACHE_DIR]",
-        "Tools, providers, and what could not be handed over (recovery): a claim keeps it.",
+        "Tools, providers, and what could not be handed over (recovery): a claim keeps it. The runner makes\nthis directory for itself alone: every user may write to the root of an empty volume.",
     ),
     job(
         "spec.template.spec.containers[runner].env[HOME]",

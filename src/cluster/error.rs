@@ -1,14 +1,14 @@
 //! Why the cluster was of no use, and what to do about it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube::core::Status;
 
 use super::JobName;
-use crate::error::Advice;
 
 /// What was asked of the cluster.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Request {
     /// As permissions name it: `create`.
     pub verb: &'static str,
@@ -16,12 +16,54 @@ pub struct Request {
     pub resource: &'static str,
 }
 
-/// Why the cluster was of no use.
+/// Why the cluster was of no use. None of it quotes a kubeconfig, a login or a proxy's address.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// Nothing says which cluster.
-    #[error("no cluster is known: there is neither a kubeconfig nor a pod's service account")]
-    Unknown,
+    #[error("no cluster is known: {searched}, and this process is not in a pod")]
+    Unknown {
+        /// Where it was looked for.
+        searched: String,
+        /// Whether KUBECONFIG said so.
+        is_variable: bool,
+    },
+    /// A context is asked for, and there is no kubeconfig.
+    #[error("there is no context `{context}`: {searched}")]
+    NoKubeconfig {
+        /// The context.
+        context: String,
+        /// Where a kubeconfig was looked for.
+        searched: String,
+        /// Whether there is a pod's account that could be used instead.
+        in_pod: bool,
+    },
+    /// The kubeconfig has no such context.
+    #[error("the kubeconfig has no context `{context}`{}", others(known))]
+    NoContext {
+        /// The context.
+        context: String,
+        /// Those that it has.
+        known: Vec<String>,
+    },
+    /// A kubeconfig cannot be read.
+    #[error("cannot read the kubeconfig `{}`", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A kubeconfig cannot be parsed.
+    #[error("cannot parse the kubeconfig `{}`: line {line}, column {column}", path.display())]
+    Unparsable {
+        /// The file.
+        path: PathBuf,
+        /// Where, from 1.
+        line: u64,
+        /// Where, from 1.
+        column: u64,
+    },
     /// A kubeconfig cannot be used.
     #[error("cannot use the kubeconfig{}", place(path.as_ref()))]
     Kubeconfig {
@@ -34,7 +76,7 @@ pub enum ClusterError {
     /// The pod's own account cannot be used.
     #[error("cannot use the pod's service account")]
     Account(#[source] Box<kube::config::InClusterError>),
-    /// The login or TLS could not be set up.
+    /// The client could not be set up.
     #[error("cannot connect to the cluster at `{server}`")]
     SetUp {
         /// The API server.
@@ -43,16 +85,49 @@ pub enum ClusterError {
         #[source]
         source: Box<kube::Error>,
     },
+    /// There is a login, and it cannot be had.
+    #[error("cannot log in to the cluster at `{server}`: {why}")]
+    Login {
+        /// The API server.
+        server: String,
+        /// Why not.
+        why: String,
+    },
+    /// One side does not trust the other's certificate, or there is no TLS.
+    #[error("cannot connect securely to the cluster at `{server}`: {why}")]
+    Tls {
+        /// The API server.
+        server: String,
+        /// What OpenSSL said.
+        why: String,
+    },
+    /// Its name leads nowhere.
+    #[error("the cluster's host `{host}` is not known: {why}")]
+    UnknownHost {
+        /// The API server's host.
+        host: String,
+        /// What the resolver said.
+        why: String,
+    },
+    /// The proxy lets nobody through without a login.
+    #[error("the proxy before the cluster at `{server}` asks for a login")]
+    ProxyLogin {
+        /// The API server.
+        server: String,
+    },
+    /// The proxy is of a kind that is not known here.
+    #[error("a proxy with `{scheme}://` is not supported")]
+    ProxyProtocol {
+        /// Its URL's scheme.
+        scheme: String,
+    },
     /// No answer, or none that can be read.
-    #[error("the cluster at `{server}` does not answer to `{} {}`", request.verb, request.resource)]
+    #[error("the cluster at `{server}` does not answer: {why}")]
     Silent {
         /// The API server.
         server: String,
-        /// What it was asked.
-        request: Request,
-        /// What the library said; none where it only took too long.
-        #[source]
-        source: Option<Box<kube::Error>>,
+        /// What happened to the connection.
+        why: String,
     },
     /// It does not know who asks.
     #[error("the cluster at `{server}` does not accept the login: {message}")]
@@ -89,6 +164,16 @@ pub enum ClusterError {
         namespace: String,
         /// What it said.
         message: String,
+        /// How long it wants to be left alone, where it said so.
+        retry_after: Option<Duration>,
+    },
+    /// A run would wait for these for ever.
+    #[error("the run would never begin: namespace `{namespace}` has no {}", what.join(", "))]
+    Lacking {
+        /// Where.
+        namespace: String,
+        /// What is missing, each with its kind.
+        what: Vec<String>,
     },
     /// One of the same name is still on its way out.
     #[error(
@@ -146,7 +231,12 @@ impl ClusterError {
             409 if status.reason == "AlreadyExists" => {
                 Self::Exists { resource: request.resource, name: name.clone(), namespace }
             }
-            429 | 500.. => Self::Failing { request, namespace, message },
+            429 | 500.. => {
+                let wait = status.details.as_ref().map_or(0, |it| it.retry_after_seconds);
+                let wait = Duration::from_secs(wait.into());
+                let retry_after = Some(wait).filter(|wait| !wait.is_zero());
+                Self::Failing { request, namespace, message, retry_after }
+            }
             _ => Self::Refused { request, namespace, message },
         }
     }
@@ -157,41 +247,45 @@ impl ClusterError {
     pub const fn is_undecided(&self) -> bool {
         matches!(self, Self::Silent { .. } | Self::Failing { .. })
     }
+
+    /// Whether the cluster itself has said so, and decided.
+    pub(super) const fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::Unauthorized { .. }
+                | Self::Forbidden { .. }
+                | Self::Refused { .. }
+                | Self::Exists { .. }
+                | Self::Missing { .. }
+        )
+    }
+
+    /// Whether a cluster that has let us in before may say so for a moment only.
+    pub(super) const fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Unauthorized { .. }
+                | Self::Forbidden { .. }
+                | Self::Refused { .. }
+                | Self::Login { .. }
+                | Self::Tls { .. }
+                | Self::UnknownHost { .. }
+                | Self::ProxyLogin { .. }
+        )
+    }
+
+    /// How long the cluster wants to be left alone, where it said so.
+    pub(super) const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Failing { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
 }
 
-impl Advice for ClusterError {
-    fn advice(&self) -> Option<String> {
-        Some(match self {
-            Self::Unknown => "set KUBECONFIG, or name a file with --kubeconfig".to_owned(),
-            Self::Kubeconfig { .. } => "check KUBECONFIG, --kubeconfig and --context".to_owned(),
-            Self::Forbidden { request, namespace } => {
-                let Request { verb, resource } = request;
-                format!(
-                    "have somebody grant it: kubectl create role butler-runner --verb={verb} --resource={resource} -n {namespace}"
-                )
-            }
-            Self::Unauthorized { .. } => {
-                "log in again; `kubectl auth whoami` says who you are".to_owned()
-            }
-            Self::Exists { resource, name, namespace } => format!(
-                "a run has one: look at it with `kubectl -n {namespace} describe {resource} {name}`, or delete it to start the run again"
-            ),
-            Self::Silent { server, .. } | Self::SetUp { server, .. } => {
-                format!(
-                    "check that `{server}` can be reached from here, its certificate, and HTTPS_PROXY"
-                )
-            }
-            Self::Going { name, namespace } => format!(
-                "its run may be ending: try again when `kubectl -n {namespace} get job {name}` finds nothing"
-            ),
-            Self::Refused { message, .. }
-                if message.starts_with("namespaces ") && message.contains("not found") =>
-            {
-                "create the namespace first, or name another with --namespace".to_owned()
-            }
-            _ => return None,
-        })
-    }
+fn others(known: &[String]) -> String {
+    let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() { String::new() } else { format!("; it has {}", names.join(", ")) }
 }
 
 fn place(path: Option<&PathBuf>) -> String {
@@ -214,7 +308,7 @@ mod tests {
         {
             assert_eq!(answered(code).is_undecided(), is_undecided, "{code}");
         }
-        let lost = ClusterError::Silent { server: String::new(), request, source: None };
+        let lost = ClusterError::Silent { server: String::new(), why: String::new() };
         assert!(lost.is_undecided());
     }
 }

@@ -9,6 +9,10 @@ use kube::api::{Api, ListParams};
 use super::client::Cluster;
 use super::pod::sentence;
 
+/// What the pod's own status says as well, and sooner: telling both would tell one wait twice.
+const IN_STATUS: [&str; 5] =
+    ["BackOff", "ErrImageNeverPull", "Failed", "FailedScheduling", "InspectFailed"];
+
 /// They are no more than a help: nobody waits long for them.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -40,9 +44,10 @@ impl Warnings {
                 return Vec::new();
             }
         };
-        let sentences = list.items.into_iter().map(|event| {
+        let sentences = list.items.into_iter().filter_map(|event| {
             let reason = event.reason.unwrap_or_default();
-            sentence(&reason, event.message.as_deref())
+            let is_new = !IN_STATUS.contains(&&*reason);
+            is_new.then(|| sentence(&reason, event.message.as_deref()))
         });
         sentences.filter(|sentence| self.told.insert(sentence.clone())).collect()
     }

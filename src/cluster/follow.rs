@@ -1,6 +1,5 @@
 //! Follows a run to its end: its log, what it waits for, and how it ended.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -12,10 +11,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use super::apply::{Applied, delete};
 use super::client::Cluster;
 use super::error::ClusterError;
-use super::events::Warnings;
 use super::log::{self, Part};
-use super::outcome::{Outcome, Verdict, verdict};
-use super::pod::{Stage, name, node, stage, waiting};
+use super::notices::Notices;
+use super::outcome::{Outcome, Verdict, endless, verdict};
+use super::pod::{Stage, ended, name, stage};
 use super::watch::{Selection, Sight, observe};
 use crate::cancel::{Stop, StopReason};
 use crate::error::chain;
@@ -25,7 +24,7 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 /// How often the cluster's events are read while nothing has begun.
 const EVENTS_EVERY: Duration = Duration::from_secs(3);
 /// What a pod's end may take beyond its grace: the kubelet, the watch, the rest of the log.
-const BEYOND_GRACE: Duration = Duration::from_mins(1);
+pub(super) const BEYOND_GRACE: Duration = Duration::from_mins(1);
 
 /// Who is told how a run goes.
 pub trait Follower {
@@ -71,8 +70,18 @@ pub async fn follow(
         std::future::pending::<()>().await;
     };
     let pod = pod.clone();
-    let mut attending =
-        Attending { cluster, applied, stop, job, pod, received, stopped: None, is_deleted: false };
+    let mut attending = Attending {
+        cluster,
+        applied,
+        stop,
+        job,
+        pod,
+        received,
+        notices: Notices::default(),
+        overdue: None,
+        stopped: None,
+        is_deleted: false,
+    };
     let error = tokio::select! {
         outcome = attending.run(follower) => match outcome {
             Ok(outcome) => return Ok(outcome),
@@ -96,6 +105,9 @@ struct Attending<'run> {
     job: watch::Receiver<Sight<Job>>,
     pod: watch::Receiver<Sight<Pod>>,
     received: mpsc::Receiver<Part>,
+    notices: Notices,
+    /// When a pod that is being deleted should have ended.
+    overdue: Option<Instant>,
     /// When and why the Job was to be deleted.
     stopped: Option<(Instant, StopReason)>,
     /// Whether the cluster has said that it deletes it.
@@ -104,15 +116,13 @@ struct Attending<'run> {
 
 impl Attending<'_> {
     async fn run(&mut self, follower: &mut dyn Follower) -> Result<Outcome, ClusterError> {
-        let mut told = BTreeSet::new();
-        let mut warnings = Warnings::default();
         let mut look = interval(EVENTS_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         look.reset();
         let mut is_complete = false;
         let mut settled: Option<Instant> = None;
         loop {
-            let verdict = verdict(&self.job.borrow(), &self.pod.borrow());
+            let verdict = verdict(&self.job.borrow(), &self.pod.borrow(), &self.notices.seen);
             // Without a pod there is no log; with one, its reader says when there is no more.
             let is_read = is_complete || matches!(*self.pod.borrow(), Sight::Nothing);
             match verdict {
@@ -128,6 +138,9 @@ impl Attending<'_> {
                 Verdict::Open => settled = None,
                 Verdict::Final(_) => {}
             }
+            if let Some(outcome) = self.endless() {
+                return Ok(outcome);
+            }
             let deadline =
                 self.stopped.as_ref().map(|(at, _)| *at + self.applied.grace + BEYOND_GRACE);
             tokio::select! {
@@ -138,9 +151,9 @@ impl Attending<'_> {
                     }
                     None => is_complete = true,
                 },
-                _ = self.pod.changed() => self.tell(&mut told, follower),
-                _ = self.job.changed() => {}
-                _ = look.tick(), if !self.has_begun() => self.warn(&mut warnings, follower).await,
+                _ = self.pod.changed() => self.tell(follower),
+                _ = self.job.changed() => self.tell(follower),
+                _ = look.tick(), if !self.has_begun() => self.warn(follower).await,
                 () = until(settled), if settled.is_some_and(|at| at > Instant::now()) => {}
                 reason = self.stop.requested(), if self.stopped.is_none() => {
                     self.end(reason, follower).await;
@@ -149,6 +162,7 @@ impl Attending<'_> {
                     }
                 }
                 () = self.stop.urgent(), if self.stopped.is_some() => return Ok(self.left()),
+                () = until(self.overdue), if self.overdue.is_some() => {}
                 () = until(deadline), if deadline.is_some() => return Ok(self.left()),
             }
         }
@@ -156,44 +170,61 @@ impl Attending<'_> {
 
     /// Whether the runner runs or has run.
     fn has_begun(&self) -> bool {
-        self.pod
-            .borrow()
-            .last()
-            .is_some_and(|pod| stage(pod) == Stage::Running || super::pod::ended(pod).is_some())
+        let is_begun = |pod: &Pod| stage(pod) == Stage::Running || ended(pod).is_some();
+        self.notices.seen.has_run || self.pod.borrow().last().is_some_and(is_begun)
     }
 
-    /// Tells what the pod does, once each.
-    fn tell(&self, told: &mut BTreeSet<String>, follower: &mut dyn Follower) {
-        let sight = self.pod.borrow();
+    /// Tells what pod and Job do, once each.
+    fn tell(&mut self, follower: &mut dyn Follower) {
+        let (job, sight) = (self.job.borrow(), self.pod.borrow());
+        let Some(pod) = sight.last() else { return };
+        let notice = self.notices.of_pod(pod);
         let Sight::There(pod) = &*sight else { return };
-        let notice = match (stage(pod), waiting(pod)) {
-            (Stage::Waiting, Some(why)) => format!("waiting: {why}"),
-            (Stage::Running, _) => {
-                format!("the pod {} runs on {}", name(pod), node(pod).unwrap_or("a node"))
-            }
-            _ => return,
-        };
-        if told.insert(notice.clone()) {
+        let of_job = job.last().and_then(|job| self.notices.of_job(job, pod, self.applied.grace));
+        for notice in notice.into_iter().chain(of_job) {
             follower.notice(&notice);
         }
     }
 
     /// Tells what the cluster says about a run that does not begin.
-    async fn warn(&self, warnings: &mut Warnings, follower: &mut dyn Follower) {
+    async fn warn(&mut self, follower: &mut dyn Follower) {
         let pod = self.pod.borrow().last().map(|pod| name(pod).to_owned());
         let name = pod.as_deref().unwrap_or(self.applied.name.as_str());
-        for warning in warnings.about(self.cluster, name).await {
-            follower.notice(&format!("waiting: {warning}"));
+        for notice in self.notices.of_events(self.cluster, name).await {
+            follower.notice(&notice);
         }
+    }
+
+    /// What is left to say of a pod whose time to end is long over. The kubelet of a lost node ends
+    /// none, and the cluster does not remove what its kubelet has not ended.
+    fn endless(&mut self) -> Option<Outcome> {
+        let sight = self.pod.borrow();
+        let ending = match &*sight {
+            Sight::There(pod) if stage(pod) != Stage::Over => Some(pod),
+            _ => None,
+        };
+        let Some(pod) = ending.filter(|pod| pod.metadata.deletion_timestamp.is_some()) else {
+            self.overdue = None;
+            return None;
+        };
+        let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
+        let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+        let now = Instant::now();
+        let at = *self.overdue.get_or_insert(now + grace + BEYOND_GRACE);
+        let outcome = (at <= now).then(|| endless(pod, &self.job.borrow()))?;
+        let code = if self.stopped.is_some() { self.code_of_stop() } else { outcome.code };
+        Some(Outcome { code, ..outcome })
     }
 
     /// Deletes the Job.
     async fn end(&mut self, reason: StopReason, follower: &mut dyn Follower) {
         let Applied { name, grace, .. } = self.applied;
-        follower.notice(&format!(
-            "deleting the Job {name}; the run in it has {} s to end (once more to leave at once)",
-            grace.as_secs()
-        ));
+        let what = if self.has_begun() {
+            format!("; the run in it has {} s to end", grace.as_secs())
+        } else {
+            ", whose run has not begun".to_owned()
+        };
+        follower.notice(&format!("deleting the Job {name}{what} (once more to leave at once)"));
         self.stopped = Some((Instant::now(), reason));
         let deleted = tokio::select! {
             deleted = delete(self.cluster, self.applied) => deleted,
@@ -209,7 +240,7 @@ impl Attending<'_> {
 
     /// A signal's own exit code where the runner has none.
     fn conclude(&self, outcome: Outcome) -> Outcome {
-        let is_runners = self.pod.borrow().last().and_then(super::pod::ended).is_some();
+        let is_runners = self.pod.borrow().last().and_then(ended).is_some();
         match self.stopped {
             Some(_) if !is_runners && outcome.code != 0 => {
                 Outcome { code: self.code_of_stop(), ..outcome }
@@ -237,6 +268,15 @@ impl Attending<'_> {
                 hint: Some(format!("delete it with `kubectl -n {namespace} delete job {name}`")),
             };
         }
+        if !self.has_begun() {
+            return Outcome {
+                code: self.code_of_stop(),
+                summary: format!(
+                    "left before the Job `{name}` in namespace `{namespace}` was gone; its run had not begun"
+                ),
+                hint: None,
+            };
+        }
         Outcome {
             code: self.code_of_stop(),
             summary: format!(
@@ -256,3 +296,7 @@ async fn until(at: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

@@ -14,7 +14,7 @@ use kube::api::{Api, LogParams};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::client::{Cluster, patience};
+use super::client::{Cluster, backoff};
 use super::manifest::CONTAINER;
 use super::pod::{Stage, name, stage};
 use super::watch::Sight;
@@ -44,7 +44,7 @@ pub(super) async fn read(
     let Some(pod) = begun(&mut sight).await else { return };
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut position = Position::default();
-    let mut pauses = patience().build();
+    let mut pauses = backoff().build();
     // Whether the last stream came to its own end.
     let mut had_ended = false;
     loop {
@@ -69,7 +69,7 @@ pub(super) async fn read(
                 return;
             }
             Ok(()) => {
-                pauses = patience().build();
+                pauses = backoff().build();
                 sleep(PAUSE).await;
             }
             Err(error) if parts.is_closed() => {

@@ -37,13 +37,16 @@ const AFTER_GRACE: u64 = 10;
 const SECRET_ROOM: &str = "64Mi";
 
 /// The volume with the token.
-const TOKEN_VOLUME: &str = "token";
+pub(super) const TOKEN_VOLUME: &str = "token";
 const TOKEN_DIRECTORY: &str = "/run/butler/token";
 const SECRET_DIRECTORY: &str = "/run/butler/secret";
 const MOUNTED_DIRECTORY: &str = "/run/butler/mounted";
 const CA_DIRECTORY: &str = "/run/butler/ca";
 const WORK_DIRECTORY: &str = "/workspace";
-const CACHE_DIRECTORY: &str = "/cache";
+/// Where the cache's volume is mounted. Every user may write to the root of an empty volume, so that the
+/// runner makes a directory of its own below it (0700).
+const CACHE_VOLUME: &str = "/cache";
+const CACHE_DIRECTORY: &str = "/cache/butler-runner";
 const TEMPORARY_DIRECTORY: &str = "/tmp";
 
 /// The objects of one run.
@@ -294,7 +297,7 @@ fn volumes(options: &JobOptions, name: &JobName) -> Vec<(Volume, VolumeMount)> {
             Volume { empty_dir: Some(empty(None, None)), ..volume("tmp") },
             mount("tmp", TEMPORARY_DIRECTORY, false),
         ),
-        (cache, mount("cache", CACHE_DIRECTORY, false)),
+        (cache, mount("cache", CACHE_VOLUME, false)),
     ];
     if let Some(ca) = &options.network.ca {
         let source = ConfigMapVolumeSource {

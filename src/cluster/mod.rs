@@ -7,28 +7,36 @@
 
 mod absence;
 mod account;
+mod advice;
 mod apply;
+mod check;
 mod client;
 mod comments;
 mod error;
 mod events;
+mod failure;
 mod follow;
+mod kubeconfig;
 mod log;
 mod manifest;
 mod names;
 mod network;
+mod notices;
 mod options;
 mod outcome;
 mod pod;
 mod secret;
 mod status;
+mod token_file;
 mod watch;
 mod yaml;
 
-pub use apply::{Applied, apply, check};
-pub use client::{Access, Cluster, Files, Proxies};
+pub use apply::{Applied, apply};
+pub use check::check;
+pub use client::{Access, Cluster, Proxies};
 pub use error::ClusterError;
 pub use follow::{Follower, follow};
+pub use kubeconfig::Files;
 pub use manifest::Manifests;
 pub use names::JobName;
 pub use options::{

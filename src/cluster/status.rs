@@ -1,21 +1,24 @@
 //! How a run's Job stands, in the registry's words.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::JobName;
-use super::absence::Absence;
+use super::absence::Patience;
 use super::apply::{Applied, apply};
 use super::client::Cluster;
 use super::error::{ClusterError, Request};
+use super::follow::BEYOND_GRACE;
 use super::manifest::Manifests;
 use super::outcome::end;
-use super::pod::{Stage, ended, stage, waiting};
+use super::pod::{Stage, ended, is_on_silent_node, never_started, node, stage, waiting};
 use crate::cancel::Stop;
 
 /// The first pause between two looks, and the longest.
@@ -87,56 +90,50 @@ pub async fn status(
     deadline: Option<Instant>,
 ) -> Result<Progress, ClusterError> {
     let mut pause = PAUSES.0;
-    let mut last = None;
-    let mut absence = Absence::default();
+    let mut told = BTreeSet::new();
+    let mut patience = match deadline {
+        Some(deadline) => Patience::for_a_run().until(deadline),
+        None => Patience::for_an_answer(),
+    };
     loop {
         let is_time_over = || deadline.is_none_or(|deadline| Instant::now() + pause >= deadline);
-        let (status, reported) = match look(cluster, name).await {
-            Ok(seen) => seen,
-            Err(error) if is_time_over() => return Err(error),
-            Err(error) => {
-                let Some(pause) = absence.pause(&error) else { return Err(error) };
-                tokio::time::sleep(pause).await;
-                continue;
-            }
-        };
-        absence.is_over_and_all_allowed();
-        if last.as_ref() != Some(&reported) {
+        let (status, reported) = look(cluster, name, &mut patience).await?;
+        patience.is_all_allowed();
+        if told.insert(reported.clone()) {
             tracing::info!(%reported, "the run is {status}");
         }
         let mut progress = Progress::of(cluster, name, page);
-        (progress.status, progress.reported) = (Some(status), Some(reported.clone()));
+        (progress.status, progress.reported) = (Some(status), Some(reported));
         if progress.is_over() || is_time_over() {
             return Ok(progress);
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 3 / 2).min(PAUSES.1);
-        last = Some(reported);
     }
 }
 
-async fn look(cluster: &Cluster, name: &JobName) -> Result<(&'static str, String), ClusterError> {
+async fn look(
+    cluster: &Cluster,
+    name: &JobName,
+    patience: &mut Patience,
+) -> Result<(&'static str, String), ClusterError> {
     let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let request = Request { verb: "get", resource: "jobs.batch" };
-    let job = cluster.ask(request, name, || jobs.get(name.as_str())).await?;
+    let job = cluster.ask_for(patience, request, name, || jobs.get(name.as_str())).await?;
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let labels = format!("batch.kubernetes.io/controller-uid={uid}");
     let parameters = ListParams::default().labels(&labels);
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let request = Request { verb: "list", resource: "pods" };
-    let list = cluster.ask(request, name, || pods.list(&parameters)).await?;
-    Ok(status_of(&job, list.items.last()))
+    let list = cluster.ask_for(patience, request, name, || pods.list(&parameters)).await?;
+    Ok(status_of(&job, list.items.last(), Timestamp::now()))
 }
 
 /// What the registry calls it, and what the cluster says.
-fn status_of(job: &Job, pod: Option<&Pod>) -> (&'static str, String) {
+fn status_of(job: &Job, pod: Option<&Pod>, now: Timestamp) -> (&'static str, String) {
     let code = pod.and_then(ended).map(|state| state.exit_code);
     if let Some(condition) = end(job) {
         let reason = condition.reason.clone().unwrap_or_else(|| condition.type_.clone());
-        // The pod has its grace, and how it ends is not known before.
-        if condition.type_ == "FailureTarget" && pod.is_some_and(|pod| stage(pod) != Stage::Over) {
-            return ("running", format!("ending: {reason}"));
-        }
         let status = match (&*condition.type_, &*reason, code) {
             ("Complete", ..) => "succeeded",
             (_, "DeadlineExceeded", _) => "timed_out",
@@ -144,9 +141,24 @@ fn status_of(job: &Job, pod: Option<&Pod>) -> (&'static str, String) {
             (.., Some(code)) if SIGNALLED.contains(&code) => "cancelled",
             _ => "failed",
         };
-        let code = code.filter(|code| *code != 0);
-        let code = code.map(|code| format!(", exit code {code}")).unwrap_or_default();
-        return (status, format!("{reason}{code}"));
+        let ending = pod.filter(|pod| stage(pod) != Stage::Over);
+        if condition.type_ == "FailureTarget"
+            && let Some(pod) = ending
+        {
+            let silent = is_on_silent_node(pod).then(|| node(pod).unwrap_or("unknown"));
+            let silent = silent.map(|node| format!("node `{node}` is NotReady"));
+            // The pod has its grace, and how it ends is not known before. A lost node never says it.
+            return if is_overdue(pod, now) {
+                let silent = silent.map(|it| format!(": {it}")).unwrap_or_default();
+                (status, format!("{reason}, and the pod does not end{silent}"))
+            } else {
+                let silent = silent.map(|it| format!(", {it}")).unwrap_or_default();
+                ("running", format!("ending: {reason}{silent}"))
+            };
+        }
+        let code = code.filter(|code| *code != 0).map(|code| format!(", exit code {code}"));
+        let never = pod.is_some_and(never_started).then(|| ", never began".to_owned());
+        return (status, format!("{reason}{}", code.or(never).unwrap_or_default()));
     }
     if job.metadata.deletion_timestamp.is_some() {
         return ("cancelled", "Terminating".to_owned());
@@ -156,6 +168,13 @@ fn status_of(job: &Job, pod: Option<&Pod>) -> (&'static str, String) {
         Some((Stage::Waiting, why)) => ("queued", why.unwrap_or_else(|| "Pending".to_owned())),
         None => ("queued", "no pod yet".to_owned()),
     }
+}
+
+/// Whether a pod that is being deleted should have ended by now. The API server sets the time at which
+/// its grace is over.
+fn is_overdue(pod: &Pod, now: Timestamp) -> bool {
+    let over = pod.metadata.deletion_timestamp.as_ref();
+    over.is_some_and(|over| over.0 + BEYOND_GRACE < now)
 }
 
 #[cfg(test)]
@@ -176,7 +195,8 @@ mod tests {
             let pod = json!({"metadata": {}, "status": {"containerStatuses": [container]}});
             serde_json::from_value::<Pod>(pod).unwrap()
         });
-        let (status, reported) = status_of(&serde_json::from_value(job).unwrap(), pod.as_ref());
+        let (status, reported) =
+            status_of(&serde_json::from_value(job).unwrap(), pod.as_ref(), Timestamp::now());
         format!("{status} ({reported})")
     }
 

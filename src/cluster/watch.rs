@@ -17,7 +17,7 @@ use tokio::sync::watch::Sender;
 use tokio::time::{Instant, timeout};
 
 use super::JobName;
-use super::absence::Absence;
+use super::absence::Patience;
 use super::client::Cluster;
 use super::error::{ClusterError, Request};
 
@@ -81,15 +81,12 @@ pub(super) async fn observe<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
-    let mut absence = Absence::default();
+    let mut patience = Patience::for_a_run();
     loop {
-        if let Err(error) = round(cluster, api, selection, name, sight, &mut absence).await {
-            let Some(pause) = absence.pause(&error) else { return error };
-            tracing::debug!(%error, "the cluster is looked at again");
-            tokio::time::sleep(pause).await;
-        } else {
-            tokio::time::sleep(PAUSE).await;
+        if let Err(error) = round(cluster, api, selection, name, sight, &mut patience).await {
+            return error;
         }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -100,7 +97,7 @@ async fn round<K>(
     selection: &Selection,
     name: &JobName,
     sight: &Sender<Sight<K>>,
-    absence: &mut Absence,
+    patience: &mut Patience,
 ) -> Result<(), ClusterError>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
@@ -111,8 +108,7 @@ where
         ..ListParams::default()
     };
     let request = Request { verb: "list", resource: selection.resource };
-    let list = cluster.ask(request, name, || api.list(&parameters)).await?;
-    absence.is_over();
+    let list = cluster.ask_for(patience, request, name, || api.list(&parameters)).await?;
     let mut version = list.metadata.resource_version.unwrap_or_default();
     let items = list.items.into_iter().filter(|object| selection.takes(object));
     let mut known: BTreeMap<String, K> = items.map(|object| (object.name_any(), object)).collect();
@@ -125,14 +121,14 @@ where
     };
     loop {
         let request = Request { verb: "watch", resource: selection.resource };
-        let stream = cluster.ask(request, name, || async {
+        let stream = cluster.ask_for(patience, request, name, || async {
             match api.watch(&parameters, &version).await {
                 Err(kube::Error::Api(status)) if status.code == GONE => Ok(None),
                 answer => Ok(Some(answer?.boxed())),
             }
         });
         let Some(mut stream) = stream.await? else { return Ok(()) };
-        absence.is_over_and_all_allowed();
+        patience.is_all_allowed();
         let end = Instant::now() + WATCH_LIMIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use secrecy::ExposeSecret;
 use semver::Version;
 
-use crate::spec::Product;
-use crate::spec::{Operation, ToolRequest};
+use crate::spec::{Assignment, Operation, PlanningOptions, Product, Refresh, ToolRequest};
 
 /// What a plan is made for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,13 +57,20 @@ pub(super) fn init(
     arguments
 }
 
+/// What a plan is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanRequest<'run> {
+    /// What it is for.
+    pub mode: PlanMode,
+    /// All variables, in the order in which it counts.
+    pub variables: &'run [Assignment],
+    /// What else is asked for; its assignments do not count.
+    pub options: &'run PlanningOptions,
+}
+
 /// `plan` into a file.
-pub(super) fn plan(
-    mode: PlanMode,
-    variables: &[std::path::PathBuf],
-    out: &Path,
-    lock_timeout: Duration,
-) -> Vec<OsString> {
+pub(super) fn plan(request: &PlanRequest<'_>, out: &Path, lock_timeout: Duration) -> Vec<OsString> {
+    let PlanRequest { mode, variables, options } = *request;
     let mut arguments = words(&["plan", "-input=false", "-no-color"]);
     arguments.extend(waiting(lock_timeout));
     match mode {
@@ -71,20 +78,29 @@ pub(super) fn plan(
         PlanMode::Destroy => arguments.push("-destroy".into()),
         PlanMode::RefreshOnly => arguments.push("-refresh-only".into()),
     }
-    arguments.extend(variables.iter().map(|file| option("-var-file=", file)));
+    if options.refresh == Refresh::Skip {
+        arguments.push("-refresh=false".into());
+    }
+    let named = |flag: &'static str| move |address: &String| format!("{flag}={address}").into();
+    arguments.extend(options.targets.iter().map(named("-target")));
+    arguments.extend(options.replacements.iter().map(named("-replace")));
+    arguments.extend(at_once(options));
+    arguments.extend(assigned(variables));
     arguments.push(option("-out=", out));
     arguments
 }
 
 /// `apply` of exactly one saved plan.
 pub(super) fn apply(
-    variables: &[std::path::PathBuf],
+    variables: &[Assignment],
+    options: &PlanningOptions,
     plan: &Path,
     lock_timeout: Duration,
 ) -> Vec<OsString> {
     let mut arguments = words(&["apply", "-input=false", "-no-color"]);
     arguments.extend(waiting(lock_timeout));
-    arguments.extend(variables.iter().map(|file| option("-var-file=", file)));
+    arguments.extend(at_once(options));
+    arguments.extend(assigned(variables));
     arguments.push(plan.into());
     arguments
 }
@@ -93,6 +109,13 @@ pub(super) fn apply(
 pub(super) fn show(plan: Option<&Path>) -> Vec<OsString> {
     let mut arguments = words(&["show", "-json", "-no-color"]);
     arguments.extend(plan.map(OsString::from));
+    arguments
+}
+
+/// `show` of a saved plan, for people.
+pub(super) fn show_text(plan: &Path) -> Vec<OsString> {
+    let mut arguments = words(&["show", "-no-color"]);
+    arguments.push(plan.into());
     arguments
 }
 
@@ -107,14 +130,19 @@ pub(super) fn validate() -> Vec<OsString> {
 }
 
 /// `test`: with human output and a `JUnit` file, or as JSON lines where there is no such file.
-pub(super) fn test(variables: &[std::path::PathBuf], junit: Option<&Path>) -> Vec<OsString> {
+pub(super) fn test(variables: &[Assignment], junit: Option<&Path>) -> Vec<OsString> {
     let mut arguments = words(&["test", "-no-color"]);
     match junit {
         Some(file) => arguments.push(option("-junit-xml=", file)),
         None => arguments.push("-json".into()),
     }
-    arguments.extend(variables.iter().map(|file| option("-var-file=", file)));
+    arguments.extend(assigned(variables));
     arguments
+}
+
+/// `workspace list`.
+pub(super) fn workspaces() -> Vec<OsString> {
+    words(&["workspace", "list"])
 }
 
 /// `state push` of a file; without taking the lock where it is `locked` for this already.
@@ -137,6 +165,22 @@ pub(super) fn ask_for_lock() -> Vec<OsString> {
 /// `force-unlock`, without a question.
 pub(super) fn force_unlock(id: &str) -> Vec<OsString> {
     words(&["force-unlock", "-force", "-no-color", id])
+}
+
+/// Variables and files of variables in their order: a later one wins.
+fn assigned(variables: &[Assignment]) -> impl Iterator<Item = OsString> {
+    variables.iter().map(|assignment| match assignment {
+        Assignment::File(file) => option("-var-file=", file),
+        // Whoever gave it wrote it on a command line already.
+        Assignment::Value { name, value } => {
+            format!("-var={name}={}", value.expose_secret()).into()
+        }
+    })
+}
+
+/// How many operations run at the same time; nothing is passed for the tool's own limit.
+fn at_once(options: &PlanningOptions) -> Option<OsString> {
+    options.parallelism.map(|number| format!("-parallelism={number}").into())
 }
 
 /// How long to wait for a state lock; nothing is passed where that is the tool's own default.
@@ -166,8 +210,21 @@ mod tests {
 
     #[test]
     fn every_command_has_exactly_these_arguments() {
-        let files = [PathBuf::from("/p/a b.tfvars.json")];
+        let files = [Assignment::File(PathBuf::from("/p/a b.tfvars.json"))];
+        let mixed = [Assignment::parse("x=a b=c").unwrap(), files[0].clone()];
         let plan_file = Path::new("/p/plan");
+        let none = PlanningOptions::default();
+        let all = PlanningOptions {
+            assignments: Vec::new(),
+            targets: vec!["module.a".to_owned(), "b[\"c d\"]".to_owned()],
+            replacements: vec!["e.f".to_owned()],
+            refresh: Refresh::Skip,
+            parallelism: std::num::NonZeroU16::new(3),
+        };
+        let plan = |mode, variables, options, wait| {
+            super::plan(&PlanRequest { mode, variables, options }, plan_file, wait)
+        };
+        let apply = |variables, options, wait| super::apply(variables, options, plan_file, wait);
         let line = |arguments: Vec<OsString>| {
             arguments
                 .into_iter()
@@ -183,22 +240,24 @@ mod tests {
                 "init|-input=false|-no-color|-lock-timeout=90500ms|-reconfigure|-backend-config=/p/b",
             ),
             (
-                plan(PlanMode::Normal, &files, plan_file, NO),
+                plan(PlanMode::Normal, &files, &none, NO),
                 "plan|-input=false|-no-color|-var-file=/p/a b.tfvars.json|-out=/p/plan",
             ),
             (
-                plan(PlanMode::Destroy, &[], plan_file, NO),
+                plan(PlanMode::Destroy, &[], &none, NO),
                 "plan|-input=false|-no-color|-destroy|-out=/p/plan",
             ),
             (
-                plan(PlanMode::RefreshOnly, &[], plan_file, WAIT),
+                plan(PlanMode::RefreshOnly, &[], &none, WAIT),
                 "plan|-input=false|-no-color|-lock-timeout=90500ms|-refresh-only|-out=/p/plan",
             ),
-            (apply(&[], plan_file, NO), "apply|-input=false|-no-color|/p/plan"),
             (
-                apply(&[], plan_file, WAIT),
-                "apply|-input=false|-no-color|-lock-timeout=90500ms|/p/plan",
+                plan(PlanMode::Normal, &mixed, &all, NO),
+                "plan|-input=false|-no-color|-refresh=false|-target=module.a|-target=b[\"c d\"]|-replace=e.f|-parallelism=3|-var=x=a b=c|-var-file=/p/a b.tfvars.json|-out=/p/plan",
             ),
+            (apply(&[], &all, NO), "apply|-input=false|-no-color|-parallelism=3|/p/plan"),
+            (apply(&[], &none, NO), "apply|-input=false|-no-color|/p/plan"),
+            (apply(&[], &none, WAIT), "apply|-input=false|-no-color|-lock-timeout=90500ms|/p/plan"),
             (push_state(plan_file, false, NO), "state|push|-no-color|/p/plan"),
             (
                 push_state(plan_file, false, WAIT),
@@ -209,7 +268,9 @@ mod tests {
             (force_unlock("1-2"), "force-unlock|-force|-no-color|1-2"),
             (show(Some(plan_file)), "show|-json|-no-color|/p/plan"),
             (show(None), "show|-json|-no-color"),
+            (show_text(plan_file), "show|-no-color|/p/plan"),
             (output(), "output|-json|-no-color"),
+            (workspaces(), "workspace|list"),
             (validate(), "validate|-json|-no-color"),
             (test(&[], Some(Path::new("/p/j"))), "test|-no-color|-junit-xml=/p/j"),
             (test(&[], None), "test|-no-color|-json"),

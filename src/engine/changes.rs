@@ -75,19 +75,23 @@ struct Change<'a> {
     importing: Option<IgnoredAny>,
 }
 
-impl Change<'_> {
-    fn action(&self) -> Action {
-        let does = |action: &str| self.actions.iter().any(|other| other == action);
-        match (does("create"), does("delete") || does("forget")) {
-            (true, true) => Action::Replace,
-            (true, false) => Action::Create,
-            _ if does("delete") => Action::Delete,
-            _ if does("forget") => Action::Forget,
-            _ if does("update") => Action::Update,
-            _ if does("read") => Action::Read,
-            _ => Action::Nothing,
-        }
+/// What the plan's words mean for a resource.
+pub(super) fn action(actions: &[String]) -> Action {
+    let does = |action: &str| actions.iter().any(|other| other == action);
+    match (does("create"), does("delete") || does("forget")) {
+        (true, true) => Action::Replace,
+        (true, false) => Action::Create,
+        _ if does("delete") => Action::Delete,
+        _ if does("forget") => Action::Forget,
+        _ if does("update") => Action::Update,
+        _ if does("read") => Action::Read,
+        _ => Action::Nothing,
     }
+}
+
+/// Whether a member of `resource_changes` is listed among the changes: not when nothing happens to it.
+pub(super) fn is_listed(action: Action, is_renamed: bool, is_imported: bool) -> bool {
+    action != Action::Nothing || is_renamed || is_imported
 }
 
 impl<'a> Collected<'a> {
@@ -114,12 +118,12 @@ impl<'a> Collected<'a> {
     fn resource(&mut self, json: &RawValue) -> Result<()> {
         let Resource { address, previous_address, deposed, action_reason, mut change } =
             serde_json::from_str(json.get())?;
-        let action = change.action();
+        let action = action(&change.actions);
         let previous = previous_address.filter(|previous| previous.get() != address.get());
         let counts = match self.place {
             // What was only renamed is listed there too.
             Place::Drift => matches!(action, Action::Update | Action::Delete),
-            _ => action != Action::Nothing || previous.is_some() || change.importing.is_some(),
+            _ => is_listed(action, previous.is_some(), change.importing.is_some()),
         };
         if !counts {
             return Ok(());
@@ -146,6 +150,7 @@ impl<'a> Collected<'a> {
             reason: action_reason.map(|reason| self.label(reason)).transpose()?,
             attributes,
             more_attributes,
+            outcome: None,
         };
         let cost = 128 + planned.address.len();
         self.room = self.room.saturating_sub(cost);

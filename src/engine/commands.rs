@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
-use super::arguments::{self, PlanMode};
+use super::arguments::{self, PlanRequest};
 use super::clean::Content;
 use super::diagnostics::Validation;
 use super::environment;
@@ -20,6 +20,7 @@ use super::lock::StateLock;
 use super::locking::{APPLY, KilledLock, Locked, Unfinished};
 use super::plan::PlanSummary;
 use super::reading::{Copied, read};
+use super::reported::Reported;
 use super::state::Applied;
 use super::survey::Survey;
 use super::test_results::TestCounts;
@@ -32,7 +33,7 @@ use crate::process::{
     Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
 use crate::secret::Redactor;
-use crate::spec::{Product, ToolRequest};
+use crate::spec::{Assignment, PlanningOptions, Product, ToolRequest};
 
 /// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
 const LARGEST_ANSWER: usize = 48 * 1024 * 1024;
@@ -114,7 +115,7 @@ pub struct Planned {
 pub struct Validated {
     /// Whether the configuration is valid.
     pub valid: bool,
-    /// One line for people.
+    /// One line for people; the reason when it is not valid.
     pub summary: String,
 }
 
@@ -159,13 +160,12 @@ impl<S: Sink> Engine<'_, S> {
     /// When it fails or is stopped, or the saved plan cannot be shown.
     pub async fn plan<T>(
         &self,
-        mode: PlanMode,
-        variables: &[PathBuf],
+        request: &PlanRequest<'_>,
         beside: impl AsyncFnOnce(&Path) -> T,
     ) -> Result<(Saved, T), EngineError> {
         let file = self.private.join("plan.tfplan");
         let text = self.private.join("plan.txt");
-        let arguments = arguments::plan(mode, variables, &file, self.lock_timeout);
+        let arguments = arguments::plan(request, &file, self.lock_timeout);
         let command = self.command(arguments, Output::LinesAndFile(text.clone()));
         let planning = Box::pin(self.succeed_locking("plan", "OperationTypePlan", &command));
         match self.show_when_saved(planning, &file, beside(&text)).await {
@@ -184,19 +184,25 @@ impl<S: Sink> Engine<'_, S> {
     pub async fn apply(
         &self,
         plan: &Planned,
-        variables: &[PathBuf],
+        variables: &[Assignment],
+        options: &PlanningOptions,
     ) -> Result<(), Box<Unfinished>> {
-        let arguments = arguments::apply(variables, &plan.saved.file, self.lock_timeout);
+        let file = &plan.saved.file;
+        let arguments = arguments::apply(variables, options, file, self.lock_timeout);
         let command = self.command(arguments, Output::Lines);
         self.succeed_locking("apply", APPLY, &command).await
     }
 
-    /// What an apply that failed or was stopped has really done, from the state. Deaf to the stop:
-    /// drop the future instead.
+    /// What an apply that failed or was stopped has really done, from the state and from what it
+    /// `reported`. Deaf to the stop: drop the future instead.
     ///
     /// # Errors
     /// When the state cannot be read.
-    pub async fn applied(&self, plan: &Planned) -> Result<Applied, EngineError> {
+    pub async fn applied(
+        &self,
+        plan: &Planned,
+        reported: &Reported,
+    ) -> Result<Applied, EngineError> {
         let state = self.private.join("state.json");
         self.undisturbed("show", &self.command(arguments::show(None), Output::File(state.clone())))
             .await?;
@@ -204,7 +210,7 @@ impl<S: Sink> Engine<'_, S> {
             let failed = |source| EngineError::Read { path: path.to_owned(), source };
             File::open(path).map(BufReader::new).map_err(failed)
         };
-        Applied::compare(open(&plan.saved.json)?, open(&state)?)
+        Applied::compare(open(&plan.saved.json)?, open(&state)?, reported)
             .map_err(|source| EngineError::Answer { command: "show", source })
     }
 
@@ -222,6 +228,20 @@ impl<S: Sink> Engine<'_, S> {
         )
         .map_err(|source| EngineError::Answer { command: "output", source })?;
         Ok(exit.output)
+    }
+
+    /// The names of the workspaces that there are. The environment must name none: Terraform would
+    /// make one of it.
+    ///
+    /// # Errors
+    /// When they cannot be listed, or the run is stopped.
+    pub async fn workspaces(&self) -> Result<Vec<String>, EngineError> {
+        let command = self.command(arguments::workspaces(), Output::Memory(LARGEST_ANSWER));
+        let exit = self.succeed("workspace list", &command).await?;
+        let text = String::from_utf8_lossy(&exit.output);
+        // `* ` stands before the one that is selected, and spaces before all others.
+        let name = |line: &str| line.get(2..).map(|name| name.trim().to_owned());
+        Ok(text.lines().filter_map(name).filter(|name| !name.is_empty()).collect())
     }
 
     /// `validate`: its diagnostics go to the log as readable lines.
@@ -248,7 +268,7 @@ impl<S: Sink> Engine<'_, S> {
     ///
     /// # Errors
     /// When it is stopped or cannot be run. Tests that fail are no error.
-    pub async fn test(&self, variables: &[PathBuf]) -> Result<Tested, EngineError> {
+    pub async fn test(&self, variables: &[Assignment]) -> Result<Tested, EngineError> {
         let file = self.private.join("junit.xml");
         let junit = arguments::writes_junit(self.tool).then(|| file.clone());
         let command = self.command(arguments::test(variables, junit.as_deref()), Output::Lines);
@@ -339,18 +359,15 @@ impl<S: Sink> Engine<'_, S> {
         operation: &'static str,
         command: &Command,
     ) -> Result<(), Box<Unfinished>> {
-        let locked = self.run_locking(name, operation, command).await;
-        let Locked { exit, headline, foreign, left, trace } = match locked {
-            Ok(locked) => locked,
-            Err(error) => return Err(Box::new(Unfinished { error, trace: None })),
-        };
+        let locked = self.run_locking(name, operation, command).await?;
+        let Locked { exit, headline, foreign, left, trace, reported } = locked;
         let checked =
             self.stopped(name, exit).and_then(|exit| self.check(name, &exit, headline, foreign));
         checked.map_err(|mut error| {
             if let Some(left) = left {
                 error.set_left(left);
             }
-            Box::new(Unfinished { error, trace: Some(trace) })
+            Box::new(Unfinished { error, reported, trace: Some(trace) })
         })
     }
 

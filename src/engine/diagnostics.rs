@@ -46,14 +46,12 @@ struct Snippet {
 }
 
 impl Validation {
-    /// All diagnostics as Terraform prints them, and one line at the end.
+    /// All diagnostics as Terraform prints them.
     pub(super) fn lines(&self) -> Vec<String> {
-        let mut lines: Vec<_> = self.diagnostics.iter().flat_map(Diagnostic::lines).collect();
-        lines.push(self.summary());
-        lines
+        self.diagnostics.iter().flat_map(Diagnostic::lines).collect()
     }
 
-    /// One line for people.
+    /// One line for people; a reason when it is not valid.
     pub(super) fn summary(&self) -> String {
         match (self.valid, self.warning_count) {
             (true, 0) => "The configuration is valid.".to_owned(),
@@ -61,7 +59,7 @@ impl Validation {
                 format!("The configuration is valid, with {}.", counted(warnings, "warning"))
             }
             (false, warnings) => format!(
-                "The configuration is not valid: {}, {}.",
+                "the configuration is not valid: {}, {}",
                 counted(self.error_count, "error"),
                 counted(warnings, "warning")
             ),
@@ -112,8 +110,8 @@ mod tests {
                 "An argument ends",
                 "with a newline.",
                 "",
-                "The configuration is not valid: 1 error, 0 warnings.",
             ]
         );
+        assert_eq!(validation.summary(), "the configuration is not valid: 1 error, 0 warnings");
     }
 }

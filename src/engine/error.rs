@@ -9,6 +9,9 @@ use crate::process::{OutOfMemory, ProcessError};
 /// What the OOM killer sends; the runner's own is part of a stop and no failure.
 const SIGKILL: i32 = crate::platform::Signal::SIGKILL as i32;
 
+/// What Terraform says of a plan of a state that is not there any more.
+const STALE: &str = "Saved plan is stale";
+
 /// How a command failed.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Failed {
@@ -163,6 +166,11 @@ impl Failed {
                 ),
                 None => format!("{wait}; it ends with the connection of its holder"),
             });
+        }
+        if self.headline.as_deref() == Some(STALE) {
+            let stale =
+                "something else has changed the state since the plan was made: make a new plan";
+            return Some(stale.to_owned());
         }
         let for_memory = self.signal == Some(SIGKILL) || self.out_of_memory.is_some();
         let killed = for_memory.then(|| "give the job more memory".to_owned());

@@ -18,6 +18,7 @@ use super::arguments;
 use super::commands::Engine;
 use super::error::{EngineError, Failed};
 use super::lock::{LeftLock, StateLock, Trace, own_name};
+use super::reported::Reported;
 use super::watching::{Alone, Asking, Watch};
 use crate::cancel::{Step, Stop, StopReason};
 use crate::platform::Signal;
@@ -74,6 +75,8 @@ pub(super) struct Locked {
     /// What became of its lock, where it did not give it back by itself.
     pub(super) left: Option<LeftLock>,
     pub(super) trace: Trace,
+    /// What it printed about resources.
+    pub(super) reported: Reported,
 }
 
 /// A command that did not get to its end, and what is known of the lock that it may have left.
@@ -81,7 +84,16 @@ pub(super) struct Locked {
 pub struct Unfinished {
     /// Why.
     pub error: EngineError,
+    /// What it printed about resources.
+    pub reported: Reported,
     pub(super) trace: Option<Trace>,
+}
+
+impl From<EngineError> for Box<Unfinished> {
+    /// A command of which nothing is known but why it ended.
+    fn from(error: EngineError) -> Self {
+        Self::new(Unfinished { error, reported: Reported::default(), trace: None })
+    }
 }
 
 impl Unfinished {
@@ -135,7 +147,14 @@ impl<S: Sink> Engine<'_, S> {
                 _ => Some(self.find_left(&trace).await),
             },
         };
-        Ok(Locked { exit, headline: seen.headline, foreign: seen.lock.lock(), left, trace })
+        Ok(Locked {
+            exit,
+            headline: seen.headline,
+            foreign: seen.lock.lock(),
+            left,
+            trace,
+            reported: seen.reported,
+        })
     }
 
     /// What is known of a command before it begins.

@@ -99,6 +99,19 @@ impl Counts {
     }
 }
 
+impl Counts {
+    /// `1 added, 0 changed, 2 destroyed`: the same once it was done.
+    #[must_use]
+    pub fn done(&self) -> String {
+        let usual = [(self.create, "added"), (self.update, "changed"), (self.delete, "destroyed")];
+        let imported = (self.import > 0).then_some((self.import, "imported"));
+        let rare = [(self.replace, "replaced"), (self.moved, "moved"), (self.forget, "forgotten")];
+        let rare = rare.into_iter().filter(|(count, _)| *count > 0);
+        let all = imported.into_iter().chain(usual).chain(rare);
+        all.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// `1 to add, 0 to change, 2 to destroy`, with the rarer ones where there are any.
 impl std::fmt::Display for Counts {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
@@ -282,6 +295,11 @@ mod tests {
             summary.line(),
             "Plan: 1 to import, 3 to add, 1 to change, 3 to destroy, 2 replaced, 1 moved, 1 forgotten."
         );
+        assert_eq!(
+            summary.counts.done(),
+            "1 imported, 3 added, 1 changed, 3 destroyed, 2 replaced, 1 moved, 1 forgotten"
+        );
+        assert_eq!(Counts::default().done(), "0 added, 0 changed, 0 destroyed");
     }
 
     #[test]

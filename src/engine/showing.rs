@@ -14,7 +14,8 @@ use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use super::arguments;
-use super::commands::Engine;
+use super::commands::{Engine, Saved};
+use super::error::EngineError;
 use super::locking::Unfinished;
 use crate::event::Stream;
 use crate::platform::fs::MetadataExt;
@@ -53,6 +54,25 @@ impl<S: Sink> Engine<'_, S> {
         Ok((json?, done))
     }
 
+    /// Shows a plan that was made before: to people, which is kept in a file that `beside` gets, and as
+    /// JSON.
+    ///
+    /// # Errors
+    /// When it cannot be shown, or the run is stopped.
+    pub async fn show_saved<T>(
+        &self,
+        file: &Path,
+        beside: impl AsyncFnOnce(&Path) -> T,
+    ) -> Result<(Saved, T), EngineError> {
+        let text = self.private.join("plan.txt");
+        let command = self.command(arguments::show_text(file), Output::LinesAndFile(text.clone()));
+        self.succeed("show", &command).await?;
+        let done = beside(&text).await;
+        let (command, json) = self.showing(file, "plan.json");
+        self.succeed("show", &command).await?;
+        Ok((Saved { file: file.to_owned(), json, text }, done))
+    }
+
     /// Shows a plan as soon as it may be, at the latest when it has `ended` well.
     async fn shown(
         &self,
@@ -78,8 +98,7 @@ impl<S: Sink> Engine<'_, S> {
         }
         // Not the same file: what is left of that is wiped with all others.
         let (command, json) = self.showing(plan, "plan.json");
-        let shown = Box::pin(self.succeed("show", &command)).await;
-        shown.map_err(|error| Box::new(Unfinished { error, trace: None }))?;
+        Box::pin(self.succeed("show", &command)).await?;
         Ok(json)
     }
 

@@ -1,4 +1,8 @@
-//! What an apply that failed half way has really done: the plan, compared with the state after it.
+//! What an apply that did not get to its end has really done: the plan, compared with the state after
+//! it.
+//!
+//! Only what the state shows counts as done. A change that it shows does not count when the tool was
+//! still working on it at its end: a resource gets into the state before its provisioners have run.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -6,23 +10,34 @@ use std::io::Read;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::changes::{action, is_listed};
 use super::plan::Counts;
+use super::reported::Reported;
+use crate::result::{Action, ChangeOutcome};
 
 /// What was really applied.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Applied {
-    /// Resources by action.
+    /// Changes that were done, by action.
     pub counts: Counts,
-    /// How many resource instances there are now.
+    /// How many resource instances there are now, those included that are tainted.
     pub resources: u32,
+    /// What became of each change, in the order in which [`crate::result::Changes`] lists them; none
+    /// when that is not known.
+    pub outcomes: Vec<Option<ChangeOutcome>>,
 }
 
 impl Applied {
-    /// Compares the JSON of a plan with the JSON of the state (`show -json`) after its apply.
+    /// Compares the JSON of a plan with the JSON of the state (`show -json`) after its apply, of which
+    /// the tool has `reported` these things.
     ///
     /// # Errors
     /// When one of the two cannot be read.
-    pub fn compare(plan: impl Read, state: impl Read) -> Result<Self, serde_json::Error> {
+    pub fn compare(
+        plan: impl Read,
+        state: impl Read,
+        reported: &Reported,
+    ) -> Result<Self, serde_json::Error> {
         let plan: WirePlan = serde_json::from_reader(plan)?;
         let state: WireState = serde_json::from_reader(state)?;
         let mut now = BTreeMap::new();
@@ -31,35 +46,70 @@ impl Applied {
         }
         let mut applied =
             Self { resources: u32::try_from(now.len()).unwrap_or(u32::MAX), ..Self::default() };
-        for change in plan.resource_changes.iter().filter(|change| change.mode != "data") {
-            let place = (change.address.clone(), change.deposed.clone());
-            // A replacement that creates first keeps the old object aside until it is destroyed.
-            let set_aside = change.deposed.is_none()
-                && now.keys().any(|(address, deposed)| *address == place.0 && deposed.is_some());
-            applied.counts.count_applied(change, now.get(&place), set_aside);
+        for change in &plan.resource_changes {
+            let outcome = if change.mode == "data" {
+                change.outcome_of_reading(reported)
+            } else {
+                Some(applied.counts.count_applied(change, &now, reported))
+            };
+            if change.is_listed() {
+                applied.outcomes.push(outcome);
+            }
         }
         Ok(applied)
     }
 }
 
 impl Counts {
-    /// Counts what of `change` shows in the state, where the resource has the values `now` and its
-    /// old object may be `set_aside`.
-    fn count_applied(&mut self, change: &WireChange, now: Option<&Value>, set_aside: bool) {
+    /// Counts what of `change` was done, and says what became of it, with the state as it is `now`.
+    fn count_applied(
+        &mut self,
+        change: &WireChange,
+        now: &Resources,
+        reported: &Reported,
+    ) -> ChangeOutcome {
+        let place = (change.address.clone(), change.deposed.clone());
+        let found = now.get(&place);
+        let exists = found.is_some();
+        let differs = found.map(|found| &found.values) != Some(&change.change.before);
+        let is_unfinished = change.is_unfinished(reported);
+        // A replacement that creates first keeps the old object aside until it is destroyed.
+        let set_aside = change.deposed.is_none()
+            && now.keys().any(|(address, deposed)| *address == place.0 && deposed.is_some());
         let planned = |action: &str| change.change.actions.iter().any(|other| other == action);
-        let differs = now != Some(&change.change.before);
-        let (created, deleted) = match (planned("create"), planned("delete")) {
-            // Gone and not there again: only the first half of the replacement was done.
-            (true, true) => (differs && now.is_some(), differs && !set_aside),
-            (create, delete) => (create && now.is_some(), delete && now.is_none()),
-        };
-        self.create += u32::from(created);
+        let creates = planned("create");
+        let is_new = creates && exists && (!planned("delete") || differs);
+        let is_tainted = is_new && found.is_some_and(|found| found.tainted);
+        let is_created = is_new && !is_tainted && !is_unfinished;
+        let deleted = planned("delete") && if creates { differs && !set_aside } else { !exists };
+        let updated = planned("update") && exists && differs && !is_unfinished;
+        let forgotten = planned("forget") && !exists;
+        self.create += u32::from(is_created);
         self.delete += u32::from(deleted);
-        self.replace += u32::from(created && deleted);
-        self.update += u32::from(planned("update") && now.is_some() && differs);
-        self.forget += u32::from(planned("forget") && now.is_none());
-        self.import += u32::from(change.change.importing.is_some() && now.is_some());
-        self.moved += u32::from(change.previous_address.is_some() && now.is_some());
+        self.replace += u32::from(is_created && deleted);
+        self.update += u32::from(updated);
+        self.forget += u32::from(forgotten);
+        self.import += u32::from(change.change.importing.is_some() && exists);
+        self.moved += u32::from(change.previous_address.is_some() && exists);
+        let is_done = match action(&change.change.actions) {
+            Action::Create => is_created,
+            Action::Replace => is_created && (deleted || !planned("delete")),
+            Action::Delete => deleted,
+            Action::Update => updated,
+            Action::Forget => forgotten,
+            Action::Read | Action::Nothing => exists,
+        };
+        if is_done {
+            ChangeOutcome::Done
+        } else if is_tainted {
+            ChangeOutcome::Tainted
+        } else if reported.has_failed(&change.address) {
+            ChangeOutcome::Failed
+        } else if is_unfinished || is_created || deleted {
+            ChangeOutcome::Interrupted
+        } else {
+            ChangeOutcome::NotStarted
+        }
     }
 }
 
@@ -88,6 +138,42 @@ struct Change {
     importing: Option<serde::de::IgnoredAny>,
 }
 
+impl WireChange {
+    /// Whether the changes that are shown to people have it.
+    fn is_listed(&self) -> bool {
+        let is_renamed = self.previous_address.as_ref().is_some_and(|it| *it != self.address);
+        is_listed(action(&self.change.actions), is_renamed, self.change.importing.is_some())
+    }
+
+    /// Whether the tool was still at work on it when it ended.
+    fn is_unfinished(&self, reported: &Reported) -> bool {
+        match &self.deposed {
+            Some(key) => {
+                reported.is_unfinished(&format!("{} (deposed object {key})", self.address))
+            }
+            None => reported.is_unfinished(&self.address),
+        }
+    }
+
+    /// What became of a data source that is read during the apply: the state does not tell.
+    fn outcome_of_reading(&self, reported: &Reported) -> Option<ChangeOutcome> {
+        if reported.has_failed(&self.address) {
+            Some(ChangeOutcome::Failed)
+        } else {
+            self.is_unfinished(reported).then_some(ChangeOutcome::Interrupted)
+        }
+    }
+}
+
+/// What is in the state, by address and key of a deposed object.
+type Resources = BTreeMap<(String, Option<String>), Found>;
+
+/// A resource in the state.
+struct Found {
+    values: Value,
+    tainted: bool,
+}
+
 #[derive(Deserialize)]
 struct WireState {
     values: Option<StateValues>,
@@ -114,12 +200,15 @@ struct StateResource {
     mode: String,
     #[serde(default)]
     values: Value,
+    #[serde(default)]
+    tainted: bool,
 }
 
 impl StateModule {
-    fn collect(self, resources: &mut BTreeMap<(String, Option<String>), Value>) {
+    fn collect(self, resources: &mut Resources) {
         for resource in self.resources.into_iter().filter(|resource| resource.mode != "data") {
-            resources.insert((resource.address, resource.deposed_key), resource.values);
+            let StateResource { address, deposed_key, values, tainted, .. } = resource;
+            resources.insert((address, deposed_key), Found { values, tainted });
         }
         for module in self.child_modules {
             module.collect(resources);
@@ -129,58 +218,128 @@ impl StateModule {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn change(address: &str, actions: &[&str], before: &Value) -> Value {
+        json!({"address": address, "mode": "managed", "change": {"actions": actions, "before": before}})
+    }
+
+    fn resource(address: &str, value: u8) -> Value {
+        json!({"address": address, "mode": "managed", "values": {"v": value}})
+    }
+
+    fn tainted(address: &str, value: u8) -> Value {
+        json!({"address": address, "mode": "managed", "values": {"v": value}, "tainted": true})
+    }
+
+    fn compare(changes: &[Value], resources: &[Value], lines: &[&str]) -> Applied {
+        let mut reported = Reported::default();
+        for line in lines {
+            reported.read_progress(line.as_bytes());
+            reported.read_error(line.as_bytes());
+        }
+        let plan = json!({"resource_changes": changes}).to_string();
+        let (one, other) = resources.split_at(resources.len() / 2);
+        let module = json!({"resources": one, "child_modules": [{"resources": other}]});
+        let state = json!({"values": {"root_module": module}}).to_string();
+        Applied::compare(plan.as_bytes(), state.as_bytes(), &reported).unwrap()
+    }
 
     #[test]
     fn only_what_the_state_shows_was_applied() {
-        let change = |address: &str, actions: &str, before: &str| {
-            format!(
-                r#"{{"address":"{address}","mode":"managed","change":{{"actions":[{actions}],"before":{before}}}}}"#
-            )
-        };
-        let plan = format!(
-            r#"{{"resource_changes":[{}]}}"#,
-            [
-                change("created", r#""create""#, "null"),
-                change("not_created", r#""create""#, "null"),
-                change("updated", r#""update""#, r#"{"v":1}"#),
-                change("not_updated", r#""update""#, r#"{"v":1}"#),
-                change("deleted", r#""delete""#, r#"{"v":1}"#),
-                change("not_deleted", r#""delete""#, r#"{"v":1}"#),
-                change("replaced", r#""delete","create""#, r#"{"v":1}"#),
-                change("half_replaced", r#""delete","create""#, r#"{"v":1}"#),
-                change("not_replaced", r#""delete","create""#, r#"{"v":1}"#),
-            ]
-            .join(",")
-        );
-        let resource = |address: &str, value: u8| {
-            format!(r#"{{"address":"{address}","mode":"managed","values":{{"v":{value}}}}}"#)
-        };
-        let state = format!(
-            r#"{{"values":{{"root_module":{{"resources":[{}],"child_modules":[{{"resources":[{}]}}]}}}}}}"#,
-            [
-                resource("created", 1),
-                resource("updated", 2),
-                resource("not_updated", 1),
-                resource("not_deleted", 1)
-            ]
-            .join(","),
-            [resource("replaced", 2), resource("not_replaced", 1)].join(","),
-        );
-        let applied = Applied::compare(plan.as_bytes(), state.as_bytes()).unwrap();
+        use ChangeOutcome::{Done, Interrupted, NotStarted};
+
+        let (none, one) = (Value::Null, json!({"v": 1}));
+        let (create, update, delete) = (["create"], ["update"], ["delete"]);
+        let replace = ["delete", "create"];
+        let changes = [
+            change("created", &create, &none),
+            change("not_created", &create, &none),
+            change("nothing", &["no-op"], &one),
+            change("updated", &update, &one),
+            change("not_updated", &update, &one),
+            change("deleted", &delete, &one),
+            change("not_deleted", &delete, &one),
+            change("replaced", &replace, &one),
+            change("half_replaced", &replace, &one),
+            change("not_replaced", &replace, &one),
+        ];
+        let resources = [
+            resource("created", 1),
+            resource("updated", 2),
+            resource("not_updated", 1),
+            resource("not_deleted", 1),
+            resource("replaced", 2),
+            resource("not_replaced", 1),
+            resource("nothing", 1),
+        ];
+        let applied = compare(&changes, &resources, &[]);
         let counts = Counts { create: 2, update: 1, delete: 3, replace: 1, ..Counts::default() };
-        assert_eq!(applied, Applied { counts, resources: 6 });
+        assert_eq!((applied.counts, applied.resources), (counts, 7));
+        assert_eq!(
+            applied.outcomes,
+            [Done, NotStarted, Done, NotStarted, Done, NotStarted, Done, Interrupted, NotStarted]
+                .map(Some)
+        );
+    }
+
+    #[test]
+    fn what_is_tainted_failed_or_was_interrupted_is_not_done_whatever_the_state_shows() {
+        use ChangeOutcome::{Failed, Interrupted, NotStarted, Tainted};
+
+        let (none, one) = (Value::Null, json!({"v": 1}));
+        let changes = [
+            change("a.tainted", &["create"], &none),
+            change("a.failed", &["create"], &none),
+            change("a.provisioning", &["create"], &none),
+            change("a.half_updated", &["update"], &one),
+            change("a.destroying", &["delete"], &one),
+            change("a.tainted_again", &["create", "delete"], &one),
+            change("a.tainted_before", &["delete", "create"], &one),
+            json!({"address": "data.a.b", "mode": "data", "change": {"actions": ["read"]}}),
+            json!({"address": "data.a.c", "mode": "data", "change": {"actions": ["read"]}}),
+        ];
+        let resources = [
+            tainted("a.tainted", 1),
+            resource("a.provisioning", 1),
+            resource("a.half_updated", 2),
+            resource("a.destroying", 1),
+            tainted("a.tainted_again", 2),
+            tainted("a.tainted_before", 1),
+        ];
+        let lines = [
+            "a.provisioning: Creating...",
+            "a.half_updated: Modifying... [id=1]",
+            "a.destroying: Destroying... [id=1]",
+            "data.a.c: Reading...",
+            "Error: refused",
+            "  with a.failed,",
+            "Error: refused",
+            "  with a.half_updated,",
+        ];
+        let applied = compare(&changes, &resources, &lines);
+        assert_eq!(applied.counts, Counts { delete: 1, ..Counts::default() });
+        let expected = [Tainted, Failed, Interrupted, Failed, Interrupted, Tainted, NotStarted];
+        assert_eq!(applied.outcomes[..7], expected.map(Some));
+        assert_eq!(applied.outcomes[7..], [None, Some(Interrupted)]);
     }
 
     #[test]
     fn an_old_object_that_is_set_aside_is_not_destroyed() {
-        let plan = r#"{"resource_changes":[{"address":"a","mode":"managed",
-            "change":{"actions":["create","delete"],"before":{"v":1}}}]}"#;
-        let state = r#"{"values":{"root_module":{"resources":[
-            {"address":"a","mode":"managed","values":{"v":2}},
-            {"address":"a","mode":"managed","deposed_key":"0a1b","values":{"v":1}}]}}}"#;
-        let applied = Applied::compare(plan.as_bytes(), state.as_bytes()).unwrap();
+        let changes = [change("a", &["create", "delete"], &json!({"v": 1}))];
+        let mut old = resource("a", 1);
+        old["deposed_key"] = json!("0a1b");
+        let applied = compare(&changes, &[resource("a", 2), old.clone()], &[]);
         assert_eq!(applied.counts, Counts { create: 1, ..Counts::default() });
+        assert_eq!(applied.outcomes, [Some(ChangeOutcome::Interrupted)]);
+        // What was set aside by an earlier apply is a change of its own.
+        let mut change = change("a", &["delete"], &json!({"v": 1}));
+        change["deposed"] = json!("0a1b");
+        let lines = ["a (deposed object 0a1b): Destroying... [id=1]"];
+        let applied = compare(&[change], &[resource("a", 2), old], &lines);
+        assert_eq!(applied.outcomes, [Some(ChangeOutcome::Interrupted)]);
     }
 
     #[test]
@@ -188,6 +347,7 @@ mod tests {
         let applied = Applied::compare(
             &br#"{"resource_changes":[]}"#[..],
             &br#"{"format_version":"1.0"}"#[..],
+            &Reported::default(),
         );
         assert_eq!(applied.unwrap(), Applied::default());
     }

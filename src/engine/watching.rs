@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::diagnostics::Diagnostic;
 use super::junit::{Cases, Part};
 use super::lock::{LockMessage, named_id, shows_end, shows_work};
+use super::reported::Reported;
 use super::test_results::TestCounts;
 use crate::event::Stream;
 use crate::process::Sink;
@@ -44,6 +45,8 @@ pub(super) struct Seen {
     pub(super) named: Option<String>,
     /// Whether it has said that it was interrupted.
     interrupted: bool,
+    /// What it has said about resources.
+    pub(super) reported: Reported,
 }
 
 /// Passes lines on and keeps what they say.
@@ -78,6 +81,7 @@ impl<S: Sink> Sink for Watch<'_, S> {
                 }
                 seen.ended |= !seen.unreleased && shows_end(line);
                 seen.interrupted |= line.trim_ascii() == INTERRUPTED;
+                seen.reported.read_progress(line);
             }
             Stream::Stderr => {
                 if let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
@@ -95,6 +99,7 @@ impl<S: Sink> Sink for Watch<'_, S> {
                     seen.named = named_id(line);
                 }
                 seen.lock.read(line);
+                seen.reported.read_error(line);
             }
         }
         drop(seen);

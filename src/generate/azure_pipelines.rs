@@ -3,7 +3,8 @@
 use askama::Template;
 
 use super::container::Container;
-use super::{Cloud, GenerateError, Options, Tokens, filters, text};
+use super::secret::SecretNames;
+use super::{Cloud, GenerateError, Need, Options, Tokens, filters, text};
 
 const TARGET: &str = "azure-pipelines";
 
@@ -12,7 +13,7 @@ const TARGET: &str = "azure-pipelines";
 struct Pipeline<'a> {
     own_version: &'static str,
     options: &'a Options,
-    needs: Vec<(&'static str, &'static str)>,
+    needs: Vec<Need>,
     /// Variables of the job.
     variables: Vec<(&'static str, String)>,
     /// The pool's name, and what its agents must have.
@@ -29,7 +30,21 @@ struct Steps<'a> {
     identity: Option<String>,
     /// The shell that becomes the container.
     container: Option<String>,
+    started: &'static str,
+    /// Reports if a step fails before the runner starts.
+    failure: String,
 }
+
+/// Where the job's log is, as text of a shell between double quotes.
+const JOB: &str = "$SYSTEM_COLLECTIONURI$SYSTEM_TEAMPROJECT/_build/results?buildId=$BUILD_BUILDID";
+
+/// What says that the runner has taken over, so that no later step reports in its place.
+const STARTED: &str = "echo \"##vso[task.setvariable variable=BUTLER_STAGE]started\"";
+
+const SECRETS: SecretNames = SecretNames {
+    allowed: is_variable,
+    rule: "a variable of a pipeline consists of letters, digits, `.`, `_` and `-`",
+};
 
 /// A pipeline for Azure Pipelines.
 ///
@@ -37,6 +52,9 @@ struct Steps<'a> {
 /// When it cannot do what `options` ask for.
 pub fn azure_pipelines(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["${{", "$(", "$["])?;
+    options.check_secrets(TARGET, SECRETS)?;
+    let instead = "a pipeline has a file of its own: make a pipeline of it in the same project";
+    options.refuse_fragment(TARGET, instead)?;
     // Who to be at Azure, the service connection says.
     let cloud = Cloud { azure: None, ..options.cloud.clone() };
     let elsewhere = Options { cloud, ..options.clone() };
@@ -45,11 +63,13 @@ pub fn azure_pipelines(options: &Options) -> Result<String, GenerateError> {
         install: options.install_script("${AGENT_TEMPDIRECTORY:?}/butler-runner"),
         identity: elsewhere.identity_script(Tokens::ValuesInEmptied, "${AGENT_TEMPDIRECTORY:?}"),
         container: container(options).as_ref().map(Container::script),
+        started: STARTED,
+        failure: options.failure_function(JOB),
     };
     let pipeline = Pipeline {
         own_version: env!("CARGO_PKG_VERSION"),
         options,
-        needs: elsewhere.needs(),
+        needs: elsewhere.needs_with_secrets(),
         variables: options.network_variables(),
         pool: options.labels.split_first(),
         steps: text(&steps),
@@ -60,6 +80,7 @@ pub fn azure_pipelines(options: &Options) -> Result<String, GenerateError> {
 fn container(options: &Options) -> Option<Container> {
     let cloud = &options.cloud;
     let mut container = Container::new(options, "$AGENT_TEMPDIRECTORY")?;
+    container.announce(STARTED);
     // The report, the summary, the cache and the tokens are below it.
     container.mount("$AGENT_TEMPDIRECTORY", "");
     container.hand_on(["TF_BUILD", "BUTLER_REPORT_DIR", "BUTLER_SUMMARY"]);
@@ -78,4 +99,8 @@ fn container(options: &Options) -> Option<Container> {
         container.hand_on(["SYSTEM_ACCESSTOKEN", "SYSTEM_OIDCREQUESTURI"]);
     }
     Some(container)
+}
+
+fn is_variable(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }

@@ -2,7 +2,8 @@
 
 use askama::Template;
 
-use super::{GenerateError, Options, Tokens, filters, text};
+use super::secret::SecretNames;
+use super::{GenerateError, Need, Options, Tokens, filters, text};
 
 const TARGET: &str = "circleci";
 
@@ -14,7 +15,7 @@ const WITH_CURL: &str = "cimg/base:current";
 struct Configuration<'a> {
     own_version: &'static str,
     options: &'a Options,
-    needs: Vec<(&'static str, &'static str)>,
+    needs: Vec<Need>,
     /// Variables of the job.
     variables: Vec<(&'static str, String)>,
     /// The resource class, where one is asked for.
@@ -26,6 +27,8 @@ struct Configuration<'a> {
     from_image: bool,
     install: Option<String>,
     identity: Option<String>,
+    /// Reports if a step fails before the runner starts.
+    failure: String,
     /// When the runner is told to end.
     seconds: u64,
 }
@@ -36,6 +39,7 @@ struct Configuration<'a> {
 /// When it cannot do what `options` ask for.
 pub fn circleci(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["<<"])?;
+    options.check_secrets(TARGET, SecretNames::VARIABLES)?;
     let [class] = options.labels.as_slice() else {
         return if options.labels.is_empty() {
             Ok(render(options, None))
@@ -55,7 +59,7 @@ fn render(options: &Options, class: Option<&str>) -> String {
     let configuration = Configuration {
         own_version: env!("CARGO_PKG_VERSION"),
         options,
-        needs: options.needs(),
+        needs: options.needs_with_secrets(),
         variables: options.network_variables(),
         class,
         // The classes of runners that are not CircleCI's have a namespace.
@@ -64,6 +68,7 @@ fn render(options: &Options, class: Option<&str>) -> String {
         image: image.unwrap_or_else(|| WITH_CURL.to_owned()),
         install: options.install_script("$PWD/butler-runner"),
         identity: options.identity_script(Tokens::Values, "$PWD"),
+        failure: options.failure_function("$CIRCLE_BUILD_URL"),
         seconds: options.timeout_minutes() * 60,
     };
     text(&configuration)

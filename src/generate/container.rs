@@ -16,8 +16,12 @@ pub(super) struct Container {
     temporary: &'static str,
     /// As `docker run` takes them, as text of a shell between double quotes.
     volumes: Vec<String>,
+    /// Variables with the path of a file that may not be there, which the container gets where it is.
+    optional_files: Vec<&'static str>,
     /// Names of variables.
-    handed_on: Vec<&'static str>,
+    handed_on: Vec<String>,
+    /// What the shell does last, when nothing but the container's start is left.
+    last: Option<&'static str>,
 }
 
 /// What says where the run is told of, and what it is a part of.
@@ -41,11 +45,15 @@ impl Container {
             image: options.image()?,
             temporary,
             volumes: Vec::new(),
-            handed_on: vec!["CI", "BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"],
+            optional_files: Vec::new(),
+            handed_on: Vec::new(),
+            last: None,
         };
+        container.hand_on(["CI", "BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"]);
         container.hand_on(TELEMETRY);
         let network = options.network_variables();
         container.hand_on(network.iter().map(|(name, _)| *name));
+        container.hand_on(options.secrets.iter().map(|secret| secret.variable.as_str()));
         if options.network.ca_bundle.is_some() {
             container.mount("$BUTLER_CA_BUNDLE", ":ro");
         }
@@ -58,8 +66,19 @@ impl Container {
     }
 
     /// Sets variables as they are outside.
-    pub(super) fn hand_on(&mut self, names: impl IntoIterator<Item = &'static str>) {
-        self.handed_on.extend(names);
+    pub(super) fn hand_on<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        self.handed_on.extend(names.into_iter().map(ToOwned::to_owned));
+    }
+
+    /// Shows the file that the variable names, where it is set, and sets the variable.
+    pub(super) fn hand_on_file(&mut self, variable: &'static str) {
+        self.optional_files.push(variable);
+        self.hand_on([variable]);
+    }
+
+    /// Has the shell do this last, when nothing but the container's start is left.
+    pub(super) fn announce(&mut self, last: &'static str) {
+        self.last = Some(last);
     }
 
     /// The shell that becomes the container.

@@ -29,6 +29,22 @@ pub enum GenerateError {
         /// What it would evaluate.
         mark: String,
     },
+    /// The target has no secrets of such a name.
+    #[error("a secret of `{target}` cannot be called `{name}`")]
+    SecretName {
+        /// The target.
+        target: &'static str,
+        /// What was typed in.
+        name: String,
+        /// What a name has to be.
+        rule: &'static str,
+    },
+    /// A variable would be set twice.
+    #[error("`--secret {variable}` sets a variable that is set already")]
+    VariableTaken {
+        /// The variable.
+        variable: String,
+    },
     /// A line break, a colour, or what hides other text.
     #[error("`{option}` holds a character that cannot be seen: {text:?}")]
     Invisible {
@@ -45,6 +61,11 @@ impl Advice for GenerateError {
             Self::Unsupported { instead, .. } => Some((*instead).to_owned()),
             Self::Evaluated { .. } => Some(
                 "leave the option out: the file then names a variable of the CI system's own"
+                    .to_owned(),
+            ),
+            Self::SecretName { rule, .. } => Some((*rule).to_owned()),
+            Self::VariableTaken { .. } => Some(
+                "name each variable once, and none that the wrapper itself sets for the job"
                     .to_owned(),
             ),
             Self::Invisible { .. } => None,

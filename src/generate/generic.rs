@@ -6,7 +6,8 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{GenerateError, Install, Options};
+use super::secret::SecretNames;
+use super::{GenerateError, Install, Options, Secret};
 
 const TARGET: &str = "generic";
 
@@ -60,6 +61,9 @@ struct EnvVars {
     butler_token: &'static str,
     #[serde(flatten)]
     network: std::collections::BTreeMap<&'static str, String>,
+    /// Secrets of the run, each a placeholder.
+    #[serde(flatten)]
+    secrets: std::collections::BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -88,6 +92,7 @@ pub fn run_outline(json: &[u8]) -> Result<RunOutline, serde_json::Error> {
 /// When it cannot say what `options` ask for.
 pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateError> {
     options.check(TARGET, &[])?;
+    options.check_secrets(TARGET, SecretNames { allowed: |_| true, rule: "" })?;
     refuse(options)?;
     let install = options.install_script("$PWD").unwrap_or_default();
     let endpoint = options.endpoint.as_ref().map(|url| url.as_str().trim_end_matches('/'));
@@ -108,6 +113,7 @@ pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateEr
                 butler_run_id: run_id,
                 butler_token: TOKEN,
                 network: options.network_variables().into_iter().collect(),
+                secrets: options.secrets.iter().map(placeholder).collect(),
             },
         },
         manual: Manual {
@@ -123,13 +129,18 @@ pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateEr
     Ok(lines(&answer))
 }
 
+/// What stands where a secret belongs.
+fn placeholder(secret: &Secret) -> (String, String) {
+    (secret.variable.clone(), format!("<secret {}>", secret.name))
+}
+
 fn lines(answer: &Answer) -> String {
     serde_json::to_string_pretty(answer).expect("texts are always JSON") + "\n"
 }
 
 /// What there is no key for.
 fn refuse(options: &Options) -> Result<(), GenerateError> {
-    let Options { install, cloud, gate, cache, labels, timeout, .. } = options;
+    let Options { install, cloud, gate, cache, labels, timeout, fragment, .. } = options;
     let job = "set it where your CI system describes the job";
     let wanted = [
         (
@@ -146,6 +157,11 @@ fn refuse(options: &Options) -> Result<(), GenerateError> {
         (*cache, "--cache", job),
         (!labels.is_empty(), "--label", job),
         (timeout.is_some(), "--timeout", job),
+        (
+            *fragment,
+            "--fragment",
+            "`runner.install` and `runner.command` are what a script includes",
+        ),
     ];
     match wanted.into_iter().find(|(is_wanted, ..)| *is_wanted) {
         Some((_, option, instead)) => {

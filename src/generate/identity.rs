@@ -5,7 +5,7 @@
 
 use askama::Template;
 
-use super::{Cloud, Options, filters, text};
+use super::{Cloud, Need, Options, filters, text};
 
 /// What the CI system has put into `AWS_ID_TOKEN`, `GCP_ID_TOKEN` and `AZURE_ID_TOKEN`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,11 +45,11 @@ impl Options {
 
     /// The variables of the CI system's that the script reads, each with what it is.
     #[must_use]
-    pub fn identity_needs(&self) -> Vec<(&'static str, &'static str)> {
+    pub fn identity_needs(&self) -> Vec<Need> {
         let mut needs = Vec::new();
         let mut need = |is_given: bool, name, what| {
             if !is_given {
-                needs.push((name, what));
+                needs.push(Need::new(name, what));
             }
         };
         if let Some(aws) = &self.cloud.aws {
@@ -68,5 +68,24 @@ impl Options {
             need(azure.subscription_id.is_some(), "AZURE_SUBSCRIPTION_ID", "the subscription");
         }
         needs
+    }
+
+    /// The variables that the script sets.
+    #[must_use]
+    pub fn identity_variables(&self) -> Vec<&'static str> {
+        let Cloud { aws, gcp, azure } = &self.cloud;
+        let mut names = Vec::new();
+        if aws.is_some() {
+            names.extend(["AWS_REGION", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"]);
+            names.push("AWS_WEB_IDENTITY_TOKEN_FILE");
+        }
+        if gcp.is_some() {
+            names.push("GOOGLE_APPLICATION_CREDENTIALS");
+        }
+        if azure.is_some() {
+            names.extend(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID", "ARM_SUBSCRIPTION_ID"]);
+            names.push("ARM_OIDC_TOKEN_FILE_PATH");
+        }
+        names
     }
 }

@@ -3,7 +3,8 @@
 use askama::Template;
 
 use super::container::Container;
-use super::{GenerateError, Options, Tokens, filters, text};
+use super::secret::SecretNames;
+use super::{GenerateError, Need, Options, Secret, Tokens, filters, text};
 
 const TARGET: &str = "jenkins";
 
@@ -16,7 +17,7 @@ struct Pipeline<'a> {
     own_version: &'static str,
     options: &'a Options,
     /// Credentials and variables that the pipeline reads, each with what it is.
-    needs: Vec<(&'static str, &'static str)>,
+    needs: Vec<Need>,
     variables: Vec<(&'static str, String)>,
     /// Variables that hold the path of a token, and the credential that it is.
     tokens: Vec<(&'static str, &'static str)>,
@@ -35,7 +36,12 @@ struct Script<'a> {
     install: Option<String>,
     identity: Option<String>,
     container: Option<String>,
+    /// Reports if the step fails before the runner starts.
+    failure: String,
 }
+
+/// A credential can have any name.
+const SECRETS: SecretNames = SecretNames { allowed: |_| true, rule: "" };
 
 /// A declarative pipeline for Jenkins.
 ///
@@ -43,9 +49,13 @@ struct Script<'a> {
 /// When it cannot do what `options` ask for.
 pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &[])?;
+    options.check_secrets(TARGET, SECRETS)?;
+    let instead = "a Jenkinsfile is a whole pipeline: make a job of it, which another starts with the step `build`";
+    options.refuse_fragment(TARGET, instead)?;
     let mut needs = Vec::new();
     if options.endpoint.is_none() {
-        needs.push(("credential `butler-registry-url`", "the registry's address, as secret text"));
+        let what = "the registry's address, as secret text";
+        needs.push(Need::new("credential `butler-registry-url`", what));
     }
     let mut tokens = Vec::new();
     let cloud = &options.cloud;
@@ -56,15 +66,21 @@ pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
     ] {
         if is_asked {
             tokens.push((variable, credential));
-            needs.push((name, "an id token as file, of the OpenID Connect Provider plugin"));
+            let what = "an id token as file, of the OpenID Connect Provider plugin";
+            needs.push(Need::new(name, what));
         }
     }
     needs.extend(options.identity_needs());
+    needs.extend(options.secrets.iter().map(|Secret { variable, name }| {
+        let what = format!("secret text, which runs get as {variable}");
+        Need::new(format!("credential `{name}`"), what)
+    }));
     let script = Script {
         options,
         install: options.install_script("${WORKSPACE_TMP:?}/butler-runner"),
         identity: options.identity_script(Tokens::Files, TEMPORARY),
         container: container(options),
+        failure: options.failure_trap("${BUILD_URL:-Jenkins}"),
     };
     let pipeline = Pipeline {
         own_version: env!("CARGO_PKG_VERSION"),
@@ -111,24 +127,6 @@ fn container(options: &Options) -> Option<String> {
             container.mount(file, ":ro");
         }
     }
-    container.hand_on(identity_variables(options));
+    container.hand_on(options.identity_variables());
     Some(container.script())
-}
-
-/// What the script that logs in sets.
-fn identity_variables(options: &Options) -> Vec<&'static str> {
-    let cloud = &options.cloud;
-    let mut names = Vec::new();
-    if cloud.aws.is_some() {
-        names.extend(["AWS_REGION", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"]);
-        names.push("AWS_WEB_IDENTITY_TOKEN_FILE");
-    }
-    if cloud.gcp.is_some() {
-        names.push("GOOGLE_APPLICATION_CREDENTIALS");
-    }
-    if cloud.azure.is_some() {
-        names.extend(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID", "ARM_SUBSCRIPTION_ID"]);
-        names.push("ARM_OIDC_TOKEN_FILE_PATH");
-    }
-    names
 }

@@ -11,6 +11,7 @@ mod bitbucket_pipelines;
 mod circleci;
 mod container;
 mod error;
+mod failure;
 mod filters;
 mod generic;
 mod github_actions;
@@ -19,6 +20,7 @@ mod identity;
 mod install;
 mod jenkins;
 mod options;
+mod secret;
 mod tekton;
 
 pub use azure_pipelines::azure_pipelines;
@@ -26,11 +28,14 @@ pub use bitbucket_pipelines::bitbucket_pipelines;
 pub use circleci::circleci;
 pub use error::GenerateError;
 pub use generic::{RunOutline, generic, run_outline};
-pub use github_actions::github_actions;
+pub use github_actions::{action, github_actions};
 pub use gitlab_ci::gitlab_ci;
 pub use identity::Tokens;
 pub use jenkins::jenkins;
-pub use options::{Aws, Azure, Cloud, Gcp, IMAGE, Install, Network, Options, RELEASES, Version};
+pub use options::{
+    Aws, Azure, Cloud, Gcp, IMAGE, Install, Need, Network, Options, RELEASES, Version,
+};
+pub use secret::Secret;
 pub use tekton::tekton;
 
 /// What a template makes: lines, each of them ended.

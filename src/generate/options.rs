@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::GenerateError;
+use super::{GenerateError, Secret};
 use crate::error::visible;
 
 /// Where the project's own releases are, without the version.
@@ -14,7 +14,7 @@ pub const RELEASES: &str = "https://github.com/butlerdotdev/butler-runner/releas
 pub const IMAGE: &str = "ghcr.io/butlerdotdev/butler-runner";
 
 /// What a wrapper is to do. The same for all targets; what a target cannot do is an error.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Options {
     /// The registry; where none is given, a variable of the CI system's names it.
     pub endpoint: Option<Url>,
@@ -34,6 +34,10 @@ pub struct Options {
     pub timeout: Option<Duration>,
     /// How the job gets to the network.
     pub network: Network,
+    /// What of the CI system's secrets the run finds in its environment.
+    pub secrets: Vec<Secret>,
+    /// Whether the text is for an existing file instead of one of its own.
+    pub fragment: bool,
 }
 
 /// A version of the runner.
@@ -85,6 +89,22 @@ impl Cloud {
     }
 }
 
+/// What a file takes from the CI system.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Need {
+    /// The variable, secret or credential.
+    pub name: String,
+    /// What it is.
+    pub what: String,
+}
+
+impl Need {
+    /// `name`, which is `what`.
+    pub fn new(name: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { name: name.into(), what: what.into() }
+    }
+}
+
 /// A role that trusts the CI system.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Aws {
@@ -125,6 +145,18 @@ pub struct Network {
     pub ca_bundle: Option<String>,
 }
 
+impl Default for Version {
+    fn default() -> Self {
+        Self::Exactly(env!("CARGO_PKG_VERSION").parse().expect("cargo has read it"))
+    }
+}
+
+impl Default for Install {
+    fn default() -> Self {
+        Self::Binary { sha256: Vec::new(), releases: None }
+    }
+}
+
 impl Options {
     /// Refuses what the target would not take as the text that it is. `evaluated` are the marks by
     /// which its files say that something is to be put in their place.
@@ -146,7 +178,7 @@ impl Options {
 
     /// Everything that was typed in, each with the option that it belongs to.
     fn texts(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let Self { endpoint, install, cloud, gate, labels, network, .. } = self;
+        let Self { endpoint, install, cloud, gate, labels, network, secrets, .. } = self;
         let url = |url: &Option<Url>| url.as_ref().map(ToString::to_string);
         let (releases, image, digest) = match install {
             Install::Binary { releases, .. } => (url(releases), None, None),
@@ -173,7 +205,8 @@ impl Options {
             ("--ca-bundle", network.ca_bundle.clone()),
         ];
         let single = single.into_iter().filter_map(|(option, text)| Some((option, text?)));
-        single.chain(labels.iter().map(|label| ("--label", label.clone())))
+        let secrets = secrets.iter().map(|secret| ("--secret", secret.name.clone()));
+        single.chain(labels.iter().map(|label| ("--label", label.clone()))).chain(secrets)
     }
 
     /// The variables by which the job gets to the network.
@@ -217,12 +250,35 @@ impl Options {
 
     /// The variables of the CI system's that the file reads for all runs, each with what it is.
     #[must_use]
-    pub fn needs(&self) -> Vec<(&'static str, &'static str)> {
-        let registry = ("BUTLER_REGISTRY_URL", "the registry's address, with its path");
+    pub fn needs(&self) -> Vec<Need> {
+        let registry = || Need::new("BUTLER_REGISTRY_URL", "the registry's address, with its path");
         let mut needs = Vec::new();
-        needs.extend(self.endpoint.is_none().then_some(registry));
+        needs.extend(self.endpoint.is_none().then(registry));
         needs.extend(self.identity_needs());
         needs
+    }
+
+    /// The same with the secrets of runs.
+    #[must_use]
+    pub fn needs_with_secrets(&self) -> Vec<Need> {
+        let secrets =
+            self.secrets.iter().map(|secret| Need::new(&secret.name, secret.description()));
+        self.needs().into_iter().chain(secrets).collect()
+    }
+
+    /// Refuses a part of a file where the target has only whole ones.
+    ///
+    /// # Errors
+    /// When a part is asked for.
+    pub(super) fn refuse_fragment(
+        &self,
+        target: &'static str,
+        instead: &'static str,
+    ) -> Result<(), GenerateError> {
+        if !self.fragment {
+            return Ok(());
+        }
+        Err(GenerateError::Unsupported { target, option: "--fragment", instead })
     }
 
     /// The image with its tag and digest, where the job runs in it.

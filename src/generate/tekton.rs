@@ -3,7 +3,8 @@
 
 use askama::Template;
 
-use super::{GenerateError, IMAGE, Install, Options, Tokens, filters, text};
+use super::secret::SecretNames;
+use super::{GenerateError, IMAGE, Install, Need, Options, Secret, Tokens, filters, text};
 
 const TARGET: &str = "tekton";
 
@@ -12,9 +13,11 @@ const TARGET: &str = "tekton";
 struct Manifests<'a> {
     own_version: &'static str,
     options: &'a Options,
-    needs: Vec<(&'static str, &'static str)>,
+    needs: Vec<Need>,
     /// Variables of the step.
     variables: Vec<(&'static str, String)>,
+    /// Variables that are secret, each with the Secret and the key in it.
+    secrets: Vec<(&'a str, &'a str, &'a str)>,
     image: String,
     script: String,
     /// The labels of the nodes on which the pod may run.
@@ -28,7 +31,20 @@ struct Manifests<'a> {
 struct Script<'a> {
     options: &'a Options,
     identity: Option<String>,
+    /// Reports if the step fails before the runner starts.
+    failure: String,
 }
+
+/// The Secret that secrets of runs are in, where no other is named.
+const SECRET: &str = "butler-runner";
+
+/// Where the step's log is, as text of a shell between double quotes.
+const JOB: &str = "TaskRun $(context.taskRun.namespace)/$(context.taskRun.name)";
+
+const SECRETS: SecretNames = SecretNames {
+    allowed: is_key,
+    rule: "it is the key in the Secret `butler-runner`, or SECRET/KEY: letters, digits, `-`, `_` and `.`",
+};
 
 /// Manifests for Tekton.
 ///
@@ -36,6 +52,8 @@ struct Script<'a> {
 /// When it cannot do what `options` ask for.
 pub fn tekton(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["$("])?;
+    options.check_secrets(TARGET, SECRETS)?;
+    options.refuse_fragment(TARGET, "its objects are applied beside those that are there")?;
     let unsupported =
         |option, instead| Err(GenerateError::Unsupported { target: TARGET, option, instead });
     if options.gate.is_some() {
@@ -57,16 +75,35 @@ pub fn tekton(options: &Options) -> Result<String, GenerateError> {
     let Some(selector) = selector else {
         return unsupported("--label", "pods are placed by labels of nodes: `--label key=value`");
     };
-    let script = Script { options, identity: options.identity_script(Tokens::Files, "$HOME") };
+    let script = Script {
+        options,
+        identity: options.identity_script(Tokens::Files, "$HOME"),
+        failure: options.failure_trap(JOB),
+    };
     let manifests = Manifests {
         own_version: env!("CARGO_PKG_VERSION"),
         options,
         needs: options.needs(),
         variables: options.network_variables(),
+        secrets: options.secrets.iter().map(key).collect(),
         image: image.unwrap_or_else(|| format!("{IMAGE}:{}", options.version)),
         script: text(&script),
         selector,
         pipeline_minutes: options.timeout_minutes() + 5,
     };
     Ok(text(&manifests))
+}
+
+/// The variable of a secret, the Secret and the key in it.
+fn key(secret: &Secret) -> (&str, &str, &str) {
+    let (name, key) = secret.name.split_once('/').unwrap_or((SECRET, &secret.name));
+    (&secret.variable, name, key)
+}
+
+fn is_key(name: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    name.split('/').count() <= 2 && name.split('/').all(is_part)
 }

@@ -14,6 +14,7 @@ mod descendants;
 mod fuzz_tests;
 mod memory;
 mod pump;
+mod replace;
 mod running;
 mod supervise;
 mod table;
@@ -21,6 +22,7 @@ mod table;
 pub use command::{Command, Environment, Inner, Input, Output};
 pub use descendants::{adopt_orphans, end_left_behind, reap_orphans};
 pub use memory::{OutOfMemory, memory_left};
+pub use replace::become_program;
 pub use running::{Processes, Running};
 pub use supervise::{Exit, Grace, ProcessError, supervise};
 

@@ -1,12 +1,13 @@
 //! Where the registry's endpoints for one run are.
 
+use percent_encoding::percent_decode_str;
 use url::Url;
 
 use crate::spec::RunId;
 
 /// A URL of the registry cannot be formed.
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}` is no URL below the registry's endpoint")]
+#[error("`{text}` is not a URL below the registry's endpoint")]
 pub struct AddressError {
     text: String,
 }
@@ -97,9 +98,13 @@ impl Address {
     /// it is on the endpoint's origin.
     ///
     /// # Errors
-    /// When it is on another origin, which must never see the token, or no URL.
+    /// When it is on another origin, which must never see the token, climbs with `..` to what else
+    /// the origin serves, or is not a URL.
     pub fn callback(&self, text: &str) -> Result<Url, AddressError> {
         let error = || AddressError { text: text.to_owned() };
+        if climbs(text) {
+            return Err(error());
+        }
         if text.contains("://") {
             let url = Url::parse(text).map_err(|_| error())?;
             return if url.origin() == self.endpoint.origin() { Ok(url) } else { Err(error()) };
@@ -112,7 +117,30 @@ impl Address {
         let base = self.endpoint.as_str().trim_end_matches('/');
         let url =
             Url::parse(&format!("{base}/{}", path.trim_start_matches('/'))).map_err(|_| error())?;
-        if url.origin() == self.endpoint.origin() { Ok(url) } else { Err(error()) }
+        let stays = url.path().starts_with(self.endpoint.path().trim_end_matches('/'));
+        if stays && url.origin() == self.endpoint.origin() { Ok(url) } else { Err(error()) }
+    }
+}
+
+/// Whether a segment of the path of `url` is `.` or `..`, for whoever on the way reads the path in
+/// the most generous way: decoded more than once, with `\` for `/`, and without parameters (`..;x`).
+fn climbs(url: &str) -> bool {
+    let mut path = url.split(['?', '#']).next().unwrap_or_default().to_owned();
+    // URL parsers leave these out wherever they are.
+    path.retain(|character| !matches!(character, '\t' | '\n' | '\r'));
+    loop {
+        let decoded = percent_decode_str(&path).decode_utf8_lossy().into_owned();
+        let is_step = |segment: &str| {
+            let name = segment.split(';').next().unwrap_or_default();
+            matches!(name.trim(), "." | "..")
+        };
+        if path.split(['/', '\\']).any(is_step) {
+            return true;
+        }
+        if decoded == path {
+            return false;
+        }
+        path = decoded;
     }
 }
 
@@ -146,6 +174,29 @@ mod tests {
         for text in ["@evil.example.com/x", "//evil.example.com/x", "\\\\evil.example.com"] {
             let url = address("7").callback(text).unwrap();
             assert_eq!(url.host_str(), Some("portal.example.com"), "{text}");
+        }
+    }
+
+    #[test]
+    fn no_callback_leaves_the_endpoints_path() {
+        for text in [
+            "/../../admin",
+            "/v1/../../../admin",
+            "..",
+            "%2e%2E/admin",
+            "/v1/.%2e/.%2e/admin",
+            "/%252e%252e/admin",
+            "\\..\\admin",
+            "/v1/..%2f..%2fadmin",
+            "/v1/..%5cadmin",
+            "/..;a=b/admin",
+            "/.\t./admin",
+            "https://portal.example.com/api/registry/../admin",
+        ] {
+            assert!(address("7").callback(text).is_err(), "{text}");
+        }
+        for text in ["/v1/a..b/...", "/v1/x?next=/../y", "https://portal.example.com/reports/7"] {
+            assert!(address("7").callback(text).is_ok(), "{text}");
         }
     }
 

@@ -1,7 +1,14 @@
-//! Reads the registry's answers: what a status means, and as much of a body as is good for anybody.
+//! Reads the registry's answers: what a status means, whether a report was taken, and as much of a
+//! body as is good for anybody.
+//!
+//! An answer counts only if it is one of the API's. A sign-in page, a captive portal or a proxy
+//! answers `200` too, and stores nothing. Bodies may be compressed with gzip; limits count what they
+//! are inflated to.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 
+use flate2::read::MultiGzDecoder;
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName};
 use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -12,6 +19,12 @@ use crate::secret::append;
 
 /// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
 const ERROR_BODY: usize = 16 * 1024;
+
+/// The largest answer to a report. The API says `{"status":"ok"}`, and the number of lines.
+const REPORT_ANSWER: usize = 64 * 1024;
+
+/// How much of a body is inflated at a time.
+const INFLATED: usize = 64 * 1024;
 
 /// How much of an error's message is shown, in characters.
 const ERROR_MESSAGE: usize = 300;
@@ -67,10 +80,47 @@ pub(super) async fn accept(mut response: Response, what: &str) -> Result<Respons
         message: message(status, &body),
         retry_after: asked_rest(response.headers(), &body),
         redirect,
+        odd_run_id: None,
     })
 }
 
-/// Reads a body into memory that is zeroed when it is dropped; none when it is longer than `limit`.
+/// Reads the answer to a report that should have been stored.
+///
+/// # Errors
+/// When the registry refuses the report, or the answer is not one of its API: a JSON object, or
+/// nothing at all with 200 or 204.
+pub(super) async fn accept_report(response: Response, what: &str) -> Result<(), RegistryError> {
+    let mut response = accept(response, what).await?;
+    let body = read(&mut response, REPORT_ANSWER)
+        .await
+        .map_err(|source| unreachable(what, source))?
+        .ok_or_else(|| RegistryError::Answer { what: what.to_owned() })?;
+    let is_api = if body.is_empty() {
+        matches!(response.status(), StatusCode::OK | StatusCode::NO_CONTENT)
+            && media_type(response.headers()).is_none_or(|media_type| is_json(&media_type))
+    } else {
+        serde_json::from_slice::<serde_json::Map<_, _>>(&body).is_ok()
+    };
+    if is_api { Ok(()) } else { Err(RegistryError::Answer { what: what.to_owned() }) }
+}
+
+/// The media type of a body, in lower case and without parameters.
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = lower_case(headers, &CONTENT_TYPE)?;
+    Some(value.split(';').next().unwrap_or_default().trim().to_owned())
+}
+
+fn is_json(media_type: &str) -> bool {
+    media_type == "application/json" || media_type.ends_with("+json")
+}
+
+fn lower_case(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let value = headers.get(name)?;
+    Some(String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase())
+}
+
+/// Reads a body into memory that is zeroed when it is dropped, inflated where it is compressed. None
+/// when it is longer than `limit`, or compressed in a way that cannot be read.
 pub(super) async fn read(
     response: &mut Response,
     limit: usize,
@@ -83,7 +133,32 @@ pub(super) async fn read(
         }
         append(&mut body, &chunk);
     }
-    Ok(Some(body))
+    // No other coding is ever asked for; gzip is what the API may use unasked.
+    Ok(match lower_case(response.headers(), &CONTENT_ENCODING).as_deref() {
+        None | Some("" | "identity") => Some(body),
+        Some("gzip" | "x-gzip") => inflated(&body, limit),
+        Some(_) => None,
+    })
+}
+
+/// What `compressed` holds; none where it is damaged, cut off, or longer than `limit`.
+fn inflated(compressed: &[u8], limit: usize) -> Option<Zeroizing<Vec<u8>>> {
+    let mut body = Zeroizing::new(Vec::with_capacity(INFLATED.min(limit)));
+    if compressed.is_empty() {
+        return Some(body);
+    }
+    let mut decoder = MultiGzDecoder::new(compressed);
+    let mut chunk = Zeroizing::new(vec![0; INFLATED]);
+    loop {
+        let length = decoder.read(&mut chunk).ok()?;
+        if length == 0 {
+            return Some(body);
+        }
+        if body.len() + length > limit {
+            return None;
+        }
+        append(&mut body, &chunk[..length]);
+    }
 }
 
 /// `{"error":{"message","code"}}` in one line; nothing where there is nothing to say.
@@ -117,6 +192,20 @@ fn message(status: StatusCode, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gzip_is_inflated_up_to_the_limit_and_read_whole_or_not_at_all() {
+        use std::io::Write;
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(&vec![b'x'; 1_000_000]).unwrap();
+        let bomb = encoder.finish().unwrap();
+        assert!(bomb.len() < 2000, "{} bytes", bomb.len());
+        assert_eq!(inflated(&bomb, 1_000_000).unwrap().len(), 1_000_000);
+        assert!(inflated(&bomb, 999_999).is_none());
+        assert!(inflated(&bomb[..bomb.len() - 1], 1_000_000).is_none());
+        assert!(inflated(b"{}", 1_000_000).is_none());
+        assert!(inflated(b"", 1_000_000).unwrap().is_empty());
+    }
 
     #[test]
     fn what_a_failing_database_quotes_is_not_repeated() {

@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::answer::{accept, read, unreachable, was_cut_off};
+use super::answer::{accept, accept_report, read, unreachable, was_cut_off};
 use super::key::idempotency_key;
 use super::retry::{Limits, Patience, retry};
 use super::wire::parse_config;
@@ -94,7 +94,8 @@ impl Client {
         let what = "read the run's status";
         let url = self.address.of_run("status")?;
         retry(self.limits, patience, what, || async {
-            let body = self.get(&self.http.kept, url.clone(), what).await?;
+            let body = self.get(&self.http.kept, url.clone(), what).await;
+            let body = body.map_err(|error| error.suspecting(self.address.run_id()))?;
             let answer: Answer = serde_json::from_slice(&body)
                 .map_err(|_| RegistryError::Answer { what: what.to_owned() })?;
             Ok(RunStatus::from(answer.status))
@@ -159,8 +160,8 @@ impl Client {
         })
     }
 
-    /// Sends `body`, JSON, to a callback. Any 2xx is success, whatever it says. Every attempt sends
-    /// the same bytes with the same `Idempotency-Key`, here and in later calls with this body.
+    /// Sends `body`, JSON, to a callback. Success is a 2xx with a JSON object, or without a body: a
+    /// web page has stored nothing, whatever its status. Every attempt sends the same bytes with the same `Idempotency-Key`, here and in later calls with this body.
     ///
     /// # Errors
     /// When the registry cannot be reached or refuses, after as much `patience` as is given.
@@ -191,16 +192,14 @@ impl Client {
             let counted = usize::from(callback == Callback::Status);
             // What is given up while it waits is never taken off again.
             self.doubtful.fetch_add(counted, Ordering::Relaxed);
-            let sent = self.send(request, &what).await;
-            let settled = match &sent {
-                // A gateway's answers: what is behind it may have got the request, and be slow.
-                Ok(answer) => !matches!(answer.status().as_u16(), 502 | 504),
-                Err(error) => error.was_not_sent(),
+            let answered = match self.send(request, &what).await {
+                Ok(response) => accept_report(response, &what).await,
+                Err(error) => Err(error),
             };
-            if settled {
+            if !answered.as_ref().is_err_and(RegistryError::leaves_doubt) {
                 self.doubtful.fetch_sub(counted, Ordering::Relaxed);
             }
-            accept(sent?, &what).await.map(drop)
+            answered
         })
         .await
     }

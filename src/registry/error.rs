@@ -7,6 +7,7 @@ use reqwest::StatusCode;
 use super::AddressError;
 use super::wire::ConfigError;
 use crate::error::is_about_certificate;
+use crate::spec::RunId;
 
 /// Why the registry could not be asked or told something.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,8 @@ pub enum RegistryError {
         retry_after: Option<Duration>,
         /// Where it redirects to. Nothing is ever sent there.
         redirect: Option<Redirect>,
+        /// The run's id, if that may be why the registry failed.
+        odd_run_id: Option<Box<RunId>>,
     },
     /// The answer is not what the API promises.
     #[error("the registry's answer cannot be understood when asked to {what}")]
@@ -85,9 +88,18 @@ impl RegistryError {
         }
     }
 
-    /// Whether there was no connection, so that the registry cannot have seen the request.
-    pub(super) fn was_not_sent(&self) -> bool {
-        matches!(self, Self::Unreachable { source, .. } if source.is_connect())
+    /// Whether the registry may have got the request all the same, and may store it late.
+    pub(super) fn leaves_doubt(&self) -> bool {
+        match self {
+            // Without a connection the registry cannot have seen the request.
+            Self::Unreachable { source, .. } => !source.is_connect(),
+            Self::Timeout { .. } | Self::Answer { .. } => true,
+            // A gateway's answers: what is behind it may be slow.
+            Self::Refused { status, .. } => {
+                matches!(*status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
+            }
+            Self::RunOver | Self::Config(_) | Self::Address(_) => false,
+        }
     }
 
     /// Whether something answered, but not as the API does: a proxy's page or JSON of its own, a web
@@ -98,6 +110,18 @@ impl RegistryError {
             Self::Config(error) => matches!(error, ConfigError::Syntax { .. }),
             _ => false,
         }
+    }
+
+    /// The same error, with a hint if the registry failed (500) and `run_id` is not a UUID: registries
+    /// that keep runs under UUIDs fail when they are asked for anything else.
+    pub(super) fn suspecting(mut self, run_id: &RunId) -> Self {
+        if let Self::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, odd_run_id, .. } =
+            &mut self
+            && !run_id.is_uuid()
+        {
+            *odd_run_id = Some(Box::new(run_id.clone()));
+        }
+        self
     }
 
     /// How long the registry asks to be left alone.
@@ -122,6 +146,9 @@ impl crate::error::Advice for RegistryError {
             Self::Refused { redirect: Some(Redirect::Within(path)), .. } => {
                 Some(format!("the endpoint redirects to `{path}`: check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not behind a sign-in page"))
             }
+            Self::Refused { odd_run_id: Some(run_id), .. } => {
+                Some(format!("check --run-id (BUTLER_RUN_ID): `{run_id}` is not a UUID, and a registry that expects one fails"))
+            }
             Self::Refused { status, .. } if status.is_redirection() => {
                 Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API".to_owned())
             }
@@ -131,7 +158,7 @@ impl crate::error::Advice for RegistryError {
             Self::Refused { status: StatusCode::NOT_FOUND, .. } => {
                 Some("check --run-id (BUTLER_RUN_ID) and the path of --endpoint (BUTLER_ENDPOINT)".to_owned())
             }
-            Self::Answer { .. } => Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not its web page".to_owned()),
+            Self::Answer { .. } => Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not its web page, and that no proxy or sign-in page answers in its place".to_owned()),
             Self::Config(error) => error.advice(),
             _ => None,
         }

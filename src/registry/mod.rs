@@ -12,6 +12,7 @@ mod error;
 mod key;
 mod rest;
 mod retry;
+mod shape;
 mod wire;
 
 pub use address::{Address, AddressError, Callback, Callbacks};

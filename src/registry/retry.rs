@@ -6,6 +6,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::time::Instant;
 
 use super::RegistryError;
+use crate::error::Advice;
 
 /// How long what the run can go on without is tried.
 const SHORT: Duration = Duration::from_mins(1);
@@ -71,7 +72,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
         .with_jitter()
         .without_max_times()
         .build();
-    let mut not_understood = 0;
+    let (mut not_understood, mut said, mut advised) = (0, None, false);
     loop {
         let limit = match patience {
             Patience::Once => limits.attempt,
@@ -91,7 +92,16 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
         if !helps || latest.is_zero() {
             return Err(error);
         }
-        tracing::warn!(error = %crate::error::chain(&error), ?delay, "{what} failed; trying again");
+        let problem = crate::error::chain(&error);
+        if said.as_ref() == Some(&problem) {
+            tracing::debug!(error = problem, ?delay, "{what} failed again");
+        } else {
+            // At once, because the end of the retries may be minutes away; and once.
+            let advice = error.advice().filter(|_| !std::mem::replace(&mut advised, true));
+            let left = humantime::format_duration(Duration::from_secs(left().as_secs()));
+            tracing::warn!(error = problem, advice, "{what} failed; trying again for up to {left}");
+            said = Some(problem);
+        }
         tokio::time::sleep(delay).await;
     }
 }
@@ -109,12 +119,22 @@ mod tests {
     const TICK: Duration = Duration::from_millis(1);
 
     fn busy(retry_after: u64) -> RegistryError {
+        let retry_after = Some(Duration::from_secs(retry_after));
+        refused(String::new(), retry_after)
+    }
+
+    fn busy_with(message: &str) -> RegistryError {
+        refused(message.to_owned(), None)
+    }
+
+    fn refused(message: String, retry_after: Option<Duration>) -> RegistryError {
         RegistryError::Refused {
             what: String::new(),
             status: StatusCode::SERVICE_UNAVAILABLE,
-            message: String::new(),
-            retry_after: Some(Duration::from_secs(retry_after)),
+            message,
+            retry_after,
             redirect: None,
+            odd_run_id: None,
         }
     }
 
@@ -151,6 +171,41 @@ mod tests {
             assert!(matches!(result, Err(RegistryError::Timeout { .. })));
             assert!(begun.elapsed() <= most + TICK, "{patience:?}: {:?}", begun.elapsed());
         }
+    }
+
+    #[derive(Clone, Default)]
+    struct Said(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Said {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn same_failure_is_said_once_and_another_one_again() {
+        let said = Said::default();
+        let writer = said.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::WARN)
+            .with_writer(move || writer.clone())
+            .finish();
+        let _guard = tracing::subscriber::set_default(subscriber);
+        let mut attempts = 0;
+        let result: Result<(), _> = retry(LIMITS, Patience::Short, "ask", || {
+            attempts += 1;
+            let error = if attempts < 4 { busy(0) } else { busy_with("maintenance") };
+            async { Err(error) }
+        })
+        .await;
+        assert!(result.is_err() && attempts > 6, "{attempts}");
+        let text = String::from_utf8(said.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches("ask failed; trying again for up to ").count(), 2, "{text}");
+        assert!(text.contains("maintenance"), "{text}");
     }
 
     #[tokio::test(start_paused = true)]

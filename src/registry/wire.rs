@@ -7,31 +7,31 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::entries::{Entries, JsonText};
-use crate::spec::ParseRequestError;
+use super::shape::problem;
 use crate::spec::{
     Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, RunSpec, SecretReference,
-    Source, TerraformSetup, ToolRequest, UnknownOperation, Variable,
+    SensitiveValues, Source, TerraformSetup, UnknownOperation, Variable, Wanted, WantedError,
 };
 
 /// Why a configuration does not make a run.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It is no JSON of the expected shape. The message names no value.
-    #[error("the run's configuration cannot be read (line {line}, column {column}: {kind})")]
+    /// It is not JSON of the expected shape. The message names no value.
+    #[error("the run's configuration cannot be read: line {line}, column {column}: {problem}")]
     Syntax {
         /// Line of the error, from 1.
         line: usize,
         /// Column of the error, from 1.
         column: usize,
-        /// `syntax`, `data` or `eof`.
-        kind: &'static str,
+        /// Which field is wrong, and what it must be.
+        problem: String,
     },
     /// It asks for an operation that does not exist.
     #[error(transparent)]
     Operation(#[from] UnknownOperation),
     /// Its `terraformVersion` is none.
     #[error("`terraformVersion` cannot be used")]
-    Version(#[from] ParseRequestError),
+    Version(#[from] WantedError),
     /// It names no source.
     #[error("the run has no source to fetch (source type `{0}`)")]
     NoSource(String),
@@ -54,6 +54,9 @@ pub enum ConfigError {
         "the environment variable `{0}` has a value that is neither text nor a number nor a boolean"
     )]
     EnvironmentValue(String),
+    /// Its `sensitiveValues` are none that are known: whether secrets are sent is not to be guessed.
+    #[error("`sensitiveValues` of the run is neither `auto` nor `literal`")]
+    SensitiveValues,
     /// A backend without a type.
     #[error("the run's state backend has no type")]
     NoBackendType,
@@ -76,9 +79,10 @@ impl crate::error::Advice for ConfigError {
             Self::Credentials { .. } => {
                 Some("the types are token, password, ssh-key and github-app".to_owned())
             }
+            Self::Version(error) => error.advice(),
             Self::Syntax { .. }
-            | Self::Version(_)
             | Self::EnvironmentValue(_)
+            | Self::SensitiveValues
             | Self::NoBackendType => None,
         }
     }
@@ -105,17 +109,13 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
     let wire: WireConfig = serde_json::from_slice(json).map_err(|error| ConfigError::Syntax {
         line: error.line(),
         column: error.column(),
-        kind: match error.classify() {
-            serde_json::error::Category::Data => "data",
-            serde_json::error::Category::Eof => "eof",
-            _ => "syntax",
-        },
+        problem: problem::<WireConfig>(json, &error),
     })?;
     let callbacks = wire.callbacks.unwrap_or_default();
     let operation = wire.operation.unwrap_or_default().parse()?;
     let tool = match wire.terraform_version.as_deref() {
         None | Some("") => None,
-        Some(version) => Some(version.parse::<ToolRequest>()?),
+        Some(version) => Some(Wanted::of_argument(version, None)?),
     };
     Ok(Parsed {
         spec: RunSpec {
@@ -127,6 +127,10 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
                 .present()
                 .map(|(name, variable)| (name, variable.into()))
                 .collect(),
+            sensitive_values: match wire.sensitive_values {
+                None => SensitiveValues::default(),
+                Some(name) => SensitiveValues::named(&name).ok_or(ConfigError::SensitiveValues)?,
+            },
             upstream_outputs: wire
                 .upstream_outputs
                 .0
@@ -156,6 +160,7 @@ struct WireConfig {
     source: Option<WireSource>,
     #[serde(default)]
     variables: Entries<Option<WireVariable>>,
+    sensitive_values: Option<String>,
     #[serde(default)]
     env_vars: Entries<Option<WireVariable>>,
     #[serde(default)]
@@ -398,6 +403,20 @@ mod tests {
         ] {
             assert_eq!(parse_config(json.as_bytes()).unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn a_run_says_how_its_sensitive_values_are_to_be_taken() {
+        for (field, expected) in [
+            (r#""future":1"#, SensitiveValues::Auto),
+            (r#""sensitiveValues":null"#, SensitiveValues::Auto),
+            (r#""sensitiveValues":"auto""#, SensitiveValues::Auto),
+            (r#""sensitiveValues":"literal""#, SensitiveValues::Literal),
+        ] {
+            assert_eq!(with(field).unwrap().spec.sensitive_values, expected, "{field}");
+        }
+        let error = with(r#""sensitiveValues":"hunter22""#).unwrap_err();
+        assert!(matches!(error, ConfigError::SensitiveValues), "{error}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use block::Entry;
 pub use files::{PICKED_UP, REPORTS};
 pub use log_copy::{LogCopy, copy_log};
 pub use page::page;
-pub use run_log::{RunLog, Shown};
+pub use run_log::{PlanHint, RunLog, Shown};
 pub use spool::{Receiver, Sender, channel};
 pub use summary::{SUMMARY_LIMIT, summary};
 pub use terminal::show;

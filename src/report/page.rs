@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use self::log::LogLines;
 use self::view::{Attribute, Bar, Change, Diagnostic, Problem};
 use super::log_copy::LogCopy;
-use super::wording::{counted, counts, duration, headline, sign, verb};
+use super::wording::{counted, counts, duration, headline, module, sign, started, verb};
 use crate::result::RunResult;
 
 /// The page's style sheet.
@@ -46,11 +46,12 @@ pub fn page(result: &RunResult, log: Option<LogCopy>, into: &mut impl Write) -> 
         style: STYLE,
         script: SCRIPT,
         result,
+        title: title(result),
         headline: headline(result),
+        module: module(result).map(|name| view::text(&name).into_owned()),
         status: result.status.as_str(),
         icon_colour: icon_colour(&result.status),
         status_path: status_path(&result.status),
-        run: result.run_id.as_deref(),
         summary: result.summary.iter().flat_map(|text| text.lines()).map(view::text).collect(),
         facts: view::facts(result),
         parts: parts(result, lines),
@@ -59,7 +60,8 @@ pub fn page(result: &RunResult, log: Option<LogCopy>, into: &mut impl Write) -> 
         has_plan: has_plan(result),
         verbs: verbs(result),
         left_out: result.changes_left_out,
-        bars: Bar::all(&result.timings),
+        plan_title: plan_title(result),
+        bars: Bar::all(result),
         total: duration(result.timings.total),
         has_log: lines > 0,
         log: &log,
@@ -76,19 +78,21 @@ struct Page<'a> {
     style: &'static str,
     script: &'static str,
     result: &'a RunResult,
+    title: String,
     headline: String,
+    module: Option<String>,
     status: &'a str,
     icon_colour: &'static str,
     status_path: &'static str,
-    run: Option<&'a str>,
     summary: Vec<std::borrow::Cow<'a, str>>,
     facts: Vec<(&'static str, String)>,
     /// Anchor, title and count of each part of the page.
     parts: Vec<(&'static str, &'static str, String)>,
     problem: Option<Problem<'a>>,
     /// Style, number and what is counted.
-    tiles: Vec<(&'static str, u32, String)>,
+    tiles: Vec<(&'static str, u32, &'static str)>,
     has_plan: bool,
+    plan_title: &'static str,
     /// Verb, sign, and how many resources.
     verbs: Vec<(&'static str, &'static str, usize)>,
     left_out: usize,
@@ -133,6 +137,18 @@ fn policy() -> String {
     )
 }
 
+/// `Apply failed: network · 2026-11-23 02:35:31 UTC`.
+fn title(result: &RunResult) -> String {
+    let module = module(result).map(|name| format!(": {}", view::text(&name)));
+    format!("{}{} · {}", headline(result), module.unwrap_or_default(), started(result))
+}
+
+/// What is planned is a plan; what was applied is more than that.
+fn plan_title(result: &RunResult) -> &'static str {
+    let is_applied = result.changes.iter().any(|change| change.outcome.is_some());
+    if is_applied { "Changes" } else { "Plan" }
+}
+
 fn has_plan(result: &RunResult) -> bool {
     let RunResult { changes, drift, output_changes, changes_left_out, .. } = result;
     !changes.is_empty() || !drift.is_empty() || !output_changes.is_empty() || *changes_left_out > 0
@@ -152,7 +168,7 @@ fn parts(result: &RunResult, lines: usize) -> Vec<(&'static str, &'static str, S
     }
     if has_plan(result) {
         let count = result.changes.len() + result.changes_left_out;
-        parts.push(("plan", "Plan", count.to_string()));
+        parts.push(("plan", plan_title(result), count.to_string()));
     }
     let diagnostics = result.diagnostics.len() + result.warnings.len();
     if diagnostics > 0 {
@@ -165,38 +181,16 @@ fn parts(result: &RunResult, lines: usize) -> Vec<(&'static str, &'static str, S
     parts
 }
 
-fn tiles(result: &RunResult) -> Vec<(&'static str, u32, String)> {
-    let style = |what: &str| match what {
-        "add" => "create",
-        "change" => "update",
-        "destroy" => "destroy",
-        "replace" => "replace",
-        "import" => "import",
-        "move" => "move",
-        _ => "forget",
-    };
-    let applied = matches!(result.operation.as_deref(), Some("apply" | "destroy"))
-        && result.status == "succeeded";
-    let words = |what: &str| match (what, applied) {
-        ("add", true) => "added".to_owned(),
-        ("destroy", true) => "destroyed".to_owned(),
-        (what, true) if what.ends_with('e') => format!("{what}d"),
-        ("import", true) => "imported".to_owned(),
-        ("forget", true) => "forgotten".to_owned(),
-        (what, _) => format!("to {what}"),
-    };
-    let mut tiles = Vec::new();
-    if let Some(numbers) = &result.counts {
-        tiles.extend(
-            counts(numbers).into_iter().map(|(what, count)| (style(what), count, words(what))),
-        );
-    }
-    if let Some(tests) = &result.tests {
-        tiles.push(("passed", tests.passed, "passed".to_owned()));
-        tiles.push(("fail", tests.failed, "failed".to_owned()));
-        tiles.push(("skipped", tests.skipped, "skipped".to_owned()));
-    }
-    tiles
+fn tiles(result: &RunResult) -> Vec<(&'static str, u32, &'static str)> {
+    let counts = counts(result).into_iter().map(|(count, style, words)| (style, count, words));
+    let tests = result.tests.iter().flat_map(|tests| {
+        [
+            ("passed", tests.passed, "passed"),
+            ("fail", tests.failed, "failed"),
+            ("skipped", tests.skipped, "skipped"),
+        ]
+    });
+    counts.chain(tests).collect()
 }
 
 fn icon_colour(status: &str) -> &'static str {

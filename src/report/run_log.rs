@@ -48,6 +48,34 @@ pub struct Shown {
     pub sender: Sender,
     /// How they are written.
     pub notation: Box<dyn Notation>,
+    /// What is left out of them.
+    pub plan_hint: PlanHint,
+}
+
+/// Whether who looks on is told how to apply the plan file, as the tool does behind each plan. That
+/// file is the run's own and gone after it, so that the advice is wrong for people.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum PlanHint {
+    /// Everything is shown as the tool prints it.
+    #[default]
+    Shown,
+    /// It is left out.
+    LeftOut {
+        /// Whether the line before was a part of it.
+        is_within: bool,
+    },
+}
+
+impl PlanHint {
+    /// Whether `line` is a part of what is left out.
+    fn takes(&mut self, line: &str) -> bool {
+        let Self::LeftOut { is_within } = self else { return false };
+        let goes_on =
+            ["To perform exactly these actions, run ", "    terraform apply ", "    tofu apply "];
+        let goes_on = line.is_empty() || goes_on.iter().any(|begin| line.starts_with(begin));
+        *is_within = line.starts_with("Saved the plan to: ") || (*is_within && goes_on);
+        *is_within
+    }
 }
 
 impl Shown {
@@ -83,6 +111,17 @@ impl RunLog {
     pub fn say(&self, text: &str) {
         for line in text.lines() {
             self.add(Origin::Runner, Stream::Stdout, line.as_bytes());
+        }
+    }
+
+    /// Shows `text` to who looks on, after everything that was shown before, and to nobody else.
+    pub fn ask(&self, text: &str) {
+        let state = self.state();
+        let sequence = state.last;
+        for content in text.lines() {
+            if let Some(shown) = &state.shown {
+                shown.sender.send(Entry { sequence, stream: Stream::Stderr, content });
+            }
         }
     }
 
@@ -148,6 +187,9 @@ impl RunLog {
         }
         state.complaints.read(stream, &content);
         if let Some(shown) = &mut state.shown {
+            if shown.plan_hint.takes(&content) {
+                return;
+            }
             let content = shown.notation.line(&content);
             shown.sender.send(Entry { content: &content, ..entry });
         }
@@ -205,7 +247,8 @@ mod tests {
         let (all, all_lines) = channel(1 << 20, "/nonexistent/all".into());
         let (some, some_lines) = channel(1 << 20, "/nonexistent/some".into());
         let redactor = Arc::new(Redactor::new());
-        let shown = Shown { sender: some, notation: Box::new(AsItIs) };
+        let plan_hint = PlanHint::LeftOut { is_within: false };
+        let shown = Shown { sender: some, notation: Box::new(AsItIs), plan_hint };
         (RunLog::new(redactor, vec![all], Some(shown)), all_lines, some_lines)
     }
 
@@ -253,6 +296,27 @@ mod tests {
             content,
             ["password=***", " 10%\r 20%\r", "a\u{fffd}b\u{fffd}c", "password: ", "it is ***"]
         );
+    }
+
+    #[tokio::test]
+    async fn who_looks_on_is_not_told_to_apply_a_file_that_will_be_gone() {
+        let (log, all, children) = log();
+        let hint = [
+            "Saved the plan to: /tmp/run/plan.tfplan",
+            "",
+            "To perform exactly these actions, run the following command to apply:",
+            "    terraform apply \"/tmp/run/plan.tfplan\"",
+        ];
+        for line in ["Plan: 1 to add", ""].iter().chain(&hint).chain(&["Releasing state lock.", ""])
+        {
+            log.line(Stream::Stdout, line.as_bytes());
+        }
+        log.close();
+        let text = |lines: Vec<(u32, Stream, String)>| -> Vec<String> {
+            lines.into_iter().map(|(_, _, text)| text).collect()
+        };
+        assert_eq!(text(read(children).await), ["Plan: 1 to add", "", "Releasing state lock.", ""]);
+        assert_eq!(read(all).await.len(), 8);
     }
 
     #[tokio::test]

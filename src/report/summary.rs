@@ -8,8 +8,11 @@ use std::fmt::Write as _;
 
 use super::line_diff::{Line, line_diff};
 use super::visible::visible;
-use super::wording::{counted, counts, duration, headline, remarks, share, sign, value, verb};
-use crate::result::{AttributeChange, PlannedChange, RunResult, Severity, Shown};
+use super::wording::{
+    counted, counts, duration, headline, label, module, module_source, remarks, share, sign,
+    started, value, verb,
+};
+use crate::result::{AttributeChange, ChangeOutcome, PlannedChange, RunResult, Severity, Shown};
 
 /// What GitHub takes of one step, in bytes (1 MiB), less some for what else the step writes.
 pub const SUMMARY_LIMIT: usize = 1000 * 1024;
@@ -43,22 +46,30 @@ pub fn summary(result: &RunResult, limit: usize) -> String {
     text
 }
 
-fn head(result: &RunResult) -> String {
-    let icon = match result.status.as_str() {
+/// The sign for how the run ended.
+fn icon(result: &RunResult) -> &'static str {
+    match result.status.as_str() {
         "succeeded" => "✅",
         "planned" => "⏸️",
         "cancelled" => "🚫",
         _ => "❌",
-    };
-    let mut text = format!("## {icon} {}\n\n", plain(&headline(result)));
+    }
+}
+
+fn head(result: &RunResult) -> String {
+    let icon = icon(result);
+    let module = module(result).map(|name| format!(": {}", code(&name))).unwrap_or_default();
+    let mut text = format!("## {icon} {}{module}\n\n", plain(&headline(result)));
     if let Some(summary) = &result.summary {
         let _ = write!(text, "{}\n\n", plain(cut(summary)));
     }
     let mut facts = Vec::new();
+    facts.extend(module_source(result).as_deref().map(|source| format!("module {}", code(source))));
     facts.extend(result.tool.as_deref().map(code));
     facts.extend(result.source_commit.as_deref().map(|commit| format!("commit {}", code(commit))));
     facts.extend(result.run_id.as_deref().map(|run| format!("run {}", code(run))));
     facts.push(format!("exit code {}", result.exit_code));
+    facts.push(started(result));
     facts.push(duration(result.timings.total));
     if let Some(tests) = result.tests {
         facts.push(format!(
@@ -120,9 +131,9 @@ fn left_out(count: usize, thing: &str, text: &mut String) {
 }
 
 fn table(result: &RunResult, text: &mut String) {
-    if let Some(numbers) = &result.counts {
-        let numbers: Vec<_> =
-            counts(numbers).iter().map(|(what, count)| format!("**{count}** to {what}")).collect();
+    let numbers: Vec<_> =
+        counts(result).iter().map(|(count, _, words)| format!("**{count}** {words}")).collect();
+    if !numbers.is_empty() {
         let _ = writeln!(text, "\n### Changes\n\n{}", numbers.join(" · "));
     }
     if !result.changes.is_empty() {
@@ -136,12 +147,22 @@ fn table(result: &RunResult, text: &mut String) {
             remarks.insert(0, counted(attributes, "attribute"));
         }
         let remarks: Vec<_> = remarks.iter().map(|remark| plain(remark)).collect();
-        let (sign, address) = (sign(verb), code(&change.address));
-        let _ = writeln!(text, "| {sign} | {verb} | {address} | {} |", remarks.join(", "));
+        let (sign, address, label) = (mark(change), code(&change.address), label(change));
+        let _ = writeln!(text, "| {sign} | {label} | {address} | {} |", remarks.join(", "));
     }
     let more = result.changes.len().saturating_sub(MOST_ROWS) + result.changes_left_out;
     if more > 0 {
         let _ = writeln!(text, "\n… and {}.", counted(more, "more change"));
+    }
+}
+
+/// The sign of a change in the table: what it does, or that it was not done.
+fn mark(change: &PlannedChange) -> &'static str {
+    match change.outcome {
+        None | Some(ChangeOutcome::Done) => sign(verb(change)),
+        Some(ChangeOutcome::Tainted | ChangeOutcome::Failed) => "❌",
+        Some(ChangeOutcome::Interrupted) => "⚠️",
+        Some(ChangeOutcome::NotStarted) => "⏭️",
     }
 }
 
@@ -195,7 +216,7 @@ fn resource(change: &PlannedChange) -> String {
         "read" | "forget" | "move" | "import" => " ",
         _ => "!",
     };
-    let mut text = format!("{mark} {} ({verb})", visible(&change.address));
+    let mut text = format!("{mark} {} ({})", visible(&change.address), label(change));
     for remark in remarks(change) {
         let _ = write!(text, ", {}", visible(&remark));
     }
@@ -249,8 +270,10 @@ fn timings(result: &RunResult) -> String {
     for phase in &timings.phases {
         let took = phase.duration.map_or_else(|| "-".to_owned(), duration);
         let share = share(phase.duration, timings.total);
-        let _ =
-            writeln!(text, "| {} | {} | {took} | {share} |", phase.phase, duration(phase.start));
+        let failed = result.error.as_ref().is_some_and(|problem| problem.phase == phase.phase);
+        let name = phase.phase.name();
+        let name = if failed { format!("**{name}** {}", icon(result)) } else { name.to_owned() };
+        let _ = writeln!(text, "| {name} | {} | {took} | {share} |", duration(phase.start));
     }
     let _ = writeln!(text, "| **total** | | **{}** | |", duration(timings.total));
     text
@@ -336,6 +359,7 @@ mod tests {
                 forces_replacement: true,
             }],
             more_attributes: 2,
+            outcome: None,
         }
     }
 
@@ -361,7 +385,7 @@ mod tests {
         expect_test::expect![[r#"
             ## ❌ Drift check failed
 
-            exit code 1 · 1 min 35 s
+            exit code 1 · 1970-01-01 00:00:00 UTC · 1 min 35 s
 
             ### Error in plan
 
@@ -412,7 +436,7 @@ mod tests {
             | Phase | Start | Duration | Share |
             |---|--:|--:|--:|
             | tool | 0.01 s | 19.0 s | 20% |
-            | plan | 19.5 s | - | - |
+            | **plan** ❌ | 19.5 s | - | - |
             | **total** | | **1 min 35 s** | |
         "#]]
         .assert_eq(&summary(&result, SUMMARY_LIMIT));

@@ -125,7 +125,7 @@ mod tests {
     use std::sync::mpsc::{Receiver as Gate, Sender as Opener, channel as gate};
 
     use super::super::spool::channel;
-    use super::super::{RunLog, Shown};
+    use super::super::{PlanHint, RunLog, Shown};
     use super::*;
     use crate::event::AsItIs;
     use crate::process::Sink;
@@ -185,7 +185,8 @@ mod tests {
     fn log(memory: usize) -> (RunLog, Receiver, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let (sender, receiver) = channel(memory, directory.path().join("overflow"));
-        let shown = Shown { sender, notation: Box::new(AsItIs) };
+        let plan_hint = PlanHint::default();
+        let shown = Shown { sender, notation: Box::new(AsItIs), plan_hint };
         let log = RunLog::new(Arc::new(Redactor::new()), Vec::new(), Some(shown));
         (log, receiver, directory)
     }

@@ -1,8 +1,9 @@
 //! How the summary and the page say what a run did.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::result::{Action, ChangeCounts, PlannedChange, RunResult, Shown};
+use crate::result::{Action, ChangeOutcome, Incomplete, PlannedChange, RunResult, Shown};
 
 /// `Plan succeeded`.
 pub(super) fn headline(result: &RunResult) -> String {
@@ -14,6 +15,41 @@ pub(super) fn headline(result: &RunResult) -> String {
         "planned" => format!("{operation} awaits confirmation"),
         status => format!("{operation} {status}"),
     }
+}
+
+/// The module's short name: the last part of its directory, or `repository//directory`.
+pub(super) fn module(result: &RunResult) -> Option<String> {
+    let last = |path: &str| {
+        let path = path.trim_end_matches(['/', '\\']);
+        path.rsplit(['/', '\\', ':']).next().unwrap_or(path).to_owned()
+    };
+    let directory = result.source_directory.as_deref();
+    let Some(repository) = &result.source_repository else {
+        return directory.map(last).filter(|name| !name.is_empty());
+    };
+    let name = last(repository);
+    let name = name.strip_suffix(".git").unwrap_or(&name);
+    Some(match directory {
+        Some(directory) if !directory.is_empty() => format!("{name}//{directory}"),
+        _ => name.to_owned(),
+    })
+}
+
+/// Where the module is: `repository//directory`, or the path of the directory.
+pub(super) fn module_source(result: &RunResult) -> Option<String> {
+    match (&result.source_repository, &result.source_directory) {
+        (Some(repository), Some(directory)) if !directory.is_empty() => {
+            Some(format!("{repository}//{directory}"))
+        }
+        (Some(repository), _) => Some(repository.clone()),
+        (None, directory) => directory.clone(),
+    }
+}
+
+/// `2026-11-23 02:35:31 UTC`.
+pub(super) fn started(result: &RunResult) -> String {
+    let started = humantime::format_rfc3339_seconds(result.timings.started).to_string();
+    started.replace('T', " ").replace('Z', " UTC")
 }
 
 /// The verb for what is done with a resource, which is also the name of its style.
@@ -44,6 +80,39 @@ pub(super) fn sign(verb: &str) -> &'static str {
     }
 }
 
+/// What is, or was, done with a resource: `create`, `created`, `create failed`.
+pub(super) fn label(change: &PlannedChange) -> Cow<'static, str> {
+    let verb = verb(change);
+    let done = match verb {
+        "create" => "created",
+        "update" => "updated",
+        "replace" => "replaced",
+        "destroy" => "destroyed",
+        "forget" => "forgotten",
+        "import" => "imported",
+        "move" => "moved",
+        other => other,
+    };
+    match change.outcome {
+        None => verb.into(),
+        Some(ChangeOutcome::Done) => done.into(),
+        Some(ChangeOutcome::Tainted) => "tainted".into(),
+        Some(ChangeOutcome::Failed) => format!("{verb} failed").into(),
+        Some(ChangeOutcome::Interrupted) => format!("{verb} interrupted").into(),
+        Some(ChangeOutcome::NotStarted) => format!("not {done}").into(),
+    }
+}
+
+/// The name of the style for what became of a change; empty when it was done or is only planned.
+pub(super) const fn outcome_style(change: &PlannedChange) -> &'static str {
+    match change.outcome {
+        None | Some(ChangeOutcome::Done) => "",
+        Some(ChangeOutcome::Tainted | ChangeOutcome::Failed) => "bad",
+        Some(ChangeOutcome::Interrupted) => "interrupted",
+        Some(ChangeOutcome::NotStarted) => "not-started",
+    }
+}
+
 /// What else there is to say about a change.
 pub(super) fn remarks(change: &PlannedChange) -> Vec<String> {
     let mut remarks = Vec::new();
@@ -56,19 +125,40 @@ pub(super) fn remarks(change: &PlannedChange) -> Vec<String> {
     if let Some(reason) = &change.reason {
         remarks.push(reason.replace('_', " "));
     }
+    match change.outcome {
+        Some(ChangeOutcome::Tainted) => remarks.push("the next apply replaces it".to_owned()),
+        Some(ChangeOutcome::Interrupted) => {
+            remarks.push("the state may not show what is there".to_owned());
+        }
+        _ => {}
+    }
     remarks
 }
 
-/// Counts with what they count, those that are nothing left out but for the usual three.
-pub(super) fn counts(counts: &ChangeCounts) -> Vec<(&'static str, u32)> {
-    let usual = [("add", counts.add), ("change", counts.change), ("destroy", counts.destroy)];
-    let rare = [
-        ("replace", counts.replace),
-        ("import", counts.import),
-        ("move", counts.moved),
-        ("forget", counts.forget),
+/// How many resources, with the style and the words for what they are: `to add`, or `added` after an
+/// apply. Those that are none are left out but for the usual three.
+pub(super) fn counts(result: &RunResult) -> Vec<(u32, &'static str, &'static str)> {
+    let Some(counts) = &result.counts else { return Vec::new() };
+    let usual = [
+        (counts.add, "create", "to add", "added"),
+        (counts.change, "update", "to change", "changed"),
+        (counts.destroy, "destroy", "to destroy", "destroyed"),
     ];
-    usual.into_iter().chain(rare.into_iter().filter(|(_, count)| *count > 0)).collect()
+    let rare = [
+        (counts.replace, "replace", "to replace", "replaced"),
+        (counts.import, "import", "to import", "imported"),
+        (counts.moved, "move", "to move", "moved"),
+        (counts.forget, "forget", "to forget", "forgotten"),
+    ];
+    let rare = rare.into_iter().filter(|(count, ..)| *count > 0);
+    let is_applied = result.is_applied();
+    let words =
+        |(count, style, planned, done)| (count, style, if is_applied { done } else { planned });
+    let incomplete = result.incomplete.iter().flat_map(Incomplete::counts).map(|(count, word)| {
+        let style = if matches!(word, "tainted" | "failed") { "fail" } else { "skipped" };
+        (count, style, word)
+    });
+    usual.into_iter().chain(rare).map(words).chain(incomplete).collect()
 }
 
 /// A value on one line.
@@ -105,4 +195,46 @@ pub(super) fn share(part: Option<Duration>, whole: Duration) -> String {
 pub(super) fn counted(count: usize, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {thing}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::result::Timings;
+
+    #[test]
+    fn a_module_is_called_by_the_last_part_of_where_it_is() {
+        for (repository, directory, name, source) in [
+            (None, Some("/srv/modules/network"), Some("network"), Some("/srv/modules/network")),
+            (None, Some("C:\\modules\\network"), Some("network"), Some("C:\\modules\\network")),
+            (None, Some("/"), None, Some("/")),
+            (None, None, None, None),
+            (
+                Some("https://git.example.com/acme/infra.git"),
+                Some("net/eu"),
+                Some("infra//net/eu"),
+                Some("https://git.example.com/acme/infra.git//net/eu"),
+            ),
+            (
+                Some("git@git.example.com:infra.git"),
+                Some(""),
+                Some("infra"),
+                Some("git@git.example.com:infra.git"),
+            ),
+        ] {
+            let timings = Timings {
+                started: SystemTime::UNIX_EPOCH,
+                total: Duration::ZERO,
+                phases: Vec::new(),
+            };
+            let mut result = RunResult::of("failed", 1, timings);
+            result.source_repository = repository.map(str::to_owned);
+            result.source_directory = directory.map(str::to_owned);
+            assert_eq!(module(&result).as_deref(), name);
+            assert_eq!(module_source(&result).as_deref(), source);
+            assert_eq!(started(&result), "1970-01-01 00:00:00 UTC");
+        }
+    }
 }

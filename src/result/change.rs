@@ -22,6 +22,22 @@ pub enum Action {
     Nothing,
 }
 
+/// What became of a planned change when an apply ended before all of them were done.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeOutcome {
+    /// It was done.
+    Done,
+    /// The resource was created, but its creation failed afterwards: the next apply replaces it.
+    Tainted,
+    /// It was begun and failed.
+    Failed,
+    /// It was begun, and the tool ended before it was completed: the state may not show what is there.
+    Interrupted,
+    /// It was not begun.
+    NotStarted,
+}
+
 /// All that a plan changes, as far as there is room for it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Changes {
@@ -52,6 +68,8 @@ pub struct PlannedChange {
     pub attributes: Vec<AttributeChange>,
     /// How many more attributes change than are listed.
     pub more_attributes: usize,
+    /// What became of it; none as long as nothing was applied, or when that is not known.
+    pub outcome: Option<ChangeOutcome>,
 }
 
 /// What becomes of one attribute.

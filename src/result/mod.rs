@@ -6,13 +6,15 @@
 
 mod change;
 mod diagnostic;
+mod incomplete;
 mod output;
 mod timings;
 
 use serde::Serialize;
 
-pub use change::{Action, AttributeChange, Changes, PlannedChange, Shown};
+pub use change::{Action, AttributeChange, ChangeOutcome, Changes, PlannedChange, Shown};
 pub use diagnostic::{Diagnostic, Place, Severity};
+pub use incomplete::{Incomplete, IncompleteChange};
 pub use output::Output;
 pub use timings::{PhaseTiming, Timings, table};
 
@@ -49,8 +51,11 @@ pub struct RunResult {
     pub source_commit: Option<String>,
     /// Whether the plan changes anything, or has found that something was changed elsewhere.
     pub plan_changes: Option<bool>,
-    /// Resources by what a plan does, or an apply did, with them.
+    /// Resources by what a plan would do, or by what an apply or destroy has done.
     pub counts: Option<ChangeCounts>,
+    /// What of its plan an apply or destroy has not done; none when it has done all of it, when nothing
+    /// was applied, and when the state could not be read afterwards.
+    pub incomplete: Option<Incomplete>,
     /// How many resource instances there are after an apply.
     pub resources_after: Option<u32>,
     /// Tests by result.
@@ -98,6 +103,7 @@ impl RunResult {
             source_commit: None,
             plan_changes: None,
             counts: None,
+            incomplete: None,
             resources_after: None,
             tests: None,
             changes: Vec::new(),
@@ -119,6 +125,15 @@ impl RunResult {
         let Changes { planned, drift, outputs, left_out } = changes;
         (self.changes, self.drift) = (planned, drift);
         (self.output_changes, self.changes_left_out) = (outputs, left_out);
+        if let Some(incomplete) = &mut self.incomplete {
+            incomplete.changes = IncompleteChange::all(&self.changes);
+        }
+    }
+
+    /// Whether [`Self::counts`] are of what was done, and not of what would be.
+    #[must_use]
+    pub fn is_applied(&self) -> bool {
+        matches!(self.operation.as_deref(), Some("apply" | "destroy" | "refresh"))
     }
 
     /// Masks the texts that quote what the run was given.
@@ -147,7 +162,7 @@ pub struct Problem {
 }
 
 /// How many resources, by what is done with them. A replacement is counted as added and destroyed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct ChangeCounts {
     /// Created, replacements included.
     pub add: u32,

@@ -41,7 +41,7 @@ enum Packages {
 /// Runs `init`.
 pub(super) async fn init(
     engine: &Engine<'_, RunLog>,
-    files: &Files,
+    files: &Files<'_>,
     without_backend: bool,
 ) -> Result<(), Failure> {
     let packages = unless_stopped(engine, packages(engine, files)).await??;
@@ -62,7 +62,7 @@ pub(super) async fn init(
 }
 
 /// Makes the packages ready that earlier runs have kept, or finds out why not.
-async fn packages(engine: &Engine<'_, RunLog>, files: &Files) -> Result<Packages, Failure> {
+async fn packages(engine: &Engine<'_, RunLog>, files: &Files<'_>) -> Result<Packages, Failure> {
     let providers = &files.providers;
     let progress = |line: &str| engine.log.announce(line);
     if let Some(theirs) =

@@ -19,10 +19,10 @@ use crate::cancel::{Step, Stop};
 use crate::ci;
 use crate::error::chain;
 use crate::report::{
-    LogCopy, Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, copy_log, show,
-    upload,
+    LogCopy, PlanHint, Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel,
+    copy_log, show, upload,
 };
-use crate::settings::Settings;
+use crate::settings::{RunSource, Settings};
 
 /// How long the last log lines may take after the end of the run; no longer than the final status.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
@@ -66,7 +66,11 @@ impl Logs {
             directory.map_or(settings.work_dir.as_path(), |directory| directory.private().path());
         let mut senders = Vec::new();
         let (sender, receiver) = spool(directory, "terminal");
-        let shown = Shown { sender, notation: ci::notation(settings.job.system) };
+        let plan_hint = match settings.source {
+            RunSource::Local { .. } => PlanHint::LeftOut { is_within: false },
+            RunSource::Registry { .. } | RunSource::File { .. } => PlanHint::Shown,
+        };
+        let shown = Shown { sender, notation: ci::notation(settings.job.system), plan_hint };
         let terminal = TerminalReader {
             task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
             spool: spool_file(directory, "terminal"),

@@ -6,13 +6,16 @@
 //! Whatever happens in between, a panic included, ends in exactly one final status, unless the
 //! registry itself has ended the run: then nothing more is sent.
 
+mod after_plan;
 mod ambient;
+mod approval;
 mod backend_secrets;
 mod collected;
 mod demo;
 mod descriptors;
 mod documents;
 mod earlier;
+mod early_question;
 mod final_status;
 #[cfg(test)]
 mod fuzz_tests;
@@ -32,6 +35,7 @@ mod plan_report;
 mod plan_text;
 mod recovery;
 mod reports;
+mod saved_plan;
 mod secret_names;
 mod secrets;
 mod sources;
@@ -43,6 +47,7 @@ mod undelivered;
 mod watch;
 mod wiping;
 mod workspace;
+mod workspace_choice;
 
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
@@ -68,9 +73,10 @@ use crate::process::{Grace, adopt_orphans};
 use crate::screen::Screen;
 use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{RunSpec, TerraformSettings};
+use crate::spec::{LocalOptions, RunSpec, TerraformSettings};
 use crate::timeline::Span;
 use descriptors::Reserve;
+use early_question::EarlyQuestion;
 use logs::Logs;
 use notices::Notices;
 use outcome::Failure;
@@ -170,8 +176,8 @@ struct Run<'settings> {
     own_settings: Option<SecretString>,
     /// What to say about the configuration.
     warnings: Vec<String>,
-    /// Variable files of the user's own.
-    var_files: Vec<std::path::PathBuf>,
+    /// What somebody asks for who runs it by hand.
+    options: Box<LocalOptions>,
     terminal: Terminal,
     /// Asks the registry whether the run goes on; none without a registry.
     watch: Option<watch::Watch>,
@@ -190,7 +196,7 @@ impl Run<'_> {
 
     /// Carries it out and reports how it ended. It has been begun once the registry was told so,
     /// which ends `asking`.
-    async fn carry_out(mut self, asking: Span) -> Exit {
+    async fn carry_out(mut self, asking: Span, version: EarlyQuestion) -> Exit {
         let directory =
             RunDirectory::create(&Place::from(self.settings), &mut self.reports.reserve);
         let terminal = std::mem::take(&mut self.terminal);
@@ -211,8 +217,9 @@ impl Run<'_> {
                     log: &logs.log,
                     stop: &self.stop,
                     notices: &self.reports.notices,
+                    version: &version,
                     grace: Grace { normal: grace, urgent },
-                    var_files: &self.var_files,
+                    options: &self.options,
                 };
                 let failure = guarded(Box::pin(perform(&context, spec, &mut findings))).await.err();
                 (Some(directory), failure)

@@ -16,7 +16,7 @@ use crate::ci::{self, Job, System};
 use crate::http::Observed;
 use crate::report::{self, LogCopy};
 use crate::result::{RunResult, table};
-use crate::screen::{Ending, Live, Screen, View, ending};
+use crate::screen::{Ending, Live, LiveControl, Screen, View, ending};
 use crate::settings::{LogFormat, Settings};
 use crate::telemetry::Telemetry;
 use crate::timeline::Timeline;
@@ -98,6 +98,12 @@ impl Notices {
         }
     }
 
+    /// Whether somebody at a terminal is told at the end why the run failed, so that nothing before
+    /// has to say so.
+    pub(super) fn tell_failure(&self) -> bool {
+        self.screen.is_some()
+    }
+
     /// Keeps the log for the page.
     pub(super) fn keep_log(&self, log: LogCopy) {
         *self.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
@@ -141,6 +147,11 @@ impl Notices {
         drop(self.live.lock().unwrap_or_else(PoisonError::into_inner).take());
         let patience = if shown { STALL } else { STALL_AGAIN };
         self.show(output, &result, patience, stop).await;
+    }
+
+    /// What keeps the live line away for a while; none where there is no such line.
+    pub(super) fn live_control(&self) -> Option<LiveControl> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Live::control)
     }
 
     /// Who watches the requests of the run.

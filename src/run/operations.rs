@@ -3,20 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::after_plan::Judge;
+use super::approval::Approver;
 use super::init::{Providers, init};
-use super::outcome::Failure;
+use super::outcome::{Failure, Outcomes};
 use super::phases::Findings;
 use super::plan_report::{PlanOptions, PlanReport};
 use super::plan_text::PlanText;
-use super::{recovery, state_place};
+use super::saved_plan::{self, Saving};
+use super::{recovery, state_place, workspace_choice};
 use crate::blocking::blocking;
 use crate::cancel::{Step, StopReason};
-use crate::engine::{Counts, Engine, EngineError, PlanMode, Planned};
+use crate::engine::{
+    Applied, Counts, Engine, EngineError, PlanMode, PlanRequest, Planned, Reported,
+};
 use crate::error::{Advice, chain};
 use crate::event::Phase;
 use crate::report::RunLog;
 use crate::secret::on_clean_stack;
-use crate::spec::Operation;
+use crate::spec::{Assignment, ChangesExit, LocalOptions, Operation, Purpose};
 use crate::timeline::Timeline;
 use crate::workspace::VariableFiles;
 
@@ -27,44 +32,90 @@ const AFTER_CANCEL: Duration = Duration::from_secs(3);
 const AFTER_FAILURE: Duration = Duration::from_mins(1);
 
 /// The files that commands are given, and how the plan that they make is reported.
-pub(super) struct Files {
-    pub(super) variables: VariableFiles,
+pub(super) struct Files<'run> {
+    pub(super) variables: Variables,
+    /// What somebody asks for who runs it by hand.
+    pub(super) options: LocalOptions,
     pub(super) backend: Option<PathBuf>,
     /// Whether the module's directory is the user's own.
     pub(super) in_place: bool,
     pub(super) plan: PlanOptions,
+    /// What judges a plan before anything is applied.
+    pub(super) judge: Option<Judge<'run>>,
     /// Whether a state may be lost at the end.
     pub(super) allow_ephemeral_state: bool,
     pub(super) providers: Providers,
     /// Where each command is noted.
     pub(super) timeline: Timeline,
+    /// Who says whether a plan is applied; none where that is settled.
+    pub(super) approver: Option<Approver>,
+    /// What the run writes itself, and so no plan creates.
+    pub(super) reports: Vec<PathBuf>,
+    /// Terraform's own plan, where it was made before this run.
+    pub(super) restored: Option<PathBuf>,
+}
+
+impl Files<'_> {
+    /// How the plan is made.
+    fn request(&self, mode: PlanMode) -> PlanRequest<'_> {
+        PlanRequest { mode, variables: &self.variables.plan, options: &self.options.planning }
+    }
+}
+
+/// What commands are told of variables, in the order in which it counts.
+pub(super) struct Variables {
+    pub(super) plan: Vec<Assignment>,
+    pub(super) apply: Vec<Assignment>,
+}
+
+impl From<VariableFiles> for Variables {
+    fn from(files: VariableFiles) -> Self {
+        let assignments = |files: Vec<_>| files.into_iter().map(Assignment::File).collect();
+        Self { plan: assignments(files.plan), apply: assignments(files.apply) }
+    }
 }
 
 /// Runs `init` and the operation.
 pub(super) async fn operate(
     engine: &mut Engine<'_, RunLog>,
     operation: Operation,
-    files: &Files,
+    files: &mut Files<'_>,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
+    files.restored = saved_plan::restore(engine, files).await?;
+    let files = &*files;
     let initialising = files.timeline.begin(Phase::Init);
     init(engine, files, operation == Operation::Validate).await?;
     drop(initialising);
     if let Some(kind) = state_place::initialised_backend(engine) {
         engine.killed_lock = engine.killed_lock.known(&kind);
     }
+    if let Some(workspace) = &files.options.workspace
+        && operation != Operation::Validate
+    {
+        workspace_choice::select(engine, workspace).await?;
+    }
     let engine = &*engine;
     if let Some(downloads) = engine.downloads() {
         recovery::forget_brought_states(downloads);
         state_place::check_initialised(engine, operation, files.allow_ephemeral_state)?;
     }
+    let is_detailed = files.options.changes == ChangesExit::Detailed;
     match operation {
         Operation::Plan => {
-            let plan = plan(engine, PlanMode::Normal, files, findings).await?;
+            let saving = Saving::begin(engine, files).await?;
+            let plan = plan(engine, plan_mode(&files.options), files, findings).await?;
             findings.achievement.counts = Some(plan.summary.counts);
             findings.achievement.summary = Some(plan.summary.line());
-            findings.achievement.awaits_confirmation = plan.summary.has_changes();
+            let has_changes = plan.summary.has_changes();
             findings.plan = Some(plan);
+            judge(files, findings).await?;
+            // A plan that was rejected is not kept for a later apply.
+            if let (Some(saving), Some(plan)) = (saving, &findings.plan) {
+                saving.save(engine, plan).await?;
+            }
+            findings.achievement.awaits_confirmation = has_changes;
+            findings.achievement.ends_with_changes = is_detailed && has_changes;
             Ok(())
         }
         Operation::Apply => apply(engine, PlanMode::Normal, files, findings).await,
@@ -74,6 +125,7 @@ pub(super) async fn operate(
             let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
             findings.achievement.counts = Some(Counts::default());
             findings.achievement.summary = Some(plan.summary.drift_line());
+            findings.achievement.ends_with_changes = is_detailed && !plan.summary.drift.is_empty();
             findings.plan = Some(plan);
             Ok(())
         }
@@ -82,10 +134,18 @@ pub(super) async fn operate(
     }
 }
 
+/// What a plan that is not applied at once is for.
+fn plan_mode(options: &LocalOptions) -> PlanMode {
+    match options.purpose {
+        Purpose::Bring => PlanMode::Normal,
+        Purpose::Destroy => PlanMode::Destroy,
+    }
+}
+
 async fn plan(
     engine: &Engine<'_, RunLog>,
     mode: PlanMode,
-    files: &Files,
+    files: &Files<'_>,
     findings: &mut Findings,
 ) -> Result<Planned, Failure> {
     let _span = files.timeline.begin(Phase::Plan);
@@ -97,57 +157,86 @@ async fn plan(
         blocking(|_| on_clean_stack(make)).await
     };
     let failed = |error| engine_failure(Phase::Plan, &error);
-    let (saved, text) = engine.plan(mode, &files.variables.plan, text).await.map_err(failed)?;
+    let (saved, text) = match &files.restored {
+        Some(plan) => engine.show_saved(plan, text).await,
+        None => engine.plan(&files.request(mode), text).await,
+    }
+    .map_err(failed)?;
     let (summary, report) =
         PlanReport::prepare(&saved, text, options, engine.log).await.map_err(failed)?;
     findings.plan_report = Some(report);
     Ok(Planned { saved, summary })
 }
 
+/// Has the plan judged, where a program is named for that.
+async fn judge(files: &Files<'_>, findings: &Findings) -> Result<(), Failure> {
+    let Some(judge) = &files.judge else { return Ok(()) };
+    let _span = files.timeline.begin(Phase::AfterPlan);
+    judge.judge(findings, &files.plan).await
+}
+
 async fn apply(
     engine: &Engine<'_, RunLog>,
     mode: PlanMode,
-    files: &Files,
+    files: &Files<'_>,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     let plan = plan(engine, mode, files, findings).await?;
-    let plan = findings.plan.insert(plan);
-    let _span = files.timeline.begin(Phase::Apply);
     findings.achievement.summary = Some(plan.summary.line());
-    if let Err(failure) = apply_plan(engine, plan, files).await {
-        let applied = tokio::time::timeout(AFTER_FAILURE, engine.applied(plan));
-        let applied = tokio::select! {
-            applied = applied => applied.ok(),
-            _ = impatient(engine) => None,
-        };
-        match applied {
-            Some(Ok(applied)) => {
-                findings.achievement.counts = Some(applied.counts);
-                findings.achievement.resources = Some(applied.resources);
-                findings.achievement.summary = Some(format!(
-                    "Applied before it ended: {}. {}",
-                    applied.counts,
-                    plan.summary.line()
-                ));
-            }
-            Some(Err(error)) => {
-                tracing::warn!(error = %chain(&error), "what was applied is not known");
-            }
-            None => {
-                tracing::warn!("what was applied is not known: reading the state took too long");
-            }
+    findings.plan = Some(plan);
+    judge(files, findings).await?;
+    let Findings { plan, achievement, .. } = findings;
+    let plan = plan.as_ref().expect("the plan was put there above");
+    if let Some(approver) = &files.approver {
+        approver.approve(plan, mode, engine).await?;
+    }
+    let _span = files.timeline.begin(Phase::Apply);
+    if let Err((failure, reported)) = apply_plan(engine, plan, files).await {
+        if let Some(applied) = applied(engine, plan, &reported).await {
+            achievement.counts = Some(applied.counts);
+            achievement.resources = Some(applied.resources);
+            let outcomes =
+                Outcomes::Incomplete { planned: plan.summary.counts, changes: applied.outcomes };
+            let incomplete = outcomes.incomplete().map(|incomplete| format!("; {incomplete}"));
+            achievement.outcomes = Some(outcomes);
+            achievement.summary = Some(format!(
+                "Applied before it ended: {}{}. {}",
+                applied.counts.done(),
+                incomplete.unwrap_or_default(),
+                plan.summary.line()
+            ));
         }
         return Err(failure);
     }
-    findings.achievement.counts = Some(plan.summary.counts);
-    findings.achievement.resources = Some(plan.summary.resources_after);
-    findings.achievement.summary = Some(format!("Applied: {}.", plan.summary.counts));
+    achievement.counts = Some(plan.summary.counts);
+    achievement.resources = Some(plan.summary.resources_after);
+    achievement.outcomes = Some(Outcomes::AllDone);
+    achievement.summary = Some(format!("Applied: {}.", plan.summary.counts.done()));
     outputs(engine, findings).await
+}
+
+/// What an apply that did not get to its end has done; none when the state does not say so in time.
+async fn applied(
+    engine: &Engine<'_, RunLog>,
+    plan: &Planned,
+    reported: &Reported,
+) -> Option<Applied> {
+    let applied = tokio::time::timeout(AFTER_FAILURE, engine.applied(plan, reported));
+    let applied = tokio::select! {
+        applied = applied => applied.ok(),
+        _ = impatient(engine) => None,
+    };
+    match applied {
+        Some(Ok(applied)) => return Some(applied),
+        Some(Err(error)) => tracing::warn!(error = %chain(&error), "what was applied is not known"),
+        None => tracing::warn!("what was applied is not known: reading the state took too long"),
+    }
+    None
 }
 
 async fn refresh(
     engine: &Engine<'_, RunLog>,
-    files: &Files,
+    files: &Files<'_>,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
@@ -157,19 +246,22 @@ async fn refresh(
     findings.achievement.summary = Some(plan.summary.drift_line());
     // Terraform refuses such a plan where all that it would store is not known yet.
     if plan.summary.applyable != Some(false) {
-        apply_plan(engine, plan, files).await?;
+        apply_plan(engine, plan, files).await.map_err(|(failure, _)| failure)?;
     }
     outputs(engine, findings).await
 }
 
-/// Applies, and sees to it that the state is stored even where that failed at first.
+/// Applies, and sees to it that the state is stored even where that failed at first. When it fails,
+/// what the tool reported about resources is returned too.
 async fn apply_plan(
     engine: &Engine<'_, RunLog>,
     plan: &Planned,
-    files: &Files,
-) -> Result<(), Failure> {
+    files: &Files<'_>,
+) -> Result<(), (Failure, Reported)> {
     let begun = SystemTime::now();
-    let Err(mut unfinished) = engine.apply(plan, &files.variables.apply).await else {
+    let Err(mut unfinished) =
+        engine.apply(plan, &files.variables.apply, &files.options.planning).await
+    else {
         return Ok(());
     };
     if let Some(downloads) = engine.downloads() {
@@ -185,7 +277,7 @@ async fn apply_plan(
     if let Some(said) = said {
         failure.reason = format!("{}; {said}", failure.reason);
     }
-    Err(failure)
+    Err((failure, unfinished.reported))
 }
 
 async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
@@ -212,19 +304,22 @@ async fn impatient(engine: &Engine<'_, RunLog>) -> StopReason {
 
 async fn validate(
     engine: &Engine<'_, RunLog>,
-    files: &Files,
+    files: &Files<'_>,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     let _span = files.timeline.begin(Phase::Validate);
     let validated =
         engine.validate().await.map_err(|error| engine_failure(Phase::Validate, &error))?;
-    findings.achievement.summary = Some(validated.summary.clone());
-    if validated.valid { Ok(()) } else { Err(Failure::because(Phase::Validate, validated.summary)) }
+    if !validated.valid {
+        return Err(Failure::because(Phase::Validate, validated.summary));
+    }
+    findings.achievement.summary = Some(validated.summary);
+    Ok(())
 }
 
 async fn test(
     engine: &Engine<'_, RunLog>,
-    files: &Files,
+    files: &Files<'_>,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     let _span = files.timeline.begin(Phase::Test);
@@ -241,12 +336,11 @@ async fn test(
     findings.junit = tested.junit;
     let summary =
         tested.counts.map_or_else(|| "no test results".to_owned(), |counts| counts.to_string());
-    findings.achievement.summary = Some(format!("Tests: {summary}."));
-    if tested.passed {
-        Ok(())
-    } else {
-        Err(Failure::because(Phase::Test, format!("tests failed: {summary}")))
+    if !tested.passed {
+        return Err(Failure::because(Phase::Test, format!("tests failed: {summary}")));
     }
+    findings.achievement.summary = Some(format!("Tests: {summary}."));
+    Ok(())
 }
 
 pub(super) fn engine_failure(phase: Phase, error: &EngineError) -> Failure {

@@ -10,7 +10,10 @@ use crate::engine::{Counts, LeftLock, TestCounts};
 use crate::error::Advice;
 use crate::event::Phase;
 use crate::platform::Signal;
-use crate::result::{ChangeCounts, Problem, RunResult, TestResults, Timings};
+use crate::result::{
+    ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, TestResults,
+    Timings,
+};
 use crate::secret::Redactor;
 use crate::settings::PlanStatus;
 
@@ -27,6 +30,8 @@ pub enum Exit {
     Cancelled,
     /// The registry could not be reached or refused, or did not get the final status.
     Registry,
+    /// A plan or a drift check that was to say so has found changes.
+    Changes,
     /// A signal stopped the runner.
     Signal(Signal),
 }
@@ -38,7 +43,8 @@ impl Exit {
         match self {
             Self::Success => 0,
             Self::Failed => 1,
-            Self::Usage => 2,
+            // Where both can be, the edge has another code for what is wrong with the command line.
+            Self::Usage | Self::Changes => 2,
             Self::Cancelled => 3,
             Self::Registry => 4,
             // Signals are numbered from 1 to 31.
@@ -59,12 +65,59 @@ pub(super) struct Achievement {
     pub(super) counts: Option<Counts>,
     /// How many resource instances there are after an apply.
     pub(super) resources: Option<u32>,
+    /// What became of each planned change; none as long as nothing was applied, or when that is not
+    /// known.
+    pub(super) outcomes: Option<Outcomes>,
     /// Tests by result.
     pub(super) tests: Option<TestCounts>,
     /// One line for people.
     pub(super) summary: Option<String>,
     /// Whether a plan found changes that somebody may want to confirm.
     pub(super) awaits_confirmation: bool,
+    /// Whether it found changes, or drift, and is to end with the exit code for these.
+    pub(super) ends_with_changes: bool,
+}
+
+/// What became of the changes of a plan that was applied.
+#[derive(Clone, Debug)]
+pub(super) enum Outcomes {
+    /// All of them were done.
+    AllDone,
+    /// Not all of them were done, or they were not done to the end.
+    Incomplete {
+        /// What the plan would have done.
+        planned: Counts,
+        /// Each of them, in the order in which the plan's changes are listed.
+        changes: Vec<Option<ChangeOutcome>>,
+    },
+}
+
+impl Outcomes {
+    /// Says of each planned change what became of it.
+    pub(super) fn mark(&self, planned: &mut [PlannedChange]) {
+        match self {
+            Self::AllDone => {
+                for change in planned {
+                    change.outcome = Some(ChangeOutcome::Done);
+                }
+            }
+            Self::Incomplete { changes, .. } => {
+                for (change, outcome) in planned.iter_mut().zip(changes) {
+                    change.outcome = *outcome;
+                }
+            }
+        }
+    }
+
+    /// What was not done.
+    pub(super) fn incomplete(&self) -> Option<Incomplete> {
+        match self {
+            Self::AllDone => None,
+            Self::Incomplete { planned, changes } => {
+                Incomplete::of(change_counts(*planned), changes)
+            }
+        }
+    }
 }
 
 /// Why a run did not succeed.
@@ -152,6 +205,7 @@ impl Outcome {
     /// The exit code, provided that the final status was delivered.
     pub(super) fn exit(&self) -> Exit {
         match &self.failure {
+            None if self.achievement.ends_with_changes => Exit::Changes,
             None => Exit::Success,
             Some(Failure { stopped: Some(StopReason::RunOver { .. }), .. }) => Exit::Cancelled,
             Some(Failure { stopped: Some(StopReason::Signal(signal)), .. }) => {
@@ -164,7 +218,7 @@ impl Outcome {
 
     /// How the run ended, for everybody beside the registry. Its texts are not masked yet.
     pub(super) fn result(&self, plan_status: PlanStatus, timings: Timings) -> RunResult {
-        let Achievement { counts, resources, tests, summary, .. } = &self.achievement;
+        let Achievement { counts, resources, outcomes, tests, summary, .. } = &self.achievement;
         let mut result = RunResult::of(self.status(plan_status), self.exit().code(), timings);
         result.error = self.failure.as_ref().map(|failure| Problem {
             phase: failure.phase,
@@ -174,15 +228,8 @@ impl Outcome {
         result.summary.clone_from(summary);
         result.tool.clone_from(&self.tool);
         result.source_commit.clone_from(&self.commit);
-        result.counts = counts.map(|counts| ChangeCounts {
-            add: counts.create,
-            change: counts.update,
-            destroy: counts.delete,
-            replace: counts.replace,
-            import: counts.import,
-            moved: counts.moved,
-            forget: counts.forget,
-        });
+        result.counts = counts.map(change_counts);
+        result.incomplete = outcomes.as_ref().and_then(Outcomes::incomplete);
         let undelivered = self.undelivered.as_ref().map(UndeliveredLogs::lines);
         result.undelivered_lines = undelivered.map_or(0, u64::from);
         result.resources_after = *resources;
@@ -310,6 +357,18 @@ pub(super) struct ErrorReport {
     pub(super) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
+}
+
+const fn change_counts(counts: Counts) -> ChangeCounts {
+    ChangeCounts {
+        add: counts.create,
+        change: counts.update,
+        destroy: counts.delete,
+        replace: counts.replace,
+        import: counts.import,
+        moved: counts.moved,
+        forget: counts.forget,
+    }
 }
 
 const fn results(counts: TestCounts) -> TestResults {

@@ -1,29 +1,37 @@
 //! The phases of a run between its configuration and its result, in their order.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
+use super::after_plan::Judge;
+use super::approval::Approver;
+use super::early_question::EarlyQuestion;
 use super::init::Providers;
 use super::notices::Notices;
-use super::operations::{Files, operate};
+use super::operations::{Files, Variables, operate};
 use super::outcome::{Achievement, Failure};
 use super::plan_report::{PlanOptions, PlanReport};
-use super::secrets::{register_declared, register_inputs, register_spec, register_values};
+use super::secrets::{
+    register_declared, register_inputs, register_spec, register_typed, register_values,
+};
 use super::state_place;
+use super::teardown::run_id;
 use super::terraform_settings::{self, secret_sources};
-use super::tools::{Tools, check_operation, choose, make_ready, run_options};
+use super::tools::{Tools, check_operation, choose, choose_named, make_ready, run_options};
 use super::workspace::RunDirectory;
+use super::workspace_choice;
 use crate::cancel::Stop;
 use crate::engine::{Engine, KilledLock, Planned, Wrapper, prepare_environment};
 use crate::event::Phase;
 use crate::process::{Environment, Grace};
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{RunSpec, Source, ToolRequest};
+use crate::spec::{Approval, LocalOptions, RunSpec, Source, ToolRequest};
 use crate::tool::ToolOptions;
-use crate::workspace::{self, Inputs, Module, ModuleError, VariableFiles, source};
+use crate::workspace::{self, Inputs, Module, ModuleError, VariableError, source};
 
 /// What a run leaves to be reported, whether or not it got to its end. It cannot be printed.
 #[derive(Default)]
@@ -45,9 +53,11 @@ pub(super) struct Context<'run> {
     pub(super) log: &'run RunLog,
     pub(super) stop: &'run Stop,
     pub(super) notices: &'run Notices,
+    /// Which version is on PATH.
+    pub(super) version: &'run EarlyQuestion,
     pub(super) grace: Grace,
-    /// Variable files that the user passes as they are.
-    pub(super) var_files: &'run [PathBuf],
+    /// What somebody asks for who runs it by hand.
+    pub(super) options: &'run LocalOptions,
 }
 
 /// Where the module is, and what is known about its source.
@@ -64,7 +74,7 @@ pub(super) async fn perform(
 ) -> Result<(), Failure> {
     register_spec(context.log.redactor(), spec);
     // Before the clone: who has to supply a secret should not wait for one.
-    let inputs = resolve_inputs(context, spec)?;
+    let mut inputs = resolve_inputs(context, spec)?;
     state_place::check_run(context, spec, &inputs)?;
     let options = run_options(context);
     let (place, tools) = Box::pin(prepare(context, spec, &options, findings)).await?;
@@ -72,17 +82,18 @@ pub(super) async fn perform(
     let through_terragrunt = tools.terragrunt.is_some();
     let preparing = context.notices.timeline.begin(Phase::Variables);
     let module = read_module(&place.directory, through_terragrunt)?;
+    settle_declared(context, spec, &mut inputs, &module)?;
     // What Terragrunt makes of the module is seen after `init`.
     if !through_terragrunt || spec.backend.is_some() || module.backend.is_some() {
         state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
     }
     let ambient = &context.settings.environment;
     let redactor = context.log.redactor();
+    let planning = &context.options.planning;
     register_declared(redactor, &inputs, &module, ambient);
-    register_values(
-        redactor,
-        &workspace::assigned_secrets(&place.directory, context.var_files, &module),
-    );
+    register_typed(redactor, planning, &module);
+    let var_files: Vec<_> = planning.files().cloned().collect();
+    register_values(redactor, &workspace::assigned_secrets(&place.directory, &var_files, &module));
     warn_of_short_secrets(context);
     // From here on the module can print: half a line, or that commands count no more, in front of a
     // mask, which would then be shown.
@@ -130,9 +141,49 @@ pub(super) async fn perform(
     };
     let allow_ephemeral_state = context.settings.allow_ephemeral_state;
     let timeline = context.notices.timeline.clone();
-    let files =
-        Files { variables, backend, in_place, plan, allow_ephemeral_state, providers, timeline };
-    operate(&mut engine, spec.operation, &files, findings).await
+    let judge = judge(context, spec);
+    let mut files = Files {
+        variables,
+        options: context.options.clone(),
+        backend,
+        in_place,
+        plan,
+        judge,
+        allow_ephemeral_state,
+        providers,
+        timeline,
+        approver: approver(context),
+        reports: reports(context, spec),
+        restored: None,
+    };
+    operate(&mut engine, spec.operation, &mut files, findings).await
+}
+
+/// The files and directories that the run itself writes.
+fn reports(context: &Context<'_>, spec: &RunSpec) -> Vec<PathBuf> {
+    let Settings { report_dir, summary, report, work_dir, .. } = context.settings;
+    let named = [report_dir, summary, report, &spec.setup.log_path];
+    named.into_iter().flatten().chain([work_dir]).cloned().collect()
+}
+
+/// Who says whether a plan is applied, where somebody is to be asked.
+fn approver(context: &Context<'_>) -> Option<Approver> {
+    let asks = context.options.approval == Approval::Ask;
+    asks.then(|| Approver { live: context.notices.live_control() })
+}
+
+/// What judges a plan before anything is applied, if anything does.
+fn judge<'run>(context: &'run Context<'_>, spec: &RunSpec) -> Option<Judge<'run>> {
+    Some(Judge {
+        command: spec.setup.after_plan.clone()?,
+        environment: &context.settings.environment,
+        operation: spec.operation,
+        run_id: run_id(context.settings),
+        log: context.log,
+        stop: context.stop,
+        grace: context.grace,
+        private: context.directory.private().path().to_owned(),
+    })
 }
 
 /// What becomes of the lock of a tool that is killed, in the backend that counts.
@@ -162,12 +213,48 @@ fn surely_locks(environment: &Environment) -> bool {
 
 fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failure> {
     let inputs = workspace::resolve(spec, &secret_sources(context.settings))
-        .map_err(|error| Failure::new(Phase::Variables, &error))?;
+        .map_err(|error| variables_failure(context, &error))?;
     register_inputs(context.log.redactor(), &inputs);
     for message in &inputs.messages {
         context.log.announce(message);
     }
+    for warning in &inputs.warnings {
+        context.log.warn(warning);
+    }
     Ok(inputs)
+}
+
+/// Settles what depends on the variables that the module declares.
+fn settle_declared(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    inputs: &mut Inputs,
+    module: &Module,
+) -> Result<(), Failure> {
+    let before = inputs.environment.len();
+    let messages = workspace::settle_declared(inputs, spec, module)
+        .map_err(|error| variables_failure(context, &error))?;
+    if inputs.environment.len() > before {
+        // What has become an environment variable may be secret by its name.
+        register_inputs(context.log.redactor(), inputs);
+    }
+    for message in &messages {
+        context.log.announce(message);
+    }
+    Ok(())
+}
+
+/// The failure, with the place where the CI system at hand keeps secrets if one is missing.
+fn variables_failure(context: &Context<'_>, error: &VariableError) -> Failure {
+    let failure = Failure::new(Phase::Variables, error);
+    let system = context.settings.job.system;
+    let place = match error {
+        VariableError::Unresolved(_) => system.secret_place(),
+        _ => None,
+    };
+    let place = place.map(|place| format!("in {}, {place}", system.title()));
+    let advice: Vec<_> = place.into_iter().chain(failure.advice).collect();
+    Failure { advice: (!advice.is_empty()).then(|| advice.join("; ")), ..failure }
 }
 
 /// Says which secrets cannot be masked.
@@ -205,11 +292,12 @@ async fn prepare(
     options: &ToolOptions,
     findings: &mut Findings,
 ) -> Result<(Place, Tools), Failure> {
-    let (place, first) = if let Some(request) = &spec.tool {
+    let (place, first) = if let Some(wanted) = &spec.tool {
         // The first to fail ends the other: its future is dropped, and with it its child.
         tokio::try_join!(place(context, spec, &mut findings.commit), async {
             let _span = context.notices.timeline.begin(Phase::Tool);
-            make_ready(context, request, options).await
+            let request = choose_named(context, wanted, options).await?;
+            make_ready(context, &request, options).await
         })?
     } else {
         let place = place(context, spec, &mut findings.commit).await?;
@@ -285,6 +373,10 @@ fn environment(
     }
     let own_directory = matches!(spec.source, Source::Git(_));
     prepare_environment(&mut environment, own_directory);
+    if context.options.workspace.is_some() {
+        // Until it is known that there is one of this name.
+        environment.remove(OsStr::new(workspace_choice::VARIABLE));
+    }
     terraform_settings::hand_over(context, spec, &mut environment)?;
     if let Source::Git(git) = &spec.source {
         let private = context.directory.secrets();
@@ -299,17 +391,18 @@ fn write_variables(
     inputs: &Inputs,
     module: &Module,
     tool: &ToolRequest,
-) -> Result<VariableFiles, Failure> {
+) -> Result<Variables, Failure> {
     let private = context.directory.secrets();
-    let mut files = workspace::write_variable_files(inputs, module, &tool.version, private)
+    let files = workspace::write_variable_files(inputs, module, &tool.version, private)
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
-    files.plan.extend_from_slice(context.var_files);
+    let mut variables = Variables::from(files);
+    variables.plan.extend_from_slice(&context.options.planning.assignments);
     let ephemeral = module.variables.values().any(|declared| declared.ephemeral);
     if ephemeral && workspace::saved_plan_takes_variables(&tool.version) {
-        // Which of the user's files has their values is the user's affair; the others do no harm.
-        files.apply.extend_from_slice(context.var_files);
+        // Which of the user's own has their values is the user's affair; the others do no harm.
+        variables.apply.extend_from_slice(&context.options.planning.assignments);
     }
-    Ok(files)
+    Ok(variables)
 }
 
 /// Writes the run's backend; only into a clone, never into a directory of the user's.

@@ -10,7 +10,7 @@ use super::backend_secrets::add_backend;
 use super::collected::{Collected, Known};
 use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{GitCredentials, GitSource, RunSpec, Source};
+use crate::spec::{GitCredentials, GitSource, PlanningOptions, RunSpec, Source};
 use crate::workspace::{Inputs, Module, written_token};
 
 /// Registers what the runner was started with: tokens for git, the mirror's login, and the
@@ -95,6 +95,17 @@ pub(super) fn register_declared(
     collected.register(redactor);
 }
 
+/// The same for the values that were given on the command line.
+pub(super) fn register_typed(redactor: &Redactor, planning: &PlanningOptions, module: &Module) {
+    let mut collected = Collected::default();
+    for (name, value) in planning.values() {
+        if module.variables.get(name).is_some_and(|declared| declared.sensitive) {
+            collected.add_text(Known::ForSure, name, value);
+        }
+    }
+    collected.register(redactor);
+}
+
 /// Registers JSON texts of values that are sensitive, by their names.
 pub(super) fn register_values(redactor: &Redactor, values: &[(String, SecretString)]) {
     let mut collected = Collected::default();
@@ -124,6 +135,7 @@ fn add_git(collected: &mut Collected<'_>, source: &GitSource) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::Assignment;
     use crate::workspace::VariableDeclaration;
 
     #[test]
@@ -156,7 +168,11 @@ mod tests {
         let ambient = ambient.map(|(name, value)| (name.into(), value.into())).into();
         let redactor = Redactor::new();
         register_declared(&redactor, &inputs, &module, &ambient);
-        let shown = redactor.redact(b"by-variable open by-environment postgres opened another");
-        assert_eq!(shown, "*** open *** *** opened another");
+        let typed = ["a=by-flag", "open=typed"].map(|text| Assignment::parse(text).unwrap());
+        let typed = PlanningOptions { assignments: typed.into(), ..PlanningOptions::default() };
+        register_typed(&redactor, &typed, &module);
+        let shown = redactor
+            .redact(b"by-variable open by-environment postgres opened another by-flag typed");
+        assert_eq!(shown, "*** open *** *** opened another *** typed");
     }
 }

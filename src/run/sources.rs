@@ -6,6 +6,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
+use super::early_question::EarlyQuestion;
 use super::notices::Notices;
 use super::outcome::{Exit, Failure, Outcome};
 use super::reports::{RegistryReports, Reports, prepare_directory};
@@ -21,7 +22,7 @@ use crate::registry::{
 };
 use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{Operation, RunSpec, Source, TerraformSetup, ToolRequest};
+use crate::spec::{Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Wanted};
 
 /// What to do where a run has a result.
 const NEW_RUN: &str = "start a new run instead";
@@ -52,6 +53,7 @@ pub(super) async fn start(
     register_settings(&reports.redactor, settings);
     let (redactor, notices) = (reports.redactor.clone(), reports.notices.clone());
     let asking = reports.notices.timeline.begin(Phase::Config);
+    let version = EarlyQuestion::ask(settings);
     let run = match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
@@ -75,24 +77,27 @@ pub(super) async fn start(
             let spec = match read_config(config) {
                 Ok(spec) => spec,
                 Err(error) => {
-                    tracing::error!("{error:#}; check --config (BUTLER_CONFIG)");
+                    let file = config.display();
+                    tracing::error!(
+                        "`{file}`: {error:#}; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)"
+                    );
                     return Exit::Usage;
                 }
             };
             Ok(run(settings, stop, reports, terminal, spec))
         }
-        RunSource::Local { module_dir, operation, tool, var_files } => {
+        RunSource::Local { module_dir, operation, tool, options } => {
             let spec = local(module_dir, *operation, tool.clone());
             let spec = Ok((spec, None));
             let mut run = run(settings, stop, reports, terminal, spec);
-            run.var_files.clone_from(var_files);
+            run.options.clone_from(options);
             Ok(run)
         }
     };
     match run {
         Ok(mut run) => {
             run.lay_down(file);
-            run.carry_out(asking).await
+            run.carry_out(asking, version).await
         }
         Err(failure) => {
             drop(asking);
@@ -140,13 +145,17 @@ async fn from_registry<'settings>(
         }
         Ok(RunStatus::Reported(status)) => {
             let reason = format!("the run has a result already ({status})");
-            tracing::error!("{reason}; {NEW_RUN}");
+            if !reports.notices.tell_failure() {
+                tracing::error!("{reason}; {NEW_RUN}");
+            }
             let failure = Failure::because(Phase::Config, reason);
             return Err(refused(Failure { advice: Some(NEW_RUN.to_owned()), ..failure }));
         }
         Err(RegistryError::RunOver) => return Err(over()),
         Err(error) => {
-            tracing::error!("{}", lines(&error));
+            if !reports.notices.tell_failure() {
+                tracing::error!("{}", lines(&error));
+            }
             return Err(refused(Failure::new(Phase::Config, &error)));
         }
     }
@@ -197,7 +206,7 @@ fn run<'settings>(
         spec,
         own_settings,
         warnings: Vec::new(),
-        var_files: Vec::new(),
+        options: Box::default(),
         watch: None,
     }
 }
@@ -221,12 +230,13 @@ fn read_config(path: &Path) -> anyhow::Result<Result<Described, Failure>> {
     }
 }
 
-fn local(module_dir: &Path, operation: Operation, tool: Option<ToolRequest>) -> RunSpec {
+fn local(module_dir: &Path, operation: Operation, tool: Option<Wanted>) -> RunSpec {
     RunSpec {
         operation,
         tool,
         source: Source::Directory(module_dir.to_owned()),
         variables: Vec::new(),
+        sensitive_values: SensitiveValues::default(),
         upstream_outputs: Vec::new(),
         environment: Vec::new(),
         backend: None,

@@ -12,6 +12,7 @@ use secrecy::ExposeSecret;
 use super::final_status::{Undelivered, deliver};
 use super::guarded;
 use super::logs::{Logs, TerminalReader};
+use super::notices::Notices;
 use super::outcome::{Exit, Failure, Outcome, StatusReport};
 use super::outputs;
 use super::phases::Findings;
@@ -142,7 +143,7 @@ impl<'run> Teardown<'run> {
         })
         .await;
         let reported = guarded(async {
-            outcome.say(&logs.log);
+            outcome.say(&logs.log, &self.reports.notices);
             if let Some(state) = &rescued {
                 logs.log.say(&state.text);
             }
@@ -165,6 +166,10 @@ impl<'run> Teardown<'run> {
         let Self { settings, stop, reports, spec, watch, .. } = self;
         // Variables, credentials and outputs are zeroed where they lie.
         let changes = findings.plan_report.take().and_then(Result::ok).map(|plan| plan.changes);
+        let mut changes = changes.unwrap_or_default();
+        if let Some(outcomes) = &findings.achievement.outcomes {
+            outcomes.mark(&mut changes.planned);
+        }
         let mut result = outcome.result(settings.plan_status, reports.notices.timeline.timings());
         result.run_id = run_id(settings);
         if let Some(spec) = &spec {
@@ -196,7 +201,7 @@ impl<'run> Teardown<'run> {
         result.summary.clone_from(&outcome.achievement.summary);
         result.warnings = [settings.warnings.clone(), logs.log.warnings()].concat();
         result.mask(&reports.redactor);
-        result.set_changes(changes.unwrap_or_default());
+        result.set_changes(changes);
         result.diagnostics = logs.log.diagnostics();
         // Parts of the report that are empty are filled with what lies on the stack.
         clean_stack().await;
@@ -386,7 +391,7 @@ async fn clean_stack() {
 
 impl Outcome {
     /// The last lines of the log: how the run ended, where people look for it.
-    fn say(&self, log: &RunLog) {
+    fn say(&self, log: &RunLog, notices: &Notices) {
         let lines = match &self.failure {
             Some(failure) => failure.lines(),
             None => self.achievement.summary.iter().cloned().collect(),
@@ -394,7 +399,10 @@ impl Outcome {
         for line in lines {
             log.say(&line);
             if self.failure.is_some() {
-                tracing::error!("{line}");
+                if !notices.tell_failure() {
+                    // The line's level says that it is an error.
+                    tracing::error!("{}", line.strip_prefix("Error: ").unwrap_or(&line));
+                }
             } else {
                 tracing::info!("{line}");
             }

@@ -14,7 +14,7 @@ use crate::error::chain;
 use crate::event::Phase;
 use crate::platform::fs::{OFlag, OpenOptionsExt, PermissionsExt};
 use crate::process::Environment;
-use crate::settings::Settings;
+use crate::settings::{Settings, find_program};
 use crate::spec::{RunSpec, TerraformSettings};
 use crate::workspace::{
     self, SecretSources, Surroundings, TerraformSettingsError, parse_run_settings,
@@ -24,7 +24,12 @@ use crate::workspace::{
 /// Reads the settings file, where one is named.
 pub(super) fn read(settings: &Settings) -> Result<TerraformSettings, TerraformSettingsError> {
     let Some(path) = &settings.settings_file else { return Ok(TerraformSettings::default()) };
-    let file = read_settings_file(path)?;
+    let mut file = read_settings_file(path)?;
+    if let Some(after_plan) = &mut file.after_plan {
+        let search_path = settings.environment.get(std::ffi::OsStr::new("PATH"));
+        after_plan.program = find_program(&after_plan.program, search_path.map(AsRef::as_ref))
+            .map_err(TerraformSettingsError::AfterPlan)?;
+    }
     let log = file.logging.as_ref().and_then(|logging| logging.path.as_ref());
     if log.is_some_and(|path| path.is_relative()) && settings.report_dir.is_none() {
         return Err(TerraformSettingsError::LogPath);
@@ -60,6 +65,12 @@ pub(super) fn settle(
         workspace::settle(spec, own, file, &surroundings)
             .map_err(|error| Failure::new(Phase::Variables, &error))?,
     );
+    if let Some(after_plan) = &settings.after_plan
+        && spec.setup.after_plan.replace(after_plan.clone()).is_some()
+    {
+        warnings
+            .push("`afterPlan` of the settings file is ignored: --after-plan counts".to_owned());
+    }
     Ok(warnings)
 }
 

@@ -12,7 +12,7 @@ use crate::event::Phase;
 use crate::http::LazyClient;
 use crate::process::Environment;
 use crate::settings::ToolSettings;
-use crate::spec::{Operation, Product, ToolRequest};
+use crate::spec::{Operation, Product, ToolRequest, Wanted};
 use crate::tool::{self, InstalledTool, Reach, ToolOptions, VersionWish, WhenBusy, Whereabouts};
 use crate::workspace::{Module, ModuleError, version_files};
 
@@ -150,6 +150,26 @@ fn shown(tool: &InstalledTool) -> String {
     format!("{} ({})", tool.request, tool.path.display())
 }
 
+/// The version that the run names: an exact one, or the best one that is as it says.
+pub(super) async fn choose_named(
+    context: &Context<'_>,
+    wanted: &Wanted,
+    options: &ToolOptions,
+) -> Result<ToolRequest, Failure> {
+    let wish = VersionWish {
+        named: Some(wanted.clone()),
+        default: context.settings.tool.default_version.clone(),
+        ..VersionWish::default()
+    };
+    unless_stopped(context, async {
+        if wanted.exact().is_err() {
+            context.version.answered().await;
+        }
+        tool::choose(&wish, Reach::InstalledFirst, options).await
+    })
+    .await
+}
+
 /// The version that the module in `directory` asks for.
 pub(super) async fn choose(
     context: &Context<'_>,
@@ -159,7 +179,11 @@ pub(super) async fn choose(
 ) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     let wish = wish(module, default);
-    unless_stopped(context, tool::choose(&wish, Reach::InstalledFirst, options)).await
+    unless_stopped(context, async {
+        context.version.answered().await;
+        tool::choose(&wish, Reach::InstalledFirst, options).await
+    })
+    .await
 }
 
 /// Makes the version ready that the run names or the module asks for.
@@ -175,7 +199,11 @@ pub(super) async fn make_ready(
         });
     }
     let progress = |line: &str| context.log.announce(line);
-    unless_stopped(context, tool::ready(request, options, &progress)).await
+    unless_stopped(context, async {
+        context.version.answered().await;
+        tool::ready(request, options, &progress).await
+    })
+    .await
 }
 
 /// Waits for `work` of the tool phase, or for the stop.

@@ -188,6 +188,7 @@ mod tests {
                         message: String::new(),
                         retry_after: *retry_after,
                         redirect: None,
+                        odd_run_id: None,
                     }),
                     None => Ok(RunStatus::Over("cancelled".to_owned())),
                 }

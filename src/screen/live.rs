@@ -34,8 +34,38 @@ enum Order {
     Draw,
     /// Take the line away until the next order.
     Hide(oneshot::Sender<()>),
+    /// Take it away until it may come back.
+    Pause(oneshot::Sender<()>),
+    /// It may come back.
+    Resume,
     /// Take it away for good.
     End,
+}
+
+/// Keeps a live line away while something else needs the bottom of the terminal.
+#[derive(Clone, Debug)]
+pub struct LiveControl(Sender<Order>);
+
+impl LiveControl {
+    /// Takes the line away until what is returned is dropped.
+    pub async fn pause(&self) -> Paused {
+        let (done, hidden) = oneshot::channel();
+        if self.0.send(Order::Pause(done)).is_ok() {
+            let _ = tokio::time::timeout(PATIENCE, hidden).await;
+        }
+        Paused(self.0.clone())
+    }
+}
+
+/// A live line that is kept away.
+#[derive(Debug)]
+pub struct Paused(Sender<Order>);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        // Where the line has ended there is nothing to bring back.
+        let _ = self.0.send(Order::Resume);
+    }
 }
 
 impl Live {
@@ -74,6 +104,12 @@ impl Live {
         }
     }
 
+    /// What can take the line away for a while.
+    #[must_use]
+    pub fn control(&self) -> LiveControl {
+        LiveControl(self.orders.clone())
+    }
+
     /// What tells the line of phases.
     #[must_use]
     pub fn watcher(&self) -> Box<dyn Watcher> {
@@ -92,14 +128,21 @@ impl Drop for Live {
 
 /// Draws until nobody orders anything any more, and leaves nothing.
 fn draw(screen: &Screen, orders: &Receiver<Order>) {
-    let mut is_hidden = false;
+    let (mut is_hidden, mut is_paused) = (false, false);
     loop {
         match orders.recv_timeout(PACE) {
-            Err(RecvTimeoutError::Timeout) if is_hidden => {}
+            Err(RecvTimeoutError::Timeout) if is_hidden || is_paused => {}
+            Ok(Order::Draw) if is_paused => is_hidden = false,
             Err(RecvTimeoutError::Timeout) | Ok(Order::Draw) => {
                 is_hidden = false;
                 refresh(screen);
             }
+            Ok(Order::Pause(done)) => {
+                is_paused = true;
+                screen.surface().hide();
+                let _ = done.send(());
+            }
+            Ok(Order::Resume) => is_paused = false,
             Ok(Order::Hide(done)) => {
                 is_hidden = true;
                 screen.surface().hide();

@@ -13,6 +13,6 @@ mod summary;
 mod surface;
 mod text;
 
-pub use live::Live;
+pub use live::{Live, LiveControl, Paused};
 pub use summary::{Ending, ending};
 pub use surface::{Abilities, Screen, View};

@@ -5,37 +5,7 @@ use std::time::Instant;
 use super::paint::{BOLD, DIM, RESET};
 use super::text::{beginning, end, printable, time, width};
 use crate::event::Phase;
-
-/// How a line says that something begins: `ADDRESS: Creating...`.
-const BEGINNINGS: [(&str, &str); 8] = [
-    (": Creating...", "creating"),
-    (": Modifying...", "modifying"),
-    (": Destroying...", "destroying"),
-    (": Reading...", "reading"),
-    (": Importing...", "importing"),
-    (": Opening...", "opening"),
-    (": Renewing...", "renewing"),
-    (": Closing...", "closing"),
-];
-
-/// How it says that it goes on.
-const STILL: &str = ": Still ";
-
-/// How it says that it has ended, and whether that was one of the changes that the plan counts.
-const ENDS: [(&str, bool); 9] = [
-    (": Creation complete", true),
-    (": Modifications complete", true),
-    (": Destruction complete", true),
-    (": Read complete", false),
-    (": Import complete", false),
-    (": Opening complete", false),
-    (": Renewal complete", false),
-    (": Closing complete", false),
-    (": Provisioning complete", false),
-];
-
-/// How it says that what is known is compared with what is there; it has no end of its own.
-const REFRESHING: &str = ": Refreshing state...";
+use crate::resource_lines::{ResourceLine, resource_line};
 
 /// How much of it is remembered: the tool works on ten at once, unless it is told otherwise, but
 /// anything can print lines like its own.
@@ -144,17 +114,19 @@ impl Progress {
     pub(super) fn see(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("Plan: ") {
             self.planned = planned(counts);
-        } else if let Some((address, ())) = found(line, &[(STILL, ())]) {
-            self.begin_work(address, verb_of(&line[address.len() + STILL.len()..]));
-        } else if line.contains(REFRESHING) {
-            self.refreshed += 1;
-        } else if let Some((address, verb)) = found(line, &BEGINNINGS) {
-            self.begin_work(address, verb);
-        } else if let Some((address, counts)) = found(line, &ENDS)
-            && let Some(index) = self.going_on.iter().position(|work| work.address == address)
-        {
-            self.going_on.remove(index);
-            self.done += u32::from(counts);
+            return;
+        }
+        match resource_line(line) {
+            Some(ResourceLine::Working { address, verb }) => self.begin_work(address, verb),
+            Some(ResourceLine::Complete { address, is_change }) => {
+                let known = self.going_on.iter().position(|work| work.address == address);
+                if let Some(index) = known {
+                    self.going_on.remove(index);
+                    self.done += u32::from(is_change);
+                }
+            }
+            Some(ResourceLine::Refreshing) => self.refreshed += 1,
+            None => {}
         }
     }
 
@@ -206,20 +178,6 @@ impl Progress {
         }
         said
     }
-}
-
-/// What stands before the first of `signs` that the line has, and what that means.
-fn found<'line, T: Copy>(line: &'line str, signs: &[(&str, T)]) -> Option<(&'line str, T)> {
-    let mut signs = signs.iter();
-    let found = signs.find_map(|(sign, meaning)| Some((line.find(sign)?, *meaning)));
-    let (end, meaning) = found?;
-    (end > 0 && !line.starts_with(' ')).then(|| (&line[..end], meaning))
-}
-
-/// `creating... [10s elapsed]` says which.
-fn verb_of(rest: &str) -> &'static str {
-    let mut verbs = BEGINNINGS.iter().map(|(_, verb)| *verb);
-    verbs.find(|verb| rest.starts_with(verb)).unwrap_or("busy")
 }
 
 /// How many changes `1 to add, 0 to change, 2 to destroy.` are.

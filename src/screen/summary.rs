@@ -1,12 +1,15 @@
-//! What somebody at a terminal reads when a run has ended: how, what changed, how long it took, and
-//! where there is more. What was said before, such as why it failed, is not said again.
+//! What somebody at a terminal reads when a run has ended: how, what changed, how long it took, where
+//! there is more, and at the very end why it failed and what to do about it.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::paint::{BOLD, CYAN, DIM, GREEN, RED, RESET, YELLOW};
 use super::text::{beginning, end, printable, time, width};
-use crate::result::{Action, ChangeCounts, PlannedChange, RunResult, Severity, TestResults, table};
+use crate::result::{
+    Action, ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, Severity,
+    TestResults, table,
+};
 
 /// How many changes are listed; the plan is above, and in the reports.
 const MOST_CHANGES: usize = 20;
@@ -37,7 +40,8 @@ pub fn ending(ending: &Ending<'_>) -> String {
     let room = ending.width.min(WIDEST).saturating_sub(INDENT.len() + 1);
     let mut page = Page { text: String::new(), colours: *colours };
     page.headline(result, ending.width.saturating_sub(1));
-    if result.error.is_none() {
+    // Of a run that failed before anything was applied nothing was done, and the plan is above.
+    if result.error.is_none() || result.changes.iter().any(|change| change.outcome.is_some()) {
         page.paragraph(&amounts(result));
         page.changes(&result.changes, room);
     }
@@ -47,6 +51,9 @@ pub fn ending(ending: &Ending<'_>) -> String {
         let place = printable(&place.display().to_string());
         let room = room.saturating_sub(what.len() + 2);
         let _ = writeln!(page.text, "{INDENT}{what}: {}", end(&place, room));
+    }
+    if let Some(problem) = &result.error {
+        page.problem(problem, !places.is_empty());
     }
     page.text
 }
@@ -81,6 +88,19 @@ impl Page {
         let _ = writeln!(self.text, "\n{headline}{rest}\n");
     }
 
+    /// Why it failed, and last of all what to do: the screen ends with that.
+    fn problem(&mut self, problem: &Problem, is_below_places: bool) {
+        if is_below_places {
+            self.text.push('\n');
+        }
+        let error = self.in_colour(&format!("{BOLD}{RED}"), "Error:");
+        let _ = writeln!(self.text, "{error} {}: {}", problem.phase, printable(&problem.message));
+        if let Some(advice) = &problem.advice {
+            let hint = self.in_colour(BOLD, "hint:");
+            let _ = writeln!(self.text, "{hint} {}", printable(advice));
+        }
+    }
+
     fn paragraph(&mut self, text: &str) {
         if !text.is_empty() {
             let _ = writeln!(self.text, "{INDENT}{text}\n");
@@ -90,7 +110,7 @@ impl Page {
     fn changes(&mut self, changes: &[PlannedChange], room: usize) {
         let listed = if changes.len() > MOST_CHANGES { MOST_CHANGES - 1 } else { changes.len() };
         for change in &changes[..listed] {
-            let (sign, colour) = sign(change.action);
+            let (sign, colour) = sign(change);
             let address = printable(&change.address);
             let address = end(&address, room.saturating_sub(5)).into_owned();
             let left = room.saturating_sub(5 + width(&address) + 2);
@@ -121,8 +141,16 @@ impl Page {
 
     fn timings(&mut self, result: &RunResult) {
         let table = table(&result.timings);
-        for (index, line) in table.lines().enumerate() {
-            let line = if index == 0 { self.in_colour(DIM, line) } else { line.to_owned() };
+        let failed = result.error.as_ref().map(|problem| problem.phase);
+        let failed = result.timings.phases.iter().map(|timing| failed == Some(timing.phase));
+        // One line for each phase, behind the heading.
+        let failed = [false].into_iter().chain(failed).chain([false]);
+        for (index, (line, failed)) in table.lines().zip(failed).enumerate() {
+            let line = match (index, failed) {
+                (0, _) => self.in_colour(DIM, line),
+                (_, true) => self.in_colour(RED, line),
+                _ => line.to_owned(),
+            };
             let _ = writeln!(self.text, "{INDENT}{line}");
         }
         self.text.push('\n');
@@ -132,8 +160,8 @@ impl Page {
 /// How much was, or is to be, done.
 fn amounts(result: &RunResult) -> String {
     let mut amounts: Vec<String> = Vec::new();
-    let is_plan = result.operation.as_deref() == Some("plan");
-    amounts.extend(result.counts.map(|counts| changed(counts, is_plan)));
+    amounts.extend(result.counts.map(|counts| changed(counts, !result.is_applied())));
+    amounts.extend(result.incomplete.as_ref().map(Incomplete::to_string));
     let resources =
         |count| if count == 1 { "1 resource now".into() } else { format!("{count} resources now") };
     amounts.extend(result.resources_after.map(resources));
@@ -165,8 +193,14 @@ fn changed(counts: ChangeCounts, is_plan: bool) -> String {
     format!("{}{replaced}", said.join(", "))
 }
 
-const fn sign(action: Action) -> (&'static str, &'static str) {
-    match action {
+const fn sign(change: &PlannedChange) -> (&'static str, &'static str) {
+    match change.outcome {
+        None | Some(ChangeOutcome::Done) => {}
+        Some(ChangeOutcome::Tainted | ChangeOutcome::Failed) => return ("!", RED),
+        Some(ChangeOutcome::Interrupted) => return ("!", YELLOW),
+        Some(ChangeOutcome::NotStarted) => return ("", DIM),
+    }
+    match change.action {
         Action::Create => ("+", GREEN),
         Action::Update => ("~", YELLOW),
         Action::Replace => ("-/+", RED),
@@ -182,7 +216,15 @@ fn remark(change: &PlannedChange) -> Option<String> {
     let moved = change.previous_address.as_ref().map(|from| format!("was {}", printable(from)));
     let imported = change.imported.then(|| "imported".to_owned());
     let reason = change.reason.as_ref().map(|reason| printable(reason).replace('_', " "));
-    let remarks: Vec<_> = [moved, imported, reason].into_iter().flatten().collect();
+    let outcome = match change.outcome {
+        None | Some(ChangeOutcome::Done) => None,
+        Some(ChangeOutcome::Tainted) => Some("tainted"),
+        Some(ChangeOutcome::Failed) => Some("failed"),
+        Some(ChangeOutcome::Interrupted) => Some("interrupted"),
+        Some(ChangeOutcome::NotStarted) => Some("not started"),
+    };
+    let outcome = outcome.map(str::to_owned);
+    let remarks: Vec<_> = [outcome, moved, imported, reason].into_iter().flatten().collect();
     (!remarks.is_empty()).then(|| remarks.join(", "))
 }
 
@@ -192,7 +234,7 @@ mod tests {
 
     use super::*;
     use crate::event::Phase;
-    use crate::result::{PhaseTiming, Problem, Timings};
+    use crate::result::{PhaseTiming, Timings};
 
     fn result(status: &str, operation: &str) -> RunResult {
         let phase = |phase, start, duration: u64| PhaseTiming {
@@ -220,6 +262,7 @@ mod tests {
             reason: None,
             attributes: Vec::new(),
             more_attributes: 0,
+            outcome: None,
         }
     }
 
@@ -305,13 +348,55 @@ mod tests {
     }
 
     #[test]
-    fn ending_of_a_failure_does_not_say_what_was_meant_to_change() {
+    fn ending_of_a_failed_apply_tells_what_was_done_from_what_was_not() {
         let mut result = applied();
         result.status = "failed".to_owned();
         result.error =
             Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice: None });
+        let outcomes =
+            [ChangeOutcome::Done, ChangeOutcome::NotStarted, ChangeOutcome::Tainted].map(Some);
+        for (change, outcome) in result.changes.iter_mut().zip(outcomes) {
+            change.outcome = outcome;
+        }
+        result.counts = Some(ChangeCounts { add: 1, destroy: 1, ..ChangeCounts::default() });
+        result.incomplete = Incomplete::of(ChangeCounts::default(), &outcomes);
+        expect_test::expect![[r#"
+
+            Apply failed  terraform 1.11.4, 1m04s
+
+              1 added, 1 destroyed; 1 tainted, 1 not started; 3 resources now
+
+              +    module.network.aws_subnet.private["東京-1a"]
+                   aws_instance.web  not started
+              !    aws_instance.database  tainted, replace because tainted
+
+              1 warning
+
+              phase          start  duration  share
+              plan           0.00s     4.00s     6%
+              apply          4.00s    60.00s    94%
+              total                   64.00s
+
+              report: /srv/reports/of this run/page.html
+
+            Error: apply: no
+        "#]]
+        .assert_eq(&shown(&result, 80));
+        let places = [];
+        let text = ending(&Ending { result: &result, width: 80, colours: true, places: &places });
+        let red = format!("{RED}apply ");
+        assert!(text.contains(&red) && !text.contains(&format!("{RED}plan ")), "{text}");
+    }
+
+    #[test]
+    fn ending_of_a_failure_does_not_say_what_was_meant_to_change() {
+        let mut result = applied();
+        result.status = "failed".to_owned();
+        let advice = Some("try again".to_owned());
+        result.error = Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice });
         let text = shown(&result, 80);
         assert!(text.starts_with("\nApply failed  terraform"), "{text}");
+        assert!(text.ends_with("page.html\n\nError: apply: no\nhint: try again\n"), "{text}");
         assert!(!text.contains("added") && !text.contains("aws_instance"), "{text}");
     }
 

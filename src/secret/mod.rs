@@ -20,6 +20,7 @@ mod private;
 mod redactor;
 mod sorted;
 mod text;
+mod unescape;
 mod wipe;
 mod xml;
 

@@ -4,7 +4,8 @@
 //! So it stays small however long the secrets are, and what it keeps, in a shape of its own that
 //! cannot be zeroed, is never more than a beginning. The forms themselves are zeroed on drop.
 //!
-//! Base64 is looked for in tiles instead, because whoever prints it may break it into lines at any
+//! Escapes are undone, and the search is done once more; what is found counts where it stood with
+//! them. Base64 is looked for in tiles, because whoever prints it may break it into lines at any
 //! place. From a tile that is found, what stands before and behind it is compared too.
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use super::broken::{Phrases, begun_inside, ends_inside, grams};
 use super::escapes::escaped;
 use super::grams::Grams;
 use super::sorted::Sorted;
+use super::unescape::plain;
 
 /// How much of a form the automaton looks for.
 const HEAD: usize = 32;
@@ -44,9 +46,12 @@ const MOST_FAST: usize = 2048;
 /// From so many bytes on, a secret is no word that stands in a text by chance.
 const LONG: usize = 12;
 
+/// How many levels of escapes are undone: those of JSON in JSON in JSON.
+const LEVELS: usize = 3;
+
 /// Every form of some secrets.
 pub(super) struct Patterns {
-    /// As they are and escaped.
+    /// As they are, for URLs, and in quotation marks of shells and tables.
     texts: Sorted<Zeroizing<String>>,
     /// In base64.
     encoded: Sorted<Encoded>,
@@ -55,6 +60,14 @@ pub(super) struct Patterns {
     places: Vec<Vec<Place>>,
     phrases: Phrases,
     grams: Grams,
+}
+
+/// Who reads a text.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Reader {
+    Anybody,
+    /// Somebody who reads it line by line.
+    OfLines,
 }
 
 /// Where a head stands.
@@ -122,44 +135,72 @@ impl Patterns {
 
     /// What secrets cover in `text`: ranges in ascending order that do not overlap.
     pub(super) fn covered(&self, text: &[u8]) -> Vec<Range<usize>> {
-        merged(self.found(text))
+        merged(self.found(text, Reader::Anybody, LEVELS))
     }
 
     /// Whether a secret covers anything of `text`.
     pub(super) fn is_in(&self, text: &[u8]) -> bool {
-        !self.found(text).is_empty()
+        !self.found(text, Reader::Anybody, LEVELS).is_empty()
     }
 
     /// What secrets that are not short cover in `text`.
     pub(super) fn covered_by_long(&self, text: &[u8]) -> Vec<Range<usize>> {
-        let mut ranges = self.found(text);
+        let mut ranges = self.found(text, Reader::Anybody, LEVELS);
         ranges.retain(|range| range.len() >= LONG);
         merged(ranges)
     }
 
     /// The same where somebody may have broken a longer text into the lines of `text`.
     pub(super) fn covered_in_lines(&self, text: &[u8]) -> Vec<Range<usize>> {
-        let mut ranges = self.found(text);
-        let mut start = 0;
+        merged(self.found(text, Reader::OfLines, LEVELS))
+    }
+
+    /// The length of the longest end of `pending` that may become a secret, or is in the middle of
+    /// one.
+    pub(super) fn unfinished(&self, pending: &[u8]) -> usize {
+        pending.len() - self.begun(pending, LEVELS)
+    }
+
+    /// Where in `pending` the longest end begins that may become a secret, with so many levels of
+    /// escapes undone.
+    fn begun(&self, pending: &[u8], levels: usize) -> usize {
+        let tail = &pending[pending.len().saturating_sub(self.encoded.longest())..];
+        let tail = Zeroizing::new(tail.iter().copied().map(standard).collect::<Vec<_>>());
+        let texts = self.texts.unfinished(pending).max(self.encoded.unfinished(&tail));
+        let begun = pending.len() - texts.max(begun_inside(&tail, &self.encoded, &self.grams));
+        let Some(levels) = levels.checked_sub(1) else { return begun };
+        plain(pending).fold(begun, |begun, plain| {
+            let inner = self.begun(&plain.text, levels);
+            begun.min(plain.original(inner..inner).start)
+        })
+    }
+
+    /// What secrets cover in `text` for this reader, with so many levels of escapes undone.
+    fn found(&self, text: &[u8], reader: Reader, levels: usize) -> Vec<Range<usize>> {
+        let mut ranges = self.found_as_it_is(text);
+        if reader == Reader::OfLines {
+            ranges.extend(self.found_at_ends_of_lines(text));
+        }
+        let Some(levels) = levels.checked_sub(1) else { return ranges };
+        for plain in plain(text) {
+            let inner = self.found(&plain.text, reader, levels);
+            ranges.extend(inner.into_iter().map(|range| plain.original(range)));
+        }
+        ranges
+    }
+
+    fn found_at_ends_of_lines(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let (mut ranges, mut start) = (Vec::new(), 0);
         for line in text.split(|byte| *byte == b'\n') {
             let parts =
                 self.phrases.parts(line).chain(ends_inside(line, &self.encoded, &self.grams));
             ranges.extend(parts.map(|part| start + part.start..start + part.end));
             start += line.len() + 1;
         }
-        merged(ranges)
+        ranges
     }
 
-    /// The length of the longest end of `pending` that may become a secret, or is in the middle of
-    /// one.
-    pub(super) fn unfinished(&self, pending: &[u8]) -> usize {
-        let tail = &pending[pending.len().saturating_sub(self.encoded.longest())..];
-        let tail = Zeroizing::new(tail.iter().copied().map(standard).collect::<Vec<_>>());
-        let texts = self.texts.unfinished(pending).max(self.encoded.unfinished(&tail));
-        texts.max(begun_inside(&tail, &self.encoded, &self.grams))
-    }
-
-    fn found(&self, text: &[u8]) -> Vec<Range<usize>> {
+    fn found_as_it_is(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         // Tiles that follow each other belong to what was compared already.
         let mut last = (usize::MAX, 0, 0);

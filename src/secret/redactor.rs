@@ -1,7 +1,7 @@
 //! Replaces every registered secret by `***`, in one pass over the bytes whatever their number.
 //!
-//! A secret is found as it is, in each of its lines, escaped as a literal or for a URL, and in base64
-//! wherever it begins there. Where occurrences overlap, all that they cover is masked, so that the
+//! A secret is found as it is, in each of its lines, escaped for a literal, XML, a shell or a URL, and
+//! in base64 wherever it begins there. Where occurrences overlap, all that they cover is masked, so that the
 //! end of one secret does not stay behind because another one began before it. Values are zeroed on
 //! drop and by [`Redactor::forget`].
 
@@ -23,6 +23,9 @@ const SHORTEST: usize = 4;
 /// Longer values are masked in pieces of this size, so that a line that is shown before its end is
 /// known never has to be held back by more than two pieces in base64.
 const LONGEST: usize = 64 * 1024;
+
+/// How many backslashes are kept together: more than escape one character.
+const MOST_BACKSLASHES: usize = 64;
 
 /// Told of each value and each line of a value that is registered.
 type Observer = Arc<dyn Fn(&str) + Send + Sync>;
@@ -221,10 +224,11 @@ impl Redactor {
         end = end.min(pending.len() - patterns.unfinished(pending));
         // What is held back may itself begin in the middle of another secret.
         let ranges = patterns.covered(pending);
-        ranges
+        let end = ranges
             .into_iter()
             .find(|secret| secret.start < end && end < secret.end)
-            .map_or(end, |cut| cut.start)
+            .map_or(end, |cut| cut.start);
+        before_backslashes(pending, end)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -248,6 +252,17 @@ impl State {
         }
         self.search.clone()
     }
+}
+
+/// `end`, or where the backslashes begin in the middle of which it is: each half of them would be
+/// read in another way. A long row of them is a drawing, and is not held back.
+fn before_backslashes(pending: &[u8], end: usize) -> usize {
+    if pending.get(end) != Some(&b'\\') {
+        return end;
+    }
+    let row = pending[..end].iter().rev().take(MOST_BACKSLASHES + 1);
+    let row = row.take_while(|byte| **byte == b'\\').count();
+    if row > MOST_BACKSLASHES { end } else { end - row }
 }
 
 /// `line` in pieces of at most [`LONGEST`] bytes; the last one reaches back,

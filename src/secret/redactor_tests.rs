@@ -173,6 +173,54 @@ fn awkward(random: &mut fastrand::Rng, length: usize) -> String {
     ['x'].into_iter().chain(middle).chain(['x']).collect()
 }
 
+/// `text` as XML, with any of the ways to write each character.
+fn xml(random: &mut fastrand::Rng, text: &str) -> String {
+    let mut written = String::new();
+    for character in text.chars() {
+        let ways: &[&str] = match character {
+            '"' => &["&quot;", "&#34;", "&#x22;", "\""],
+            '\'' => &["&apos;", "&#39;", "&#039;", "&#x27;", "'"],
+            '&' => &["&amp;", "&#38;"],
+            '<' => &["&lt;", "&#x3C;"],
+            '>' => &["&gt;", ">"],
+            '\n' => &["&#10;", "&#xA;"],
+            'é' => &["&#233;", "é"],
+            _ => &[],
+        };
+        match random.choice(ways) {
+            Some(way) => written.push_str(way),
+            None => written.push(character),
+        }
+    }
+    written
+}
+
+/// `text` with nothing but ASCII, as Python writes the inside of JSON.
+fn ascii(text: &str) -> String {
+    use std::fmt::Write;
+    let mut written = String::new();
+    for unit in text.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte) if byte.is_ascii() => written.push(char::from(byte)),
+            _ => write!(written, "\\u{unit:04x}").unwrap(),
+        }
+    }
+    written
+}
+
+/// What bash writes between `$'` and `'` in the locale `C`.
+fn bash(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'\'' => r"\'".to_owned(),
+        b'\\' => r"\\".to_owned(),
+        b'\n' => r"\n".to_owned(),
+        b'\t' => r"\t".to_owned(),
+        byte if byte.is_ascii() => char::from(byte).to_string(),
+        byte => format!("\\{byte:03o}"),
+    };
+    text.bytes().map(escape).collect()
+}
+
 /// `value` as programs write it that have nothing to do with the redactor, and which part of that
 /// is the value's alone.
 fn forms(random: &mut fastrand::Rng, value: &str) -> Vec<(String, Range<usize>)> {
@@ -196,6 +244,21 @@ fn forms(random: &mut fastrand::Rng, value: &str) -> Vec<(String, Range<usize>)>
         if part.starts_with('%') { part.to_ascii_lowercase() } else { part.to_owned() }
     });
     forms.push(lower.collect());
+    forms.extend([
+        ascii(&json(value)),
+        json(&ascii(&json(value))),
+        ascii(&json(&json(value))),
+        json(&json(&ascii(&json(value)))),
+        bash(value),
+        value.replace('\'', r"'\''"),
+        value.replace('\'', r#"'"'"'"#),
+        json(value).replace('\'', r"'\''"),
+        value.replace('\'', "''"),
+        json(value).replace('\'', "''"),
+        value.replace('"', "\"\""),
+    ]);
+    forms.extend([value, &json(value)].map(|text| xml(random, text)));
+    forms.push(json(&xml(random, value)));
     let mut forms: Vec<_> = forms.into_iter().map(|form| (form.clone(), 0..form.len())).collect();
     for engine in [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD] {
         let (before, after) = (random.usize(..7), random.usize(..7));

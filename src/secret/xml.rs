@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::Redactor;
+use super::unescape::character;
 
 /// `xml` with every registered secret replaced in what it says, whatever the elements and attributes
 /// are called. What is no XML is masked as plain text from there on.
@@ -102,25 +103,6 @@ fn unescaped(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(plain)
-}
-
-/// The character that an entity stands for: XML has five names, and numbers.
-fn character(entity: &str) -> Option<char> {
-    match entity {
-        "amp" => Some('&'),
-        "lt" => Some('<'),
-        "gt" => Some('>'),
-        "quot" => Some('"'),
-        "apos" => Some('\''),
-        _ => {
-            let number = entity.strip_prefix('#')?;
-            let code = match number.strip_prefix('x') {
-                Some(digits) => u32::from_str_radix(digits, 16),
-                None => number.parse(),
-            };
-            char::from_u32(code.ok()?)
-        }
-    }
 }
 
 #[cfg(test)]

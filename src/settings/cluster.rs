@@ -39,15 +39,17 @@ pub fn cluster_access(
     environment: &Environment,
 ) -> Access {
     let named = |name: &str| environment.value(name);
+    let of_variable = || {
+        let paths = std::env::split_paths(named(variable::KUBECONFIG.name)?);
+        let paths: Vec<_> = paths.filter(|path| !path.as_os_str().is_empty()).collect();
+        (!paths.is_empty()).then_some(Files::Variable(paths))
+    };
     let below_home = || {
         let home = named(variable::HOME.name)?;
-        Some(vec![PathBuf::from(home).join(KUBECONFIG_BELOW_HOME)])
+        Some(Files::Home(PathBuf::from(home).join(KUBECONFIG_BELOW_HOME)))
     };
-    let of_variable = named(variable::KUBECONFIG.name).map(|value| {
-        std::env::split_paths(value).filter(|path| !path.as_os_str().is_empty()).collect()
-    });
-    let usual = || Files::Usual(of_variable.or_else(below_home).unwrap_or_default());
-    let files = kubeconfig.map_or_else(usual, Files::Named);
+    let files = kubeconfig.map(Files::Named).or_else(of_variable).or_else(below_home);
+    let files = files.unwrap_or_default();
     let text = |name: &str| named(name).and_then(|value| value.to_str()).map(ToOwned::to_owned);
     let own = environment.variables().keys().filter_map(|name| name.to_str());
     let own = own.filter(|name| name.as_bytes().starts_with(OWN_PREFIX));
@@ -78,12 +80,12 @@ mod tests {
             cluster_access(given.map(PathBuf::from), None, &environment(variables)).kubeconfig
         };
         let variables = [("HOME", "/h"), ("KUBECONFIG", "/a::/b")];
-        let usual =
-            |paths: &[&str]| Files::Usual(paths.iter().map(|path| PathBuf::from(*path)).collect());
+        let variable = Files::Variable(vec!["/a".into(), "/b".into()]);
         assert_eq!(files(Some("/c"), &variables), Files::Named("/c".into()));
-        assert_eq!(files(None, &variables), usual(&["/a", "/b"]));
-        assert_eq!(files(None, &variables[..1]), usual(&["/h/.kube/config"]));
-        assert_eq!(files(None, &[]), usual(&[]));
+        assert_eq!(files(None, &variables), variable);
+        assert_eq!(files(None, &variables[..1]), Files::Home("/h/.kube/config".into()));
+        assert_eq!(files(None, &[("KUBECONFIG", ":")]), Files::Nowhere);
+        assert_eq!(files(None, &[]), Files::Nowhere);
     }
 
     #[test]

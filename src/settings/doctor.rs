@@ -75,7 +75,7 @@ fn no_run() -> RunSource {
         module_dir: "/".into(),
         operation: Operation::Plan,
         tool: None,
-        var_files: Vec::new(),
+        options: Box::default(),
     }
 }
 

@@ -21,7 +21,7 @@ impl Environment {
         #[expect(clippy::disallowed_methods, reason = "this is the one place")]
         let variables = platform::variables(std::env::vars_os());
         let executable = executable(&variables);
-        Self { variables, temporary: std::env::temp_dir(), executable }
+        Self { variables, temporary: default_temporary(), executable }
     }
 
     /// An environment that is made up of `variables`.
@@ -29,7 +29,8 @@ impl Environment {
     pub fn new(variables: BTreeMap<OsString, OsString>, executable: PathBuf) -> Self {
         let temporary = variables
             .get(OsStr::new(super::variable::TMPDIR.name))
-            .map_or_else(std::env::temp_dir, PathBuf::from);
+            .filter(|path| !path.is_empty())
+            .map_or_else(default_temporary, PathBuf::from);
         Self { variables, temporary, executable }
     }
 
@@ -74,6 +75,14 @@ impl Environment {
     }
 }
 
+/// The system's directory for temporary files. Rust takes an empty `TMPDIR` for a path; for the tool
+/// that the runner starts, as for everybody else, it is unset.
+fn default_temporary() -> PathBuf {
+    Some(std::env::temp_dir())
+        .filter(|path| !path.as_os_str().is_empty())
+        .unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
 /// Where this executable is. Without `/proc`, as in an empty root directory, only the first
 /// argument can say so: a path, or a name that the shell found on `PATH`.
 fn executable(variables: &BTreeMap<OsString, OsString>) -> PathBuf {
@@ -95,5 +104,20 @@ fn executable(variables: &BTreeMap<OsString, OsString>) -> PathBuf {
 impl std::fmt::Debug for Environment {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_list().entries(self.variables.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_tmpdir_is_unset() {
+        let environment = |tmpdir: &str| {
+            Environment::new([("TMPDIR".into(), tmpdir.into())].into(), PathBuf::new())
+        };
+        assert_eq!(environment("").temporary(), default_temporary());
+        assert!(environment("").temporary().is_absolute());
+        assert_eq!(environment("/elsewhere").temporary(), Path::new("/elsewhere"));
     }
 }

@@ -64,12 +64,11 @@ impl Advice for SettingsError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Missing { setting } if **setting == ENDPOINT => Some(
-                "without a registry: `butler-runner demo`, or --local --module-dir . --operation plan"
-                    .to_owned(),
+                "without a registry: `butler-runner plan DIR`, or `butler-runner demo`".to_owned(),
             ),
-            Self::Missing { setting } if **setting == TOKEN => {
-                Some("also possible: a file that holds it (--token-file, BUTLER_TOKEN_FILE)".to_owned())
-            }
+            Self::Missing { setting } if **setting == TOKEN => Some(
+                "also possible: a file that holds it (--token-file, BUTLER_TOKEN_FILE)".to_owned(),
+            ),
             // An example of a token would invite to put a real one into an argument.
             Self::Impossible { setting, .. } if **setting == TOKEN => None,
             Self::Missing { setting } | Self::Impossible { setting, .. } => {

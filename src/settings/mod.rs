@@ -4,7 +4,9 @@
 //! to it. What leaves this module is checked: files exist, URLs can be used, the token can be sent.
 //! Nothing is sent from here, and nothing secret is ever part of a message.
 
+mod after_plan;
 mod arguments;
+mod choices;
 mod cluster;
 mod directories;
 mod doctor;
@@ -32,7 +34,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 use url::Url;
 
+pub use after_plan::find_program;
 pub use arguments::Arguments;
+pub use choices::choices;
 pub use cluster::{cluster_access, cluster_template};
 pub use doctor::{Access, DoctorSettings};
 pub use environment::Environment;
@@ -46,10 +50,11 @@ pub use variable::VARIABLES;
 
 use crate::ci::{Job, System};
 use crate::process;
-use crate::spec::{Operation, RunId, ToolRequest};
+use crate::spec::{
+    AfterPlan, LocalOptions, Operation, RunId, SensitiveValues, ToolRequest, Wanted,
+};
 use crate::telemetry::Collector;
 use crate::tool::Sites;
-use crate::workspace::SensitiveValues;
 use crate::workspace::source::GitEnvironment;
 
 /// What every variable of the runner's own starts with; none of them reaches a child.
@@ -104,6 +109,9 @@ pub struct Settings {
     pub plan_status: PlanStatus,
     /// What of a plan's JSON is reported.
     pub plan_json: PlanJson,
+    /// What judges each plan, with the absolute path of its program; none to leave that to the settings
+    /// file.
+    pub after_plan: Option<AfterPlan>,
     /// How sensitive values that could be references are taken.
     pub sensitive_values: SensitiveValues,
     /// Whose log and files are written, and where that system takes what.
@@ -149,9 +157,9 @@ pub enum RunSource {
         /// What to do.
         operation: Operation,
         /// The version to use.
-        tool: Option<ToolRequest>,
-        /// Variable files, in the order in which they were given.
-        var_files: Vec<PathBuf>,
+        tool: Option<Wanted>,
+        /// What else was asked for.
+        options: Box<LocalOptions>,
     },
 }
 
@@ -228,6 +236,19 @@ pub struct CleanSettings {
     pub tmpfs_dir: Option<PathBuf>,
     /// Where a state that could not be stored is kept; may not exist yet.
     pub recovery_dir: PathBuf,
+}
+
+/// A run in a directory, as the commands that are called as Terraform's ask for it.
+#[derive(Debug)]
+pub struct LocalRequest {
+    /// The module's directory, absolute.
+    pub directory: PathBuf,
+    /// What to do.
+    pub operation: Operation,
+    /// The version that it has to be; none for what flags and variables say.
+    pub tool: Option<ToolRequest>,
+    /// What else was asked for.
+    pub options: LocalOptions,
 }
 
 impl Settings {

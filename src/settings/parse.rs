@@ -7,8 +7,8 @@ use url::Url;
 use super::{LogFormat, PlanJson, PlanStatus};
 use crate::ci::System;
 use crate::error::visible;
-use crate::spec::{InvalidRunId, Operation, RunId, ToolRequest};
-use crate::workspace::SensitiveValues;
+use crate::similar::closest;
+use crate::spec::{InvalidRunId, Operation, RunId, SensitiveValues, ToolRequest, Wanted};
 
 /// The longest duration that can be set. A deadline so far away is a mistake.
 const LONGEST: Duration = Duration::from_hours(24);
@@ -152,11 +152,8 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 }
 
 pub(super) fn sensitive_values(text: &str) -> Result<SensitiveValues, String> {
-    match text {
-        "auto" => Ok(SensitiveValues::Auto),
-        "literal" => Ok(SensitiveValues::Literal),
-        _ => Err(format!("{} is neither `auto` nor `literal`", shown(text))),
-    }
+    SensitiveValues::named(text)
+        .ok_or_else(|| format!("{} is neither `auto` nor `literal`", shown(text)))
 }
 
 pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
@@ -167,11 +164,33 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
     }
 }
 
-/// A filter for the runner's own log.
+/// What the runner's own log may be filtered by.
+pub(super) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
+/// A filter for the runner's own log: levels, and `module=level`. `EnvFilter` alone would take a
+/// misspelt level for a module, and show that module's lines only.
 pub(super) fn log_filter(text: &str) -> Result<String, String> {
-    tracing_subscriber::EnvFilter::try_new(text)
-        .map(|_| text.to_owned())
-        .map_err(|_| format!("{} is no log filter", shown(text)))
+    let is_level = |text: &str| LEVELS.iter().any(|level| text.eq_ignore_ascii_case(level));
+    let directives: Vec<_> = text.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
+    for directive in &directives {
+        let level = match directive.rsplit_once('=') {
+            Some((module, level)) if !module.trim().is_empty() => level.trim(),
+            _ => *directive,
+        };
+        if !is_level(level) {
+            let near = closest(level, LEVELS).map(|level| format!("; did you mean `{level}`?"));
+            return Err(format!(
+                "{} is neither a log level ({}) nor MODULE=LEVEL{}",
+                shown(directive),
+                LEVELS.join(", "),
+                near.unwrap_or_default()
+            ));
+        }
+    }
+    let filter = directives.join(",");
+    tracing_subscriber::EnvFilter::try_new(&filter)
+        .map(|_| filter)
+        .map_err(|_| format!("{} is not a log filter", shown(text)))
 }
 
 pub(super) fn run_id(text: &str) -> Result<RunId, String> {
@@ -182,8 +201,14 @@ pub(super) fn operation(text: &str) -> Result<Operation, String> {
     text.parse().map_err(|_| format!("{} is no operation", shown(text)))
 }
 
+/// The version of a run: an exact one, or a constraint.
+pub(super) fn version(text: &str) -> Result<Wanted, String> {
+    let problem = |_| format!("{} is neither a version nor a constraint", shown(text));
+    Wanted::of_argument(text, None).map_err(problem)
+}
+
 pub(super) fn request(text: &str) -> Result<ToolRequest, String> {
-    text.parse().map_err(|_| format!("{} is no version", shown(text)))
+    text.parse().map_err(|_| format!("{} is not an exact version", shown(text)))
 }
 
 #[cfg(test)]
@@ -241,6 +266,22 @@ mod tests {
     fn shown_value_stays_on_one_line() {
         assert_eq!(shown("a\nb"), "`a\\nb`");
         assert!(shown(&"x".repeat(1000)).chars().count() < 210);
+    }
+
+    #[test]
+    fn log_filter_is_made_of_levels_and_of_modules_with_a_level() {
+        for text in ["debug", "WARN", "off", "info,butler_runner::tool=trace"] {
+            assert_eq!(log_filter(text).as_deref(), Ok(text));
+        }
+        assert_eq!(log_filter("warn, h2=error").as_deref(), Ok("warn,h2=error"));
+        for text in ["debg", "butler_runner", "info,tool", "tool=debg", "=debug", "5", "tool="] {
+            assert!(log_filter(text).unwrap_err().contains("nor MODULE=LEVEL"), "{text}");
+        }
+        assert_eq!(
+            log_filter("info,debg").unwrap_err(),
+            "`debg` is neither a log level (error, warn, info, debug, trace, off) nor MODULE=LEVEL; \
+             did you mean `debug`?"
+        );
     }
 
     #[test]

@@ -17,8 +17,9 @@ use super::setting::{
     SETTINGS_FILE, SIGNING_KEY, SUMMARY, TMPFS_DIR, TOKEN, TOOL_TIMEOUT, WORK_DIR,
 };
 use super::{
-    Arguments, CleanSettings, Environment, Logging, RunSource, Settings, SettingsError,
-    ToolSettings, directories, mirrors, parse, source, surroundings, telemetry, variable,
+    Arguments, CleanSettings, Environment, LocalRequest, Logging, RunSource, Settings,
+    SettingsError, ToolSettings, directories, mirrors, parse, source, surroundings, telemetry,
+    variable,
 };
 use crate::workspace::source::GitEnvironment;
 
@@ -62,6 +63,21 @@ impl Settings {
         Self::around(source, warnings, &reader)
     }
 
+    /// Decides all settings of a run in a directory that is known already. What arguments and
+    /// environment say of other runs does not count; `BUTLER_VAR_FILE` does where no file is given.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_local(
+        request: LocalRequest,
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        let reader = Reader { arguments, environment };
+        let source = source::local(request, &reader)?;
+        Self::around(source, Vec::new(), &reader)
+    }
+
     /// Decides all settings but where the run comes from.
     pub(super) fn around(
         source: RunSource,
@@ -102,6 +118,7 @@ impl Settings {
             lock_timeout: reader.parsed(&LOCK_TIMEOUT, parse::duration)?.unwrap_or_default(),
             force_unlock_own: reader.switch(&FORCE_UNLOCK_OWN)?,
             allow_ephemeral_state: reader.switch(&ALLOW_EPHEMERAL_STATE)?,
+            after_plan: reader.after_plan()?,
             plan_json: reader.parsed(&PLAN_JSON, parse::plan_json)?.unwrap_or_default(),
             grace_period: reader.parsed(&GRACE_PERIOD, parse::duration)?.unwrap_or(platform.grace),
             report_period: platform.report,

@@ -33,6 +33,7 @@ pub const SETTINGS: &[&Setting] = &[
     &ALLOW_EPHEMERAL_STATE,
     &PLAN_STATUS,
     &PLAN_JSON,
+    &AFTER_PLAN,
     &SENSITIVE_VALUES,
     &SETTINGS_FILE,
     &PROVIDER_CACHE,
@@ -131,7 +132,7 @@ pub const TF_VERSION: Setting = Setting {
     variables: &["BUTLER_TF_VERSION"],
     kind: Kind::Value("VERSION"),
     default: "what the module asks for",
-    help: "The exact version to use, with --local: 1.9.0, opentofu-1.8.3 or terragrunt-1.0.0",
+    help: "The version to use, with --local: 1.9.8, 1.9 for the newest 1.9.x, opentofu-1.8.3, terragrunt-1.0.0 or latest",
     example: "1.9.0",
     section: Section::Alone,
 };
@@ -367,6 +368,18 @@ pub const PLAN_JSON: Setting = Setting {
     example: "raw",
     section: Section::Run,
 };
+/// `--after-plan`.
+pub const AFTER_PLAN: Setting = Setting {
+    noun: "program after the plan",
+    flags: &["--after-plan"],
+    variables: &["BUTLER_AFTER_PLAN"],
+    kind: Kind::Value("COMMAND"),
+    default: "none",
+    help: "A program that reads each masked plan (JSON) on its standard input before anything is applied, and stops the run \
+with an exit code other than 0: program and arguments, separated by spaces; no shell",
+    example: "conftest test --policy /etc/terraform-policy -",
+    section: Section::Run,
+};
 /// `--sensitive-values`.
 pub const SENSITIVE_VALUES: Setting = Setting {
     noun: "kind of sensitive values",
@@ -374,7 +387,7 @@ pub const SENSITIVE_VALUES: Setting = Setting {
     variables: &["BUTLER_SENSITIVE_VALUES"],
     kind: Kind::Value("KIND"),
     default: "auto",
-    help: "auto: a sensitive value that looks like a reference is one; literal: it is always the secret itself",
+    help: "auto: a sensitive value in the form of a reference must lead to a secret; literal: it is always the secret itself",
     example: "literal",
     section: Section::Run,
 };
@@ -451,7 +464,7 @@ pub const DEFAULT_TOOL_VERSION: Setting = Setting {
     variables: &["BUTLER_DEFAULT_TOOL_VERSION"],
     kind: Kind::Value("VERSION"),
     default: "the one that `tool use` set, else the one on PATH",
-    help: "The version to use when neither the run nor the module decides",
+    help: "The exact version to use when neither the run nor the module decides",
     example: "1.11.4",
     section: Section::Tool,
 };

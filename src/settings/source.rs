@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use super::reader::{Reader, existing, required};
+use super::reader::{Reader, absolute, existing, required};
 use super::setting::{
     CONFIG, ENDPOINT, LOCAL, MODULE_DIR, OPERATION, RUN_ID, TF_VERSION, TOKEN, TOKEN_FILE, VAR_FILE,
 };
-use super::{Arguments, RunSource, Setting, SettingsError, parse, token};
+use super::{Arguments, LocalRequest, RunSource, Setting, SettingsError, parse, token};
+use crate::spec::{Assignment, LocalOptions, PlanningOptions};
 
 /// What kind of run is asked for; flags decide before variables do.
 enum Mode {
@@ -50,14 +51,50 @@ pub(super) fn source(
         Mode::Local => Ok(RunSource::Local {
             module_dir: required(&MODULE_DIR, reader.existing(&MODULE_DIR, Path::is_dir)?)?,
             operation: required(&OPERATION, reader.parsed(&OPERATION, parse::operation)?)?,
-            tool: reader.parsed(&TF_VERSION, parse::request)?,
-            var_files: reader
-                .paths(&VAR_FILE)?
-                .into_iter()
-                .map(|file| existing(&VAR_FILE, file, Path::exists))
-                .collect::<Result<_, _>>()?,
+            tool: reader.parsed(&TF_VERSION, parse::version)?,
+            options: Box::new(LocalOptions {
+                planning: PlanningOptions {
+                    assignments: variable_files(reader)?,
+                    ..PlanningOptions::default()
+                },
+                ..LocalOptions::default()
+            }),
         }),
     }
+}
+
+/// A run whose directory and operation are known.
+pub(super) fn local(
+    request: LocalRequest,
+    reader: &Reader<'_>,
+) -> Result<RunSource, SettingsError> {
+    let LocalRequest { directory, operation, tool, mut options } = request;
+    let given = &mut options.planning.assignments;
+    for file in given.iter_mut() {
+        if let Assignment::File(path) = file {
+            let found = absolute(&VAR_FILE, path)?;
+            *path = existing(&VAR_FILE, found, Path::exists)?;
+        }
+    }
+    if !given.iter().any(|assignment| matches!(assignment, Assignment::File(_))) {
+        // Before what was typed, which wins.
+        given.splice(0..0, variable_files(reader)?);
+    }
+    Ok(RunSource::Local {
+        module_dir: directory,
+        operation,
+        tool: match tool {
+            None => reader.parsed(&TF_VERSION, parse::version)?,
+            Some(tool) => Some(tool.into()),
+        },
+        options: Box::new(options),
+    })
+}
+
+/// The variable files that are named, in their order.
+fn variable_files(reader: &Reader<'_>) -> Result<Vec<Assignment>, SettingsError> {
+    let existing = |file| existing(&VAR_FILE, file, Path::exists).map(Assignment::File);
+    reader.paths(&VAR_FILE)?.into_iter().map(existing).collect()
 }
 
 /// A flag without a meaning is a mistake. A variable is not: it may be set for other runs.
@@ -119,13 +156,13 @@ mod tests {
             .with(&VAR_FILE, &two)
             .with(&VAR_FILE, &one);
         let source = resolve(&arguments, &[]).unwrap();
-        let RunSource::Local { module_dir, operation, tool, var_files } = source else {
+        let RunSource::Local { module_dir, operation, tool, options } = source else {
             panic!("no local run")
         };
         assert_eq!(module_dir, directory.path());
         assert_eq!(operation, Operation::DriftCheck);
-        assert_eq!(tool.unwrap().to_string(), "opentofu 1.8.3");
-        assert_eq!(var_files, [two, one]);
+        assert_eq!(tool.unwrap().exact().unwrap().to_string(), "opentofu 1.8.3");
+        assert_eq!(options.planning.files().collect::<Vec<_>>(), [&two, &one]);
     }
 
     #[test]

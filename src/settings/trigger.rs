@@ -10,8 +10,8 @@ use super::reader::{Reader, required};
 use super::resolve::{REQUEST_LIMIT, ca_bundle};
 use super::setting::{ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN};
 use super::{Arguments, Environment, SettingsError, Variable, parse, token, variable};
-use crate::spec::RunId;
-use crate::workspace::{SecretSources, SensitiveValues};
+use crate::spec::{RunId, SensitiveValues};
+use crate::workspace::SecretSources;
 
 /// How a CI system is spoken to.
 pub struct TriggerSettings {

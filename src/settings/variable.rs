@@ -14,6 +14,8 @@ pub const VARIABLES: &[&Variable] = &[
     &HOME,
     &TMPDIR,
     &PATH,
+    &NO_SELF_UPDATE,
+    &COMPLETE,
     &GITHUB_ACTIONS,
     &GITHUB_STEP_SUMMARY,
     &GITHUB_OUTPUT,
@@ -110,6 +112,16 @@ pub const TMPDIR: Variable = Variable { name: "TMPDIR", help: "The directory for
 /// `PATH`.
 pub const PATH: Variable =
     Variable { name: "PATH", help: "Where an installed terraform or tofu is looked for" };
+/// `BUTLER_NO_SELF_UPDATE`.
+pub const NO_SELF_UPDATE: Variable = Variable {
+    name: "BUTLER_NO_SELF_UPDATE",
+    help: "Why `self update` must not replace the executable, and what to do instead; set by images and packages",
+};
+/// `BUTLER_COMPLETE`.
+pub const COMPLETE: Variable = Variable {
+    name: "BUTLER_COMPLETE",
+    help: "The shell that asks what it can complete; set by the scripts of `completions`",
+};
 /// `GITHUB_ACTIONS`.
 pub const GITHUB_ACTIONS: Variable = Variable {
     name: "GITHUB_ACTIONS",

@@ -5,25 +5,37 @@
 //! because the configuration as a whole is; [`Variable::sensitive`] only says what may be *named*.
 
 mod cli_files;
+mod constraint;
+mod local;
 mod operation;
 mod run_id;
+mod sensitive_values;
 mod terraform_settings;
 mod tool;
 mod version_file;
+mod wanted;
 
 use std::path::PathBuf;
 
 use secrecy::SecretString;
 
 pub use cli_files::{CLI_CONFIG_VARIABLES, cli_config_files};
+pub(crate) use constraint::Constraint;
+pub use constraint::ConstraintError;
+pub use local::{
+    Approval, Assignment, ChangesExit, LocalOptions, PlanFile, PlanningOptions, Purpose, Refresh,
+};
 pub use operation::{Operation, UnknownOperation};
 pub use run_id::{InvalidRunId, RunId};
+pub use sensitive_values::SensitiveValues;
 pub use terraform_settings::{
-    BackendSettings, BackendValue, CliConfig, InstallationMethod, LoggingSettings, ProviderSource,
-    RegistryHost, TerraformSettings, TerraformSetup,
+    AfterPlan, BackendSettings, BackendValue, CliConfig, InstallationMethod, LoggingSettings,
+    ProviderSource, RegistryHost, TerraformSettings, TerraformSetup,
 };
 pub use tool::{ParseRequestError, Product, ToolRequest};
 pub use version_file::{VersionFile, VersionFileKind};
+pub(crate) use wanted::{NEWEST_ALLOWED, OLDEST_ALLOWED, What};
+pub use wanted::{Wanted, WantedError};
 
 /// A run, as the phases need it.
 #[derive(Debug)]
@@ -31,11 +43,13 @@ pub struct RunSpec {
     /// What to do.
     pub operation: Operation,
     /// The tool and version that the run names, if it names one.
-    pub tool: Option<ToolRequest>,
+    pub tool: Option<Wanted>,
     /// Where the module is.
     pub source: Source,
     /// Input variables, in the order in which they were given.
     pub variables: Vec<(String, Variable)>,
+    /// How the sensitive ones among them are to be taken.
+    pub sensitive_values: SensitiveValues,
     /// Outputs of other modules, as JSON text; they win over a variable of the same name.
     pub upstream_outputs: Vec<(String, SecretString)>,
     /// Terraform's additional environment, in the order in which it was given.

@@ -26,6 +26,13 @@ impl RunId {
         &self.0
     }
 
+    /// Whether it is a UUID, hyphens or not (RFC 9562).
+    #[must_use]
+    pub fn is_uuid(&self) -> bool {
+        let digits = self.0.bytes().filter(|byte| *byte != b'-');
+        self.0.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit()) && digits.count() == 32
+    }
+
     /// The id as one segment of a URL's path: everything but unreserved characters (RFC 3986,
     /// 2.3) is percent-encoded.
     #[must_use]
@@ -64,6 +71,19 @@ mod tests {
         let id: RunId = "a/../b?c#d %é".parse().unwrap();
         assert_eq!(id.as_str(), "a/../b?c#d %é");
         assert_eq!(id.path_segment(), "a%2F..%2Fb%3Fc%23d%20%25%C3%A9");
+    }
+
+    #[test]
+    fn a_uuid_is_told_from_other_ids() {
+        for (text, expected) in [
+            ("550e8400-e29b-41d4-a716-446655440000", true),
+            ("550E8400E29B41D4A716446655440000", true),
+            ("550e8400-e29b-41d4-a716-44665544000", false),
+            ("550e8400-e29b-41d4-a716-44665544000x", false),
+            ("run-42", false),
+        ] {
+            assert_eq!(text.parse::<RunId>().unwrap().is_uuid(), expected, "{text}");
+        }
     }
 
     #[test]

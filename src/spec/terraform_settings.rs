@@ -23,6 +23,19 @@ pub struct TerraformSettings {
     pub environment: Option<Vec<(String, String)>>,
     /// `logging`: Terraform's own log.
     pub logging: Option<LoggingSettings>,
+    /// `afterPlan`: what judges each plan.
+    pub after_plan: Option<AfterPlan>,
+}
+
+/// A program that gets each plan before anything is applied (`--after-plan`).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AfterPlan {
+    /// Its path, or a name that is looked up in `PATH`.
+    pub program: PathBuf,
+    /// Its arguments. No shell reads them.
+    pub arguments: Vec<String>,
+    /// Names of the variables that it gets beside those that every such program gets.
+    pub environment: Vec<String>,
 }
 
 /// What becomes Terraform's CLI configuration file.
@@ -132,6 +145,8 @@ pub struct TerraformSetup {
     pub cli_config: Option<CliConfig<SecretString>>,
     /// An absolute path for `TF_LOG_PATH`.
     pub log_path: Option<PathBuf>,
+    /// What judges each plan, with the absolute path of its program.
+    pub after_plan: Option<AfterPlan>,
     /// Variables of the job's environment that Terraform must not see, because they would win.
     pub overruled: Vec<OsString>,
     /// What references were resolved to, by the names of the settings.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use semver::Version;
 
+use super::Wanted;
+
 /// A tool that carries out runs.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Product {
@@ -32,14 +34,30 @@ impl Product {
         }
     }
 
-    /// The product that a text such as `opentofu-1.8.3` begins with, and the rest of the text.
+    /// The product that is called `name`, or whose executable is.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let is_called = |it: &Self| [it.name(), it.executable()].contains(&name);
+        Self::ALL.into_iter().find(is_called)
+    }
+
+    /// The product that a text such as `opentofu-1.8.3` or `tofu@1.8` begins with, and the rest of it.
     #[must_use]
     pub fn of_prefix(text: &str) -> Option<(Self, &str)> {
         Self::ALL.into_iter().find_map(|product| {
             let names = [product.name(), product.executable()];
             let rest = names.into_iter().find_map(|name| text.strip_prefix(name))?;
-            Some((product, rest.strip_prefix('-')?))
+            Some((product, rest.strip_prefix(['-', '@'])?))
         })
+    }
+
+    /// How the command line is given `version` of this product: `1.9.8`, `opentofu-1.8.3`.
+    #[must_use]
+    pub fn spelled(self, version: &str) -> String {
+        match self {
+            Self::Terraform => version.to_owned(),
+            _ => format!("{}-{version}", self.name()),
+        }
     }
 
     /// The name of its executable.
@@ -82,7 +100,7 @@ impl fmt::Display for Product {
 
 /// A version that cannot be read.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{text}` is no version such as `1.9.0` or `opentofu-1.8.3`")]
+#[error("`{text}` is not an exact version such as `1.9.0` or `opentofu-1.8.3`")]
 pub struct ParseRequestError {
     /// What was given.
     pub text: String,
@@ -91,17 +109,11 @@ pub struct ParseRequestError {
 impl std::str::FromStr for ToolRequest {
     type Err = ParseRequestError;
 
-    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3`, `tofu-1.8.3` or
+    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3`, `tofu-1.8.3`, `tofu@1.8.3` or
     /// `terragrunt-0.99.1`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let trimmed = text.trim();
-        let (product, version) = match Product::of_prefix(trimmed) {
-            Some((product, version)) => (product, version),
-            None => (Product::Terraform, trimmed),
-        };
-        let version = Version::parse(version.strip_prefix('v').unwrap_or(version))
-            .map_err(|_| ParseRequestError { text: text.to_owned() })?;
-        Ok(Self { product, version })
+        let exact = Wanted::of_argument(text, None).and_then(|wanted| wanted.exact());
+        exact.map_err(|_| ParseRequestError { text: text.to_owned() })
     }
 }
 
@@ -116,6 +128,7 @@ mod tests {
             ("v1.9.0", Product::Terraform, "1.9.0"),
             ("opentofu-1.8.3", Product::OpenTofu, "1.8.3"),
             ("tofu-1.8.3", Product::OpenTofu, "1.8.3"),
+            ("tofu@1.8.3", Product::OpenTofu, "1.8.3"),
             ("terragrunt-0.99.1", Product::Terragrunt, "0.99.1"),
             ("1.15.0-rc1", Product::Terraform, "1.15.0-rc1"),
         ] {
@@ -126,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_no_version_is_named() {
-        for text in ["", "latest", "1.9", "opentofu-", "../1.9.0", "1.9.0/.."] {
+        for text in ["", "latest", "1.9", "tofu@1.8", "opentofu-", "../1.9.0", "1.9.0/.."] {
             assert!(text.parse::<ToolRequest>().is_err(), "{text}");
         }
     }

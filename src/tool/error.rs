@@ -7,8 +7,7 @@ use semver::Version;
 use crate::error::Advice;
 use crate::http::HttpError;
 use crate::process::ProcessError;
-use crate::spec::{Product, ToolRequest, VersionFileKind};
-use crate::tool::choice::constraint::ConstraintError;
+use crate::spec::{ConstraintError, Product, ToolRequest, VersionFileKind};
 use crate::tool::digest::Sha256Sum;
 use crate::tool::fetch::bundle::BundleError;
 use crate::tool::fetch::download::DownloadError;
@@ -285,8 +284,8 @@ impl Advice for ToolError {
             }
             Self::NoDefault { product } => {
                 return Some(format!(
-                    "choose one with `butler-runner {} use VERSION`; the first that is installed with `install` becomes it",
-                    product.executable()
+                    "choose one with `butler-runner tool use {}`; the first that is installed with `install` becomes it",
+                    product.spelled("VERSION")
                 ));
             }
             Self::Index { .. } => "check that --mirror hands the list on, or name an exact version",
@@ -329,10 +328,8 @@ impl Advice for ToolError {
 /// The command that installs `version`.
 fn install(product: Product, version: &str) -> String {
     let quote = if version.contains([' ', '<', '>', '!', '^']) { "'" } else { "" };
-    format!(
-        "install it with `butler-runner {} install {quote}{version}{quote}`",
-        product.executable()
-    )
+    let version = product.spelled(version);
+    format!("install it with `butler-runner tool install {quote}{version}{quote}`")
 }
 
 fn listing(installed: &[Version]) -> String {

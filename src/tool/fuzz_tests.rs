@@ -8,9 +8,7 @@ use zip::write::SimpleFileOptions;
 
 use crate::error::Advice;
 use crate::fuzz::Target;
-use crate::spec::{Product, VersionFile, VersionFileKind};
-use crate::tool::choice::constraint::Constraint;
-use crate::tool::choice::wanted::Wanted;
+use crate::spec::{Constraint, Product, VersionFile, VersionFileKind, Wanted};
 use crate::tool::digest::Sha256Sum;
 use crate::tool::store::archive;
 use crate::tool::vendor::checksums::Checksums;

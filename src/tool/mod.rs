@@ -16,6 +16,7 @@ mod fetch;
 #[cfg(test)]
 mod fuzz_tests;
 mod ready;
+mod runner_release;
 mod store;
 mod vendor;
 
@@ -26,27 +27,26 @@ use std::time::Duration;
 
 use crate::blocking;
 use crate::http::LazyClient;
-use crate::spec::{Product, ToolRequest, VersionFile};
+use crate::spec::{Product, ToolRequest, VersionFile, Wanted};
 
 pub use choice::choose::{Reach, choose, choose_for_module, choose_wanted};
-pub use choice::constraint::ConstraintError;
 pub use choice::default::{adopt_default, default_version, use_version};
-pub use choice::wanted::{Wanted, WantedError};
 pub use digest::{NoSha256Sum, Sha256Sum};
 pub use error::{Meant, ToolError};
 pub use fetch::bundle::{BundleError, bundle};
 pub use fetch::download::{Asked, DownloadError};
 pub use fetch::login::{GivenLogin, Login};
 pub use fetch::netrc::Netrc;
-pub use fetch::probe::{Probe, list_url, on_path, probe};
+pub use fetch::probe::{Probe, learn, list_url, on_path, probe};
 pub use fetch::sites::{Mirror, Sites, Template};
 pub use fetch::transfer::{Meter, Transfer};
 pub use ready::{Whereabouts, ready, settle, startable};
+pub use runner_release::{RunnerArchive, RunnerReleaseError, fetch_runner, newest_runner};
 pub use store::archive::ArchiveError;
 pub use store::audit::{Audited, Verdict, audit};
 pub use store::error::CacheError;
 pub use store::given::check_given;
-pub use store::installed::installed;
+pub use store::installed::{installed, installed_versions};
 pub use store::inventory::{Available, available, history, inventory, status, users};
 pub use store::journal::{Act, Entry, Outcome};
 pub use store::prune::{Fate, Limits, Pruned, PrunedVersion, prune};
@@ -150,7 +150,7 @@ pub struct InstalledTool {
 #[derive(Clone, Debug, Default)]
 pub struct VersionWish {
     /// The run names it: this decides.
-    pub exact: Option<ToolRequest>,
+    pub named: Option<Wanted>,
     /// Only this product is meant; where there is none, Terraform or `OpenTofu`.
     pub product: Option<Product>,
     /// `required_version` of the module: all must hold.

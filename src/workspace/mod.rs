@@ -18,14 +18,17 @@ mod version_files;
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
 pub use cli_config::{write_cli_config, written_token};
 pub use hcl::{HclError, JsonError, collection_texts};
-pub use module::{BackendBlock, BlockSetting, Module, ModuleError, TypeKind, VariableDeclaration};
-pub use references::{ReferenceError, SecretSources, SensitiveValues};
+pub use module::{
+    BackendBlock, BlockSetting, Module, ModuleError, TypeKind, VariableDeclaration,
+    has_configuration,
+};
+pub use references::{ReferenceError, SecretSources};
 pub use terraform_settings::{
     KEYS, LOG_LEVELS, ONE_WORD, Problem, Surroundings, TerraformSettingsError, parse_run_settings,
     read_settings_file, settle, terraform_name,
 };
 pub use variables::{
     Fate, HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError, VariableFiles,
-    assigned_secrets, resolve, saved_plan_takes_variables, write_variable_files,
+    assigned_secrets, resolve, saved_plan_takes_variables, settle_declared, write_variable_files,
 };
 pub use version_files::version_files;

@@ -20,6 +20,14 @@ use crate::spec::VersionFile;
 
 pub(super) use files::{override_files, read as read_text};
 
+/// Whether `directory` has files that Terraform, `OpenTofu` or Terragrunt would read.
+///
+/// # Errors
+/// When it cannot be listed.
+pub fn has_configuration(directory: &Path) -> std::io::Result<bool> {
+    Ok(files::any(directory)? || files::is_terragrunts(directory))
+}
+
 /// What a variable's declared type means for a value that is given as a string.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TypeKind {
@@ -43,6 +51,8 @@ pub struct VariableDeclaration {
     pub sensitive: bool,
     /// Whether it says `ephemeral = true`, so that apply needs its value again.
     pub ephemeral: bool,
+    /// Whether it has a `default`, even `null`.
+    pub has_default: bool,
 }
 
 /// A module's `backend` block, or its `cloud` block as one of the type `cloud`.
@@ -189,6 +199,7 @@ struct PartialDeclaration {
     kind: Option<TypeKind>,
     sensitive: Option<bool>,
     ephemeral: Option<bool>,
+    has_default: bool,
     /// What is written out in its default, as JSON texts.
     defaults: Vec<SecretString>,
 }
@@ -224,6 +235,7 @@ impl Findings {
         declaration.kind = said.kind.unwrap_or(declaration.kind);
         declaration.sensitive = said.sensitive.unwrap_or(declaration.sensitive);
         declaration.ephemeral = said.ephemeral.unwrap_or(declaration.ephemeral);
+        declaration.has_default |= said.has_default;
         let defaults = said.defaults.into_iter().map(|default| (name.to_owned(), default));
         self.module.defaults.extend(defaults);
     }
@@ -284,7 +296,7 @@ mod tests {
         let module = module(&[
             (
                 "a_override.tf.json",
-                r#"{"variable": {"token": {"ephemeral": true}},
+                r#"{"variable": {"token": {"ephemeral": true, "default": null}},
                     "terraform": {"required_version": "~> 1.9", "backend": {"pg": {}}}}"#,
             ),
             ("main.tf", "variable \"token\" {\n  type = list(any)\n  sensitive = true\n}"),
@@ -293,8 +305,12 @@ mod tests {
         ]);
         assert_eq!(module.required_versions, ["~> 1.9"]);
         assert_eq!(module.backend.unwrap().kind, "pg");
-        let expected =
-            VariableDeclaration { kind: TypeKind::Complex, sensitive: true, ephemeral: true };
+        let expected = VariableDeclaration {
+            kind: TypeKind::Complex,
+            sensitive: true,
+            ephemeral: true,
+            has_default: true,
+        };
         assert_eq!(module.variables["token"], expected);
     }
 

@@ -1,8 +1,10 @@
 //! Finds the secrets that a run only refers to.
 //!
 //! A reference is looked up where the job runs, never at the registry: in the environment, then
-//! among mounted secrets. What a value that only *looks* like a reference says is never shown,
-//! except in the three-part form that nothing but a reference has.
+//! among mounted secrets. A value that only *looks* like a reference is never shown, unless it has a
+//! form that secrets do not have: `namespace/name:key`, or a readable name such as `DB_PASSWORD`.
+
+mod form;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -12,29 +14,23 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use crate::spec::SecretReference;
+use crate::spec::{SecretReference, SensitiveValues};
+use form::{Form, Parts, form, is_dns_label, is_part};
 
 /// The largest secret that is read from a file; Kubernetes allows no larger ones.
 const LARGEST_SECRET: u64 = 1024 * 1024;
 
-/// The longest name that a part of a reference may have, as for any Kubernetes object.
-const LONGEST_PART: usize = 253;
-
 /// What is longer than this can be a secret, and is not shown as the name of one.
 const LONGEST_SHOWN: usize = 30;
+
+/// What Terraform's environment variables for the module's variables begin with.
+pub(super) const INPUT_PREFIX: &str = "TF_VAR_";
 
 /// The runner's own settings and tokens, which are no secrets of a module's.
 const RESERVED_PREFIX: &str = "BUTLER_";
 
-/// How a sensitive value that could be a reference is taken (`--sensitive-values`).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum SensitiveValues {
-    /// As a reference when it looks like one.
-    #[default]
-    Auto,
-    /// Always as the secret itself.
-    Literal,
-}
+/// What to do about a secret of such a name.
+const RESERVED_NAME: &str = "call it something else (`BUTLER_*` is reserved)";
 
 /// Where secrets are looked for.
 #[derive(Clone, Default)]
@@ -76,34 +72,64 @@ pub(super) struct Lookup {
     pub(super) showable: bool,
 }
 
+impl Lookup {
+    fn of_name(name: &str) -> Self {
+        Parts { namespace: None, name, key: None, showable: true }.lookup()
+    }
+}
+
+impl Parts<'_> {
+    fn lookup(&self) -> Lookup {
+        let reference = SecretReference {
+            namespace: self.namespace.map(str::to_owned),
+            name: self.name.to_owned(),
+            key: self.key.map(str::to_owned),
+        };
+        Lookup { reference: Some(reference), showable: self.showable }
+    }
+}
+
+/// What a sensitive value of a run is, as far as its form and the environment tell.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Guess {
+    /// A reference, which has to lead to a secret.
+    Reference(Lookup),
+    /// A reference if it leads to a secret, else the secret itself.
+    Either(Lookup),
+    /// The secret itself.
+    Secret,
+}
+
 impl SecretSources {
-    /// The reference that the sensitive value `text` probably is: `namespace/name:key`, `name:key`
-    /// (all parts DNS labels), or the name of a variable in the runner's environment.
-    pub(super) fn guess(&self, text: &str) -> Option<Lookup> {
-        if self.values == SensitiveValues::Literal {
-            return None;
+    /// What the sensitive value `text` of a variable of the module stands for.
+    pub(super) fn guess(&self, text: &str) -> Guess {
+        if self.is_set(text) {
+            return Guess::Reference(Lookup::of_name(text));
         }
-        if let Some((path, key)) = text.split_once(':') {
-            let (namespace, name) = match path.split_once('/') {
-                Some((namespace, name)) => (Some(namespace), name),
-                None => (None, path),
-            };
-            let labels = [namespace, Some(name), Some(key)].into_iter().flatten().all(is_dns_label);
-            if labels {
-                let reference = SecretReference {
-                    namespace: namespace.map(str::to_owned),
-                    name: name.to_owned(),
-                    key: Some(key.to_owned()),
-                };
-                return Some(Lookup { showable: namespace.is_some(), reference: Some(reference) });
-            }
+        match form(text) {
+            Form::Reference(parts) => Guess::Reference(parts.lookup()),
+            Form::Likely(parts) => Guess::Either(parts.lookup()),
+            // Not copied, because it is probably the secret itself.
+            Form::Word => Guess::Either(Lookup { reference: None, showable: false }),
+            Form::Secret => Guess::Secret,
         }
-        let known =
-            !text.starts_with(RESERVED_PREFIX) && self.environment.contains_key(OsStr::new(text));
-        known.then(|| Lookup {
-            reference: Some(SecretReference { namespace: None, name: text.to_owned(), key: None }),
-            showable: true,
-        })
+    }
+
+    /// The reference that the sensitive value `text` of an environment variable stands for, if it
+    /// does. Most of these are real secrets, which cloud integrations send: only a key that is
+    /// named, or a variable that is there, tells a reference from them.
+    pub(super) fn guess_ambient(&self, text: &str) -> Option<Lookup> {
+        match form(text) {
+            _ if self.is_set(text) => Some(Lookup::of_name(text)),
+            Form::Reference(parts) if parts.key.is_some() => Some(parts.lookup()),
+            _ => None,
+        }
+    }
+
+    /// Whether the job has a variable of that name, even an empty one: CI systems set those for
+    /// secrets that they do not have.
+    fn is_set(&self, name: &str) -> bool {
+        !name.starts_with(RESERVED_PREFIX) && self.environment.contains_key(OsStr::new(name))
     }
 
     /// Looks for the secret of the variable `name`: `TF_VAR_<name>`, an environment variable with
@@ -183,7 +209,7 @@ impl SecretSources {
         let variable = in_capitals(reference).unwrap_or_else(|| name.clone());
         let mut ways = Vec::new();
         if variable.starts_with(RESERVED_PREFIX) {
-            ways.push("call it something else (`BUTLER_*` is reserved)".to_owned());
+            ways.push(RESERVED_NAME.to_owned());
         } else {
             ways.push(format!("set `{variable}`"));
         }
@@ -203,15 +229,18 @@ impl SecretSources {
     /// How the user can supply what [`Self::find`] did not find.
     pub(super) fn advice(&self, name: &str, lookup: &Lookup) -> String {
         let mut ways = vec![format!("set `{}`", input_variable(name))];
-        match &lookup.reference {
-            Some(reference) if lookup.showable => {
-                if let Some(secret) = ci_secret(reference) {
-                    ways.push(format!("set `{secret}`"));
-                }
-                ways.extend(self.mount(reference));
-            }
-            Some(_) => ways.push("mount the secret that it names below --secrets-dir".to_owned()),
-            None => {}
+        let Some(reference) = &lookup.reference else { return ways.remove(0) };
+        if reference.namespace.is_none() && reference.name.starts_with(RESERVED_PREFIX) {
+            ways.push(RESERVED_NAME.to_owned());
+        } else if lookup.showable {
+            ways.extend(ci_secret(reference).map(|secret| format!("set `{secret}`")));
+            ways.extend(self.mount(reference));
+        } else if reference.key.is_some() {
+            ways.push("mount the secret that it names below --secrets-dir".to_owned());
+        } else if reference.namespace.is_some() {
+            ways.push("add the key in that secret, as in `namespace/name:key`".to_owned());
+        } else {
+            ways.push("set the variable that its value names".to_owned());
         }
         ways.join(" or ")
     }
@@ -232,8 +261,8 @@ impl SecretSources {
 
 /// The variable through which Terraform users supply the input `name`. An entry of the
 /// environment map may bear such a name already.
-fn input_variable(name: &str) -> String {
-    if name.starts_with("TF_VAR_") { name.to_owned() } else { format!("TF_VAR_{name}") }
+pub(super) fn input_variable(name: &str) -> String {
+    if name.starts_with(INPUT_PREFIX) { name.to_owned() } else { format!("{INPUT_PREFIX}{name}") }
 }
 
 /// The secret's name, where the CI system may know it: its secrets have no namespaces.
@@ -276,21 +305,6 @@ fn paths(directory: &Path, reference: &SecretReference) -> Vec<PathBuf> {
     let below = |directory: &Path| directory.join(&reference.name).join(key);
     let namespaced = reference.namespace.iter().map(|name| below(&directory.join(name)));
     namespaced.chain([below(directory)]).collect()
-}
-
-/// A label by RFC 1123: at most 63 lower-case letters, digits and inner hyphens.
-fn is_dns_label(text: &str) -> bool {
-    (1..=63).contains(&text.len())
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-        && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-}
-
-/// What Kubernetes allows in names and keys, and CI systems in names; never a path's `/` or `..`.
-fn is_part(text: &str) -> bool {
-    (1..=LONGEST_PART).contains(&text.len())
-        && !matches!(text, "." | "..")
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
 /// The file's text without the newline at its end; none when there is no such file.

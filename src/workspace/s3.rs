@@ -1,4 +1,5 @@
-//! Translates settings of the s3 backend between the names before and from version 1.6.
+//! Settings of the s3 backend: adds defaults for stores that are not AWS, and translates names between
+//! the versions before and from 1.6.
 //!
 //! Terraform 1.6 and `OpenTofu` 1.6 moved the endpoints into one `endpoints` setting and the role into
 //! one `assume_role`, and renamed a few others. They deprecate the old names, of which Terraform 1.10
@@ -9,6 +10,9 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use semver::Version;
 use serde_json::value::RawValue;
+use url::Url;
+
+use super::hcl;
 
 /// Flat settings that became the members of one object.
 struct Group {
@@ -59,18 +63,59 @@ const CREDENTIALS_FILE: (&str, &str) = ("shared_credentials_file", "shared_crede
 /// A setting that versions before 1.6.1 refuse; all that it skips came with 1.6.
 const SKIP_ACCOUNT: &str = "skip_requesting_account_id";
 
+/// Checks that ask AWS itself (STS, IAM, instance metadata, the list of regions). Another store has no
+/// answer to them, and AWS does not know its logins.
+const AWS_CHECKS: [&str; 4] = [
+    "skip_credentials_validation",
+    "skip_metadata_api_check",
+    SKIP_ACCOUNT,
+    "skip_region_validation",
+];
+
+/// Domains of AWS: an endpoint there, such as a VPC endpoint, is not another store.
+const AWS_DOMAINS: [&str; 3] = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"];
+
 type Members = BTreeMap<String, SecretString>;
 
-/// The settings by the names that `version` knows. Where both names are given, the one that
-/// `version` knows wins; what is `null` is not given. Values are JSON text.
+/// The settings by the names that `version` knows, with the defaults for a store that is not AWS. If
+/// both names of a setting are given, the one that `version` knows wins; what is `null` is not given.
+/// Values are JSON text.
 pub(super) fn translate(
     settings: &[(&str, &SecretString)],
     version: &Version,
 ) -> Vec<(String, SecretString)> {
     let is_given = |value: &SecretString| value.expose_secret().trim() != "null";
-    let given: Vec<_> = settings.iter().copied().filter(|(_, value)| is_given(value)).collect();
+    let mut given: Vec<_> = settings.iter().copied().filter(|(_, value)| is_given(value)).collect();
+    let yes = SecretString::from("true");
+    let defaults = defaults(&given);
+    given.extend(defaults.iter().map(|name| (*name, &yes)));
     let release = (version.major, version.minor, version.patch);
     if release < (1, 6, 0) { to_flat(&given) } else { to_nested(&given, release) }
+}
+
+/// The settings that have to be `true` for a store that is not AWS, as far as they are not given.
+fn defaults(given: &[(&str, &SecretString)]) -> Vec<&'static str> {
+    let value = |name: &str| given.iter().find(|(it, _)| *it == name).map(|(_, value)| *value);
+    let nested = value("endpoints").and_then(object).and_then(|mut members| members.remove("s3"));
+    let endpoint = nested.as_ref().or_else(|| value("endpoint"));
+    if !endpoint.is_some_and(is_another_store) {
+        return Vec::new();
+    }
+    let mut missing: Vec<_> = AWS_CHECKS.into_iter().filter(|name| value(name).is_none()).collect();
+    if value(PATH_STYLE.0).is_none() && value(PATH_STYLE.1).is_none() {
+        missing.push(PATH_STYLE.1);
+    }
+    missing
+}
+
+/// Whether the endpoint, as JSON text, is given and not one of AWS.
+fn is_another_store(endpoint: &SecretString) -> bool {
+    let Some(text) = hcl::json_string(endpoint.expose_secret()) else { return false };
+    let text = text.trim();
+    let address = Url::parse(text).or_else(|_| Url::parse(&format!("https://{text}")));
+    let host = address.ok().and_then(|url| url.host_str().map(str::to_ascii_lowercase));
+    !text.is_empty()
+        && !host.is_some_and(|host| AWS_DOMAINS.iter().any(|domain| host.ends_with(domain)))
 }
 
 fn to_nested(
@@ -205,18 +250,77 @@ mod tests {
             ("sts_endpoint", r#""http://sts""#),
             ("use_path_style", "true"),
             ("skip_requesting_account_id", "true"),
+            ("skip_credentials_validation", "true"),
+            ("skip_metadata_api_check", "true"),
+            ("skip_region_validation", "true"),
         ];
+        let skips = &flat[5..];
         let endpoints = ("endpoints", r#"{"s3":"http://s3","sts":"http://sts"}"#);
-        assert_eq!(translated("1.11.4", &flat), owned(&[flat[0], flat[3], flat[4], endpoints]));
-        assert_eq!(translated("1.6.0", &flat), owned(&[flat[0], flat[3], endpoints]));
+        let names =
+            |first: &[(&str, &str)], last: &[(&str, &str)]| owned(&[first, skips, last].concat());
+        assert_eq!(translated("1.11.4", &flat), names(&[flat[0], flat[3], flat[4]], &[endpoints]));
+        assert_eq!(translated("1.6.0", &flat), names(&[flat[0], flat[3]], &[endpoints]));
         assert_eq!(
             translated("1.5.7", &flat),
-            owned(&[flat[0], flat[1], flat[2], ("force_path_style", "true")])
+            names(&[flat[0], flat[1], flat[2], ("force_path_style", "true")], &[])
         );
+        let aws = [("endpoints", r#"{"sts":"http://sts"}"#), ("endpoint", r#""s3.amazonaws.com""#)];
         assert_eq!(
-            translated("1.5.7", &[endpoints, ("endpoint", r#""mine""#)]),
-            owned(&[("sts_endpoint", r#""http://sts""#), ("endpoint", r#""mine""#)])
+            translated("1.5.7", &aws),
+            owned(&[("sts_endpoint", r#""http://sts""#), aws[1]])
         );
+    }
+
+    #[test]
+    fn a_store_that_is_not_aws_is_not_checked_with_aws() {
+        let all = |style: &str| {
+            let names = AWS_CHECKS.into_iter().chain([style]);
+            names.map(|name| (name.to_owned(), "true".to_owned())).collect::<Vec<_>>()
+        };
+        let added = |version: &str, settings: &[(&str, &str)]| {
+            let mut translated = translated(version, settings);
+            translated.retain(|(name, _)| !name.starts_with("endpoint"));
+            translated
+        };
+        let flat = ("endpoint", r#""http://127.0.0.1:9000""#);
+        assert_eq!(added("1.11.4", &[flat]), all("use_path_style"));
+        assert_eq!(
+            added("1.11.4", &[("endpoint", r#""objects.example.com""#)]),
+            all("use_path_style")
+        );
+        let nested = ("endpoints", r#"{"s3": "https://objects.example.com"}"#);
+        assert_eq!(added("1.9.0", &[nested]), all("use_path_style"));
+        let mut before = all("force_path_style");
+        before.retain(|(name, _)| name != SKIP_ACCOUNT);
+        before.sort();
+        for endpoint in [flat, nested] {
+            let mut added = added("1.5.7", &[endpoint]);
+            added.sort();
+            assert_eq!(added, before);
+        }
+
+        let own = [
+            flat,
+            ("skip_credentials_validation", "false"),
+            ("skip_metadata_api_check", r#""false""#),
+            (SKIP_ACCOUNT, "false"),
+            ("skip_region_validation", "false"),
+            ("force_path_style", "false"),
+        ];
+        let kept = |style| owned(&[&own[1..5], &[(style, "false")]].concat());
+        assert_eq!(added("1.11.4", &own), kept("use_path_style"), "what is given counts");
+        assert_eq!(added("1.11.4", &[flat, (SKIP_ACCOUNT, "null")]), all("use_path_style"));
+
+        for endpoint in [
+            r#""""#,
+            "null",
+            r#""https://s3.eu-central-1.amazonaws.com""#,
+            r#""https://bucket.vpce-1a2b-3c4d.s3.us-east-1.vpce.amazonaws.com""#,
+            r#""s3.cn-north-1.amazonaws.com.cn""#,
+        ] {
+            assert_eq!(added("1.11.4", &[("endpoint", endpoint)]), owned(&[]), "{endpoint}");
+        }
+        assert_eq!(added("1.11.4", &[("sts_endpoint", r#""http://sts""#)]), owned(&[]));
     }
 
     #[test]
@@ -250,7 +354,7 @@ mod tests {
     #[test]
     fn what_is_given_by_the_right_name_wins() {
         let both = [
-            ("endpoints", r#"{"s3": "new"}"#),
+            ("endpoints", r#"{"s3": "new.amazonaws.com"}"#),
             ("endpoint", r#""old""#),
             ("iam_endpoint", r#""iam""#),
             ("force_path_style", "false"),
@@ -258,9 +362,12 @@ mod tests {
         ];
         assert_eq!(
             translated("1.9.0", &both),
-            owned(&[("use_path_style", "true"), ("endpoints", r#"{"iam":"iam","s3":"new"}"#)])
+            owned(&[
+                ("use_path_style", "true"),
+                ("endpoints", r#"{"iam":"iam","s3":"new.amazonaws.com"}"#)
+            ])
         );
-        let nothing = [("key", r#""k""#), ("endpoints", r#"{"s3": "new"}"#)];
+        let nothing = [("key", r#""k""#), ("endpoints", r#"{"s3": "new.amazonaws.com"}"#)];
         assert_eq!(translated("1.9.0", &nothing), owned(&nothing));
     }
 }

@@ -6,6 +6,7 @@
 //! later on the command line and win.
 
 mod assigned;
+mod declared;
 mod files;
 mod names;
 mod resolve;
@@ -15,10 +16,11 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use super::hcl::HclError;
-use super::references::ReferenceError;
+use super::references::{ReferenceError, input_variable};
 use crate::secret::WipeError;
 
 pub use assigned::assigned_secrets;
+pub use declared::settle_declared;
 pub use files::{saved_plan_takes_variables, write_variable_files};
 pub(super) use names::refusal;
 pub use names::{Fate, HARMLESS_OPTIONS, NAME_RULES, NameRule};
@@ -32,6 +34,10 @@ pub struct Inputs {
     pub variables: Vec<(String, SecretString, bool)>,
     /// Terraform's additional environment: name, value, and whether it is sensitive.
     pub environment: Vec<(String, SecretString, bool)>,
+    /// Sensitive variables that came without a value or with an empty one, for [`settle_declared`].
+    pub without_value: Vec<String>,
+    /// What the log should warn of.
+    pub warnings: Vec<String>,
     /// What the log should say, line by line: `Resolved 3 variables: region, db_password [sensitive]`,
     /// and which variables an upstream output replaced.
     pub messages: Vec<String>,
@@ -53,6 +59,17 @@ pub struct Unresolved {
     pub name: String,
     /// How the user can supply it, in one line.
     pub ways: String,
+}
+
+impl Unresolved {
+    /// A sensitive variable that came without a value or with an empty one.
+    fn without_value(name: String) -> Self {
+        let variable = input_variable(&name);
+        let ways = format!(
+            "it has no value: set `{variable}`, name a secret in the registry, or declare a default in the module"
+        );
+        Self { name, ways }
+    }
 }
 
 /// Why variables cannot be given to Terraform.
@@ -116,7 +133,7 @@ impl crate::error::Advice for VariableError {
         match self {
             Self::Hcl { .. } => Some("write lists as `[\"a\", \"b\"]`, maps as `{ a = 1 }`".to_owned()),
             Self::Unresolved(_) => Some(
-                "where a value is the secret itself and not a reference, use --sensitive-values literal"
+                "if a value is the secret itself and not a reference, use --sensitive-values literal"
                     .to_owned(),
             ),
             Self::Refused { name, .. } if name.starts_with("TF_CLI_ARGS") => {

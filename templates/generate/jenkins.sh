@@ -9,14 +9,18 @@ export BUTLER_CACHE_DIR="$WORKSPACE/.butler/cache"
 export BUTLER_CACHE_DIR="$WORKSPACE_TMP/butler-cache"
 {%- endif %}
 export BUTLER_RECOVERY_DIR="$WORKSPACE/.butler/recovery"
+{= failure|at(0) =}
 rm -rf "$BUTLER_REPORT_DIR" "$BUTLER_REPORT"
 mkdir -p "$WORKSPACE/.butler" "$WORKSPACE_TMP" "$BUTLER_CACHE_DIR"
 {%- if let Some(install) = install %}
+stage="installing butler-runner"
 {= install|at(0) =}
 {%- endif %}
 {%- if let Some(identity) = identity %}
+stage="logging in to the cloud"
 {= identity|at(0) =}
 {%- endif %}
+stage="starting butler-runner"
 # Stop runs in the registry: an aborted build ends providers and provisioners before Terraform.
 {%- if let Some(container) = container %}
 {= container|at(0) =}

@@ -1,9 +1,8 @@
-# Tekton signals this shell and the runner alike. The shell waits for the runner in any case, to tell
-# how it ended.
-trap : TERM INT
-{%- if options.endpoint.is_none() %}
+{% if options.endpoint.is_none() %}
 export BUTLER_ENDPOINT="${BUTLER_REGISTRY_URL:?is not set: the address of the registry}"
 {%- endif %}
+# shellcheck disable=SC2317 # A trap calls the function.
+{= failure|at(0) =}
 {%- if options.cache %}
 if [ -n "$CACHE" ]; then
     # What one run must not read of another stays in the pod.
@@ -11,6 +10,8 @@ if [ -n "$CACHE" ]; then
 fi
 {%- endif %}
 {%- if let Some(identity) = identity %}
+stage="logging in to the cloud"
+set -e
 {%- if options.cloud.aws.is_some() %}
 AWS_ID_TOKEN=/var/run/secrets/butler-runner/aws
 {%- endif %}
@@ -21,7 +22,12 @@ GCP_ID_TOKEN=/var/run/secrets/butler-runner/gcp
 AZURE_ID_TOKEN=/var/run/secrets/butler-runner/azure
 {%- endif %}
 {= identity|at(0) =}
+set +e
 {%- endif %}
+# From here on the runner reports. Tekton signals this shell and the runner alike; the shell waits for
+# the runner in any case, to tell how it ended.
+trap - EXIT HUP
+trap : TERM INT
 code=0
 butler-runner execute || code=$?
 status=$(sed -n 's/^ *"status": *"\([a-z_]*\)".*/\1/p' "$BUTLER_REPORT_DIR/result.json" 2>/dev/null | head -n 1)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::root::{Root, take_in};
@@ -21,7 +22,7 @@ pub(crate) struct Image {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) user: String,
     pub(crate) directory: String,
-    pub(crate) command: Vec<String>,
+    pub(crate) entrypoint: Vec<String>,
     arguments: BTreeMap<String, String>,
     name: String,
 }
@@ -79,7 +80,7 @@ impl Recipe {
                     image.directory.clone_from(rest);
                     std::fs::create_dir_all(image.root.inside(rest)).unwrap();
                 }
-                "CMD" => image.command = serde_json::from_str(rest).unwrap(),
+                "ENTRYPOINT" => image.entrypoint = serde_json::from_str(rest).unwrap(),
                 "COPY" => image.copy(rest, before, context),
                 "RUN" => self.run(image, rest, context),
                 _ => panic!("`{word}` is not known here"),
@@ -112,10 +113,10 @@ impl Image {
         };
         let root = Root::of(base);
         let variables = root.variables();
-        let (labels, arguments, command) = Default::default();
+        let (labels, arguments, entrypoint) = Default::default();
         let (user, directory) = ("0:0".to_owned(), "/".to_owned());
         let name = name.to_owned();
-        Self { root, variables, labels, user, directory, command, arguments, name }
+        Self { root, variables, labels, user, directory, entrypoint, arguments, name }
     }
 
     fn declare(&mut self, rest: &str, given: &BTreeMap<String, String>) {
@@ -140,6 +141,12 @@ impl Image {
 
     fn copy(&mut self, rest: &str, before: &[Self], context: &Path) {
         let mut words: Vec<_> = rest.split_whitespace().collect();
+        let mode = words[0]
+            .strip_prefix("--chmod=")
+            .map(|mode| std::fs::Permissions::from_mode(u32::from_str_radix(mode, 8).unwrap()));
+        if mode.is_some() {
+            words.remove(0);
+        }
         let stage = words[0].strip_prefix("--from=").map(|name| {
             before.iter().find(|stage| stage.name == name).expect("the stage is there")
         });
@@ -154,7 +161,12 @@ impl Image {
                     std::fs::copy(stage.root.inside(from), &to).unwrap();
                 }
                 None if *from == "." => take_in(context, &to),
-                None => panic!("`COPY {rest}` is not known here"),
+                None => {
+                    std::fs::copy(context.join(from), &to).unwrap();
+                }
+            }
+            if let Some(mode) = mode.clone() {
+                std::fs::set_permissions(&to, mode).unwrap();
             }
         }
     }

@@ -11,7 +11,11 @@
 
 mod dockerfile;
 mod root;
-#[expect(dead_code, reason = "shared with the integration tests, which use all of it")]
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "shared with the integration tests, which use all of it"
+)]
 #[path = "../integration/support/mod.rs"]
 mod support;
 
@@ -65,7 +69,12 @@ fn image_holds_the_runner_a_verified_terraform_git_and_ssh() {
     let words = ["butler-runner", "tool", "verify", "--cache-dir", "/opt/butler-runner"];
     let verified = image.root.output(image, 65532, &words);
     assert!(verified.contains(&version), "{verified}");
-    for words in [&["git", "--version"][..], &["ssh", "-V"], &["test", "-s", CERTIFICATES]] {
+    for words in [
+        &["git", "--version"][..],
+        &["ssh", "-V"],
+        &["curl", "--version"],
+        &["test", "-s", CERTIFICATES],
+    ] {
         image.root.output(image, 65532, words);
     }
     let lists = image.root.path().join("var/lib/apt/lists");
@@ -85,8 +94,29 @@ fn image_says_what_it_is_and_starts_as_nobody_in_particular() {
     for name in ["title", "description", "documentation", "licenses", "base.name"] {
         assert!(!label(name).is_empty(), "{name}");
     }
-    let command: Vec<_> = image.command.iter().map(String::as_str).collect();
-    assert!(image.root.output(image, 65532, &command).contains("Usage: butler-runner"));
+    let output = image.root.container(image, 65532, &[]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Usage: butler-runner"), "{output:?}");
+}
+
+/// How GitLab, Jenkins and others start a shell in the image.
+#[test]
+fn ci_systems_start_a_shell_in_the_image() {
+    let image = &*IMAGE;
+    for (words, expected) in [
+        (&["sh", "-c", "echo \"$1\"", "sh", "a b"][..], "a b\n"),
+        (&["sh", "-c", "if [ -x /bin/bash ]; then exec /bin/bash; else exec /bin/sh; fi"], ""),
+        (&["cat", "/etc/debian_version"], "12."),
+        (&["/usr/local/bin/terraform", "version"], "Terraform v"),
+        (&["butler-runner", "-V"], "butler-runner "),
+        (&["-V"], "butler-runner "),
+    ] {
+        let output = image.root.container(image, 65532, words).stdin(Stdio::null()).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.starts_with(expected), "{words:?}: {output:?}");
+    }
 }
 
 #[test]
@@ -100,8 +130,9 @@ fn both_stages_begin_with_an_image_that_cannot_change() {
     }
 }
 
-/// A plan of a private module, for a registry, in a root that nobody can write to.
-async fn plans_as(user: u32) {
+/// A plan of a private module, for a registry, in a root that nobody can write to. `words` are the
+/// arguments of `docker run IMAGE`.
+async fn plans_as(user: u32, words: &[&str]) {
     let image = &*IMAGE;
     let (_, version) = machine_terraform();
     let server = GitServer::start();
@@ -111,9 +142,8 @@ async fn plans_as(user: u32) {
     config["source"]["gitRepo"] = json!(server.url(&repository));
     config["stateBackend"]["config"]["path"] = json!("/tmp/terraform.tfstate");
     world.add_run(config);
-    let mut command = tokio::process::Command::from(image.root.read_only(image, user));
+    let mut command = tokio::process::Command::from(image.root.container(image, user, words));
     command
-        .args(["butler-runner", "execute"])
         .env("BUTLER_ENDPOINT", world.endpoint())
         .env("BUTLER_RUN_ID", RUN_ID)
         .env("BUTLER_TOKEN", TOKEN)
@@ -131,17 +161,17 @@ async fn plans_as(user: u32) {
 
 #[tokio::test]
 async fn its_own_user_plans_on_a_read_only_root() {
-    plans_as(65532).await;
+    plans_as(65532, &[]).await;
 }
 
 #[tokio::test]
 async fn nobody_plans_on_a_read_only_root() {
-    plans_as(65534).await;
+    plans_as(65534, &["exec"]).await;
 }
 
 #[tokio::test]
 async fn a_user_that_the_image_does_not_know_plans_on_a_read_only_root() {
-    plans_as(1_000_770_000).await;
+    plans_as(1_000_770_000, &["butler-runner", "execute"]).await;
 }
 
 #[test]

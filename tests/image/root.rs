@@ -110,7 +110,14 @@ impl Root {
         command
     }
 
-    /// What a command says, as `user`.
+    /// What `docker run --read-only --user USER IMAGE WORDS` starts.
+    pub(crate) fn container(&self, image: &Image, user: u32, words: &[&str]) -> Command {
+        let mut command = self.read_only(image, user);
+        command.args(&image.entrypoint).args(words);
+        command
+    }
+
+    /// What a command says, as `user`, without the entry point.
     pub(crate) fn output(&self, image: &Image, user: u32, words: &[&str]) -> String {
         let output = self.read_only(image, user).args(words).output().unwrap();
         assert!(output.status.success(), "{words:?}: {output:?}");

@@ -117,9 +117,9 @@ fn release_binary_is_one_static_file() {
 /// Every runner's job downloads it, and most of its memory is pages of it.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
-fn release_binary_has_less_than_24_mb() {
+fn release_binary_has_less_than_26_mb() {
     let size = std::fs::metadata(static_runner()).unwrap().len();
-    assert!(size < 24_000_000, "{size} bytes; `cargo tree` and `nm --size-sort` say of what");
+    assert!(size < 26_000_000, "{size} bytes; `cargo tree` and `nm --size-sort` say of what");
 }
 
 /// Else each run would have twice as much of it in its memory: the linker takes `order.ld`, and the

@@ -7,46 +7,131 @@ use std::process::{Command, Output};
 use expect_test::expect;
 
 use crate::support::machine::Machine;
+use crate::support::release_site::ReleaseSite;
 use crate::support::runner;
+use crate::support::terminal::Terminal;
 
 fn succeeded(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What a bash that has loaded the completions offers after `words`, the last of which is unfinished.
-fn offered_by_bash(words: &[&str]) -> Vec<String> {
+/// What each shell has to offer: words of which the last is unfinished, and what can stand there.
+const OFFERED: [(&[&str], &[&str]); 11] = [
+    (&["exe"], &["execute"]),
+    (&["tool", "unin"], &["uninstall"]),
+    (&["execute", "--run-"], &["--run-id"]),
+    (&["execute", "--operation", "d"], &["destroy", "drift-check"]),
+    (&["execute", "--log-format", ""], &["text", "json"]),
+    (&["generate", "git"], &["github-actions", "gitlab-ci"]),
+    (&["schema", "s"], &["settings", "status"]),
+    (&["completions", "z"], &["zsh"]),
+    (&["tool", "use", "1."], &["1.10.5", "1.9.8"]),
+    (&["tool", "exec", "opentofu-"], &["opentofu-1.8.3", "opentofu-latest"]),
+    (&["help", "doc"], &["doctor"]),
+];
+
+/// A machine with the runner on PATH and three installed versions.
+fn machine_to_complete_on() -> (ReleaseSite, Machine) {
+    let site = ReleaseSite::start(&[
+        ("1.9.8", b"binary"),
+        ("1.10.5", b"binary"),
+        ("opentofu-1.8.3", b"binary"),
+    ]);
+    let mut machine = Machine::with_site(&site);
+    for version in ["1.9.8", "1.10.5", "opentofu-1.8.3"] {
+        machine.run(&["tool", "install", version]).well();
+    }
+    let runner = machine.path("bin/butler-runner");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_butler-runner"), runner).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "where the shells are")]
+    let path = std::env::var("PATH").unwrap();
+    machine.set("PATH", format!("{}:{path}", machine.path("bin").display()));
+    (site, machine)
+}
+
+#[test]
+fn bash_completes_commands_flags_values_and_versions() {
+    let (_site, machine) = machine_to_complete_on();
     let program = r#"
-        source <("$0" completions bash)
+        source <(butler-runner completions bash)
         [[ $(complete -p butler-runner) =~ -F\ ([^ ]+) ]]
-        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9 COMPREPLY=()
         "${BASH_REMATCH[1]}" "$1" "${!#}" "${COMP_WORDS[COMP_CWORD - 1]}"
         printf '%s\n' "${COMPREPLY[@]}""#;
-    let mut bash = Command::new("bash");
-    bash.args(["--norc", "-c", program, env!("CARGO_BIN_EXE_butler-runner")]);
-    let output = bash.args(words).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    succeeded(&output).lines().map(str::to_owned).collect()
+    for (words, expected) in OFFERED {
+        let mut bash = machine.shell("bash");
+        bash.args(["--norc", "-c", program, "bash", "butler-runner"]).args(words);
+        let output = bash.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{words:?}");
+        let offered = succeeded(&output);
+        assert_eq!(offered.lines().collect::<Vec<_>>(), expected, "{words:?}");
+    }
 }
 
 #[test]
-fn bash_completes_commands_flags_and_documents() {
-    assert_eq!(offered_by_bash(&["butler-runner", "exe"]), ["execute", "exec"]);
-    assert_eq!(offered_by_bash(&["butler-runner", "tool", "unin"]), ["uninstall"]);
-    assert_eq!(offered_by_bash(&["butler-runner", "execute", "--run-"]), ["--run-id"]);
-    assert_eq!(offered_by_bash(&["butler-runner", "schema", "s"]), ["settings", "status"]);
-    assert_eq!(offered_by_bash(&["butler-runner", "completions", "z"]), ["zsh"]);
+fn fish_completes_commands_flags_values_and_versions() {
+    let (_site, machine) = machine_to_complete_on();
+    for (words, expected) in OFFERED {
+        let line = format!("butler-runner {}", words.join(" "));
+        let program = "butler-runner completions fish | source; complete --do-complete $argv[1]";
+        let mut fish = machine.shell("fish");
+        let output = fish.args(["--no-config", "-c", program, &line]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{words:?}");
+        let offered = succeeded(&output);
+        let values = offered.lines().map(|line| line.split('\t').next().unwrap());
+        assert_eq!(values.collect::<Vec<_>>(), expected, "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn zsh_completes_commands_flags_values_and_versions() {
+    let (_site, machine) = machine_to_complete_on();
+    let terminal = Terminal::new(50, 120);
+    let mut zsh = machine.shell("zsh");
+    zsh.args(["-f", "-i"]).env("ZDOTDIR", machine.path("home"));
+    let mut shell = terminal.start(&tokio::process::Command::from(zsh));
+    let enter = |text: &str| text.bytes().for_each(|key| terminal.press(key));
+    enter(
+        "PS1='> ' ; autoload -Uz compinit && compinit -u -D ; source <(butler-runner completions zsh)\r",
+    );
+    enter("zstyle ':completion:*' list-prompt '' ; setopt no_list_beep ; clear ; echo rea''dy\r");
+    terminal.shows("that zsh is ready", |text| text.contains("ready")).await;
+    for (words, expected) in OFFERED {
+        // Lists what there is (Ctrl-D after a word), then takes the line away (Ctrl-U).
+        enter(&format!("butler-runner {}\u{4}", words.join(" ")));
+        terminal
+            .shows(&format!("{expected:?} for {words:?}"), |text| {
+                let mut below =
+                    text.lines().skip_while(|line| !line.starts_with("> butler-runner"));
+                let line = below.next().unwrap_or_default();
+                let offered: String = below.flat_map(|line| [line, " "]).collect();
+                let offered: Vec<_> = offered.split_whitespace().collect();
+                line.contains(words[0]) && expected.iter().all(|it| offered.contains(it))
+            })
+            .await;
+        enter("\u{15}clear\r");
+        terminal.shows("an empty screen", |text| text.trim() == ">").await;
+    }
+    enter("exit\r");
+    shell.wait().await.unwrap();
 }
 
 #[test]
-fn each_shell_gets_a_script_without_the_commands_that_are_not_for_people() {
+fn each_shell_gets_a_script_that_asks_this_program() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = succeeded(&runner().args(["completions", shell]).output().unwrap());
-        assert!(script.contains("terragrunt") && script.contains("force-unlock-own"), "{shell}");
-        for hidden in hidden_commands() {
-            assert!(!script.contains(&hidden), "{hidden} in {shell}");
-        }
+        assert!(script.contains("BUTLER_COMPLETE") && script.contains("butler-runner"), "{shell}");
     }
+}
+
+#[test]
+fn commands_that_are_not_for_people_are_never_offered() {
+    let mut fish = runner();
+    fish.env("BUTLER_COMPLETE", "fish").args(["--", "butler-runner", ""]);
+    let offered = succeeded(&fish.output().unwrap());
+    assert!(offered.contains("execute\t"), "{offered}");
+    assert!(hidden_commands().iter().all(|hidden| !offered.contains(hidden)), "{offered}");
 }
 
 fn hidden_commands() -> Vec<String> {
@@ -127,6 +212,157 @@ fn version_says_where_the_binary_is_from_and_what_is_in_it() {
     assert!(versions.iter().all(|(_, version)| is_version(version)), "{long}");
     let short = succeeded(&runner().arg("-V").output().unwrap());
     assert_eq!(short.trim_end(), lines[0]);
+}
+
+#[test]
+fn commands_help_and_version_are_what_the_flags_are() {
+    let printed = |words: &[&str]| succeeded(&runner().args(words).output().unwrap());
+    assert_eq!(printed(&["version"]), printed(&["--version"]));
+    assert_eq!(printed(&["help"]), printed(&["--help"]));
+    assert_eq!(printed(&["help", "execute"]), printed(&["execute", "--help"]));
+    assert_eq!(printed(&["help", "tool", "install"]), printed(&["tool", "install", "--help"]));
+}
+
+#[test]
+fn short_help_has_the_ten_flags_that_matter_and_says_where_the_others_are() {
+    let short = succeeded(&runner().args(["execute", "-h"]).output().unwrap());
+    let flag = |line: &str| {
+        // What a line goes on with stands further to the right.
+        let flags = line.strip_prefix("      ").unwrap_or_default();
+        flags
+            .starts_with("--")
+            .then(|| flags.split([' ', ',']).next().unwrap_or_default().to_owned())
+    };
+    let flags: Vec<String> = short.lines().filter_map(flag).collect();
+    let matter = [
+        "--endpoint",
+        "--run-id",
+        "--token-file",
+        "--local",
+        "--module-dir",
+        "--operation",
+        "--var-file",
+        "--config",
+        "--report",
+        "--lock-timeout",
+    ];
+    assert_eq!(flags.len(), matter.len(), "{short}");
+    assert!(matter.iter().all(|flag| flags.iter().any(|it| it == flag)), "{short}");
+    assert!(short.contains("`--help` shows all flags"), "{short}");
+    assert!(short.lines().count() < 60, "{short}");
+    let long = succeeded(&runner().args(["execute", "--help"]).output().unwrap());
+    assert!(long.contains("--cancel-interval") && long.contains("Exit codes"), "{long}");
+}
+
+/// What is said to each of these command lines, none of which can be read.
+fn said(lines: &[&[&str]]) -> String {
+    let mut all = String::new();
+    for words in lines {
+        let output = runner().args(*words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        all.push_str(&String::from_utf8(output.stderr).unwrap());
+    }
+    all
+}
+
+#[test]
+fn misspelt_command_is_answered_with_the_nearest_one_or_with_none() {
+    let shown = said(&[
+        &["tool", "instal"],
+        &["tool", "unistall", "1.9.8"],
+        &["generate", "github"],
+        &["generate", "gitlab"],
+        &["exceute"],
+        &["mann"],
+        &["xyzzy"],
+        &["tool", "brce_secret"],
+        &["help", "tool", "lsit"],
+        &["init"],
+        &["tofu", "install", "1.8.3"],
+    ]);
+    expect![[r"
+        error: there is no command `instal`
+        hint: did you mean `install`?
+        error: there is no command `unistall`
+        hint: did you mean `uninstall`?
+        error: there is no command `github`
+        hint: did you mean `github-actions`?
+        error: there is no command `gitlab`
+        hint: did you mean `gitlab-ci`?
+        error: there is no command `exceute`
+        hint: did you mean `execute`?
+        error: there is no command `mann`
+        hint: did you mean `man`?
+        error: there is no command `xyzzy`
+        hint: `butler-runner --help` shows what there is
+        error: there is no command `***`
+        hint: `butler-runner tool --help` shows what there is
+        error: there is no command `lsit`
+        hint: did you mean `list`?
+        error: there is no command `init`
+        hint: `butler-runner tool exec -- init` runs Terraform's own
+        error: there is no command `tofu`
+        hint: `butler-runner tool install tofu@latest` installs it, and `butler-runner tool exec tofu@latest -- ARGUMENTS` runs it
+    "]].assert_eq(&shown);
+}
+
+#[test]
+fn stray_word_is_named_with_what_it_should_have_been() {
+    let shown = said(&[
+        &["execute", "plan"],
+        &["execute", "./network"],
+        &["execute", "run.json"],
+        &["execute", "prod.tfvars"],
+        &["execute", "local"],
+        &["execute", "550e8400-e29b-41d4-a716-446655440000"],
+        &["execute", "https://portal.example.com/api/registry"],
+        &["execute", "brce_secret"],
+        &["execute", "https://user:pw@portal.example.com"],
+        &["execute", "hunter2"],
+        &["tool", "list", "tofu"],
+        &["tool", "install", "1.9.8", "1.8.5"],
+        &["generate", "tekton", "pipeline.yml"],
+    ]);
+    expect![[r"
+        error: unexpected argument `plan`
+        hint: use `butler-runner plan`
+        error: unexpected argument `./network`
+        hint: use `--local --module-dir ./network`
+        error: unexpected argument `run.json`
+        hint: use `--config run.json`
+        error: unexpected argument `prod.tfvars`
+        hint: use `--var-file prod.tfvars`
+        error: unexpected argument `local`
+        hint: use `--local`
+        error: unexpected argument `550e8400-e29b-41d4-a716-446655440000`
+        hint: use `--run-id 550e8400-e29b-41d4-a716-446655440000`
+        error: unexpected argument `https://portal.example.com/api/registry`
+        hint: use `--endpoint https://portal.example.com/api/registry`
+        error: unexpected argument `***`
+        hint: `butler-runner execute --help` shows what there is
+        error: unexpected argument `***`
+        hint: `butler-runner execute --help` shows what there is
+        error: unexpected argument `***`
+        hint: `butler-runner execute --help` shows what there is
+        error: unexpected argument `tofu`
+        hint: use `--product tofu`
+        error: unexpected argument `1.8.5`
+        hint: use `butler-runner tool install [OPTIONS] [VERSION]`
+        error: unexpected argument `pipeline.yml`
+        hint: use `--output pipeline.yml`
+    "]]
+    .assert_eq(&shown);
+}
+
+#[test]
+fn log_filter_that_would_hide_the_runners_own_errors_is_refused() {
+    let shown = said(&[&["--log", "debg", "clean"], &["clean", "--log", "info,tool"]]);
+    expect![[r"
+        error: `debg` is neither a log level (error, warn, info, debug, trace, off) nor MODULE=LEVEL; did you mean `debug`? (--log, BUTLER_LOG)
+        hint: for example --log debug
+        error: `tool` is neither a log level (error, warn, info, debug, trace, off) nor MODULE=LEVEL (--log, BUTLER_LOG)
+        hint: for example --log debug
+    "]].assert_eq(&shown);
 }
 
 /// What the build script notes when a release is built in `directory`.

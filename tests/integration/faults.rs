@@ -37,17 +37,21 @@ enum Fault {
     Hanging,
     Lost,
     Outage,
+    Page,
+    Portal,
     Refused,
     Gone,
 }
 
-const FAULTS: [Fault; 8] = [
+const FAULTS: [Fault; 10] = [
     Fault::Failing,
     Fault::Limited,
     Fault::Reset,
     Fault::Hanging,
     Fault::Lost,
     Fault::Outage,
+    Fault::Page,
+    Fault::Portal,
     Fault::Refused,
     Fault::Gone,
 ];
@@ -61,6 +65,8 @@ impl Fault {
             Self::Hanging => "no answer within the time limit",
             Self::Lost => "answer lost after it was stored",
             Self::Outage => "registry away for 10 s",
+            Self::Page => "200 with a web page, twice",
+            Self::Portal => "200 with a web page, always",
             Self::Refused => "this request fails for good",
             Self::Gone => "registry gone for good",
         }
@@ -68,6 +74,7 @@ impl Fault {
 
     fn trouble(self, request: &'static str) -> Trouble {
         let refused = r#"{"error":{"code":"RATE_LIMITED","message":"slow down"}}"#;
+        let (html, page) = ("content-type: text/html\r\n", "<!doctype html><h1>Sign in</h1>");
         let (act, when) = match self {
             Self::Failing => (Act::Answer(500, "", "{}"), When::First(3)),
             Self::Limited => {
@@ -78,6 +85,8 @@ impl Fault {
             Self::Hanging => (Act::Hang, When::First(1)),
             Self::Lost => (Act::Lose, When::First(1)),
             Self::Outage => (Act::Close, When::For(Duration::from_secs(10))),
+            Self::Page => (Act::Answer(200, html, page), When::First(2)),
+            Self::Portal => (Act::Answer(200, html, page), When::Always),
             Self::Refused => (Act::Close, When::Always),
             Self::Gone => (Act::Close, When::For(Duration::MAX)),
         };
@@ -110,22 +119,29 @@ fn expected(request: &str, fault: Fault) -> Effect {
         (Fault::Lost, "POST final") => {
             effect("nothing", "nothing", "`succeeded`, twice the same", 0)
         }
-        (Fault::Refused | Fault::Gone, "GET status") => gone("the run, which did not begin"),
-        (Fault::Refused, "GET config" | "POST running") => failed("the run, which did not begin"),
+        (Fault::Refused | Fault::Portal | Fault::Gone, "GET status") => {
+            gone("the run, which did not begin")
+        }
+        (Fault::Portal, "GET config") => {
+            effect("the run, which did not begin", "nothing", "`failed`", 1)
+        }
+        (Fault::Refused, "GET config") | (Fault::Refused | Fault::Portal, "POST running") => {
+            failed("the run, which did not begin")
+        }
         (Fault::Gone, "GET config" | "POST running") => {
             gone_with_log("the run, which did not begin; its log is kept")
         }
-        (Fault::Refused, "POST logs") => {
+        (Fault::Refused | Fault::Portal, "POST logs") => {
             effect("nothing; its log is kept", "the log", "`succeeded`", 0)
         }
         (Fault::Gone, "POST logs") => {
             gone_with_log("the plan, the outputs, the status; its log is kept")
         }
-        (Fault::Refused, "POST plan") => well("the plan"),
+        (Fault::Refused | Fault::Portal, "POST plan") => well("the plan"),
         (Fault::Gone, "POST plan") => gone("the plan, the outputs, the status"),
-        (Fault::Refused, "POST outputs") => failed("the outputs"),
+        (Fault::Refused | Fault::Portal, "POST outputs") => failed("the outputs"),
         (Fault::Gone, "POST outputs") => gone("the outputs, the status"),
-        (Fault::Refused | Fault::Gone, "POST final") => gone("the status"),
+        (Fault::Refused | Fault::Portal | Fault::Gone, "POST final") => gone("the status"),
         _ => well("nothing"),
     }
 }
@@ -183,7 +199,9 @@ async fn effect(
 ) -> Effect {
     match fault {
         Fault::Hanging => world.set("BUTLER_REQUEST_TIMEOUT", "3s"),
-        Fault::Refused | Fault::Gone => world.set("BUTLER_REGISTRY_TIMEOUT", "3s"),
+        Fault::Portal | Fault::Refused | Fault::Gone => {
+            world.set("BUTLER_REGISTRY_TIMEOUT", "3s");
+        }
         _ => {}
     }
     let proxy = Proxy::start(&world.endpoint(), fault.trouble(request)).await;
@@ -297,6 +315,16 @@ async fn answers_that_are_lost_renumber_nothing() {
 #[tokio::test]
 async fn a_registry_that_is_away_for_a_while_gets_everything() {
     assert_effects(Fault::Outage).await;
+}
+
+#[tokio::test]
+async fn web_pages_in_place_of_answers_lose_nothing() {
+    assert_effects(Fault::Page).await;
+}
+
+#[tokio::test]
+async fn a_sign_in_page_stores_no_report() {
+    assert_effects(Fault::Portal).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! `generate`: what is written for each CI system, what its own tools say of it, and what it does.
 
+mod failing;
+mod github;
 mod run;
+mod secrets;
 
 use expect_test::{ExpectFile, expect, expect_file};
 use serde_json::Value;
@@ -28,6 +31,8 @@ const ALL: &[&str] = &[
     "--label=self-hosted",
     "--label=linux",
     "--timeout=90m",
+    "--secret=DB_PASSWORD",
+    "--secret=TF_VAR_token=PROD_TOKEN",
     "--proxy=http://proxy.example.com:3128",
     "--no-proxy=localhost,.example.com",
     "--ca-bundle=/etc/ssl/company.pem",
@@ -116,7 +121,8 @@ fn github_workflows_are_stable_and_taken_by_the_tools_of_github() {
             assert!(!script.contains("${{"), "an expression is put into a script:\n{script}");
             shellcheck("bash", &script).unwrap();
         }
-        let (_, last) = steps(&text).pop().unwrap();
+        let run = steps(&text).into_iter().find(|(name, _)| name == "Carry out the run");
+        let (_, last) = run.unwrap();
         let started = last.trim_end().lines().skip_while(|line| !line.starts_with("exec ")).last();
         assert!(started.unwrap().trim_end().ends_with("butler-runner execute"), "{last}");
     }

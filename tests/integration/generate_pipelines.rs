@@ -1,6 +1,10 @@
 //! `generate` for Bitbucket Pipelines, `CircleCI`, Azure Pipelines and Tekton: what it writes, that the
 //! linters of these systems take it, and what its shell does, from the download to the exit code.
 
+mod failing;
+mod fragments;
+mod secrets;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -34,6 +38,8 @@ const ALL: &[&str] = &[
     "--azure-subscription-id=33333333-3333-3333-3333-333333333333",
     "--cache",
     "--timeout=90m",
+    "--secret=DB_PASSWORD",
+    "--secret=TF_VAR_token=PROD_TOKEN",
     "--proxy=http://proxy.example.com:3128",
     "--no-proxy=localhost,.example.com",
     "--ca-bundle=/etc/ssl/corporate.pem",
@@ -102,7 +108,9 @@ impl Target {
             steps
                 .filter_map(|step| {
                     let script = step[command].as_str()?.to_owned();
-                    Some(Step { script, variables: step[variables].clone() })
+                    let condition = step["condition"].as_str().or(step["when"].as_str());
+                    let condition = condition.unwrap_or_default().to_owned();
+                    Some(Step { script, variables: step[variables].clone(), condition })
                 })
                 .collect()
         };
@@ -116,7 +124,7 @@ impl Target {
                 let items = first["pipelines"]["custom"]["butler-run"].as_array().unwrap();
                 let items = items.last().unwrap()["step"]["script"].as_array().unwrap();
                 let script = items.iter().map(|item| item.as_str().unwrap()).collect();
-                vec![Step { script, variables: Value::Null }]
+                vec![Step { script, variables: Value::Null, condition: String::new() }]
             }
             CircleCi => {
                 let steps = first["jobs"]["butler-run"]["steps"].as_array().unwrap();
@@ -132,6 +140,28 @@ impl Target {
 struct Step {
     script: String,
     variables: Value,
+    /// When it is done, if not after steps that went well.
+    condition: String,
+}
+
+impl Step {
+    /// Whether it is for jobs that failed; it may decide for itself that there is nothing to do.
+    fn is_after_failure(&self, said: &str) -> bool {
+        match self.condition.as_str() {
+            "on_fail" => true,
+            // The variable is what steps have said.
+            "and(not(succeeded()), ne(variables['BUTLER_STAGE'], 'started'))" => {
+                stage(said) != Some("started")
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What steps on Azure have set the variable to.
+fn stage(said: &str) -> Option<&str> {
+    let mark = "##vso[task.setvariable variable=BUTLER_STAGE]";
+    said.lines().rev().find_map(|line| line.strip_prefix(mark))
 }
 
 #[test]
@@ -301,7 +331,7 @@ async fn a_release_that_was_tampered_with_is_not_run() {
         assert_eq!(output.status.code(), Some(1), "{target:?}\n{shown}");
         assert!(shown.contains("the release says"), "{shown}");
         assert!(!world.path("home/was-run").exists());
-        assert_eq!(world.statuses(), [""; 0]);
+        assert_eq!(world.statuses(), ["failed"], "the registry is told");
     }
 }
 
@@ -429,26 +459,43 @@ impl Site {
 }
 
 /// Carries out the steps of a file that installs from `site`. Returns how the run's step ended, or the
-/// first one that failed.
+/// first one that failed, with what steps for that case have said on standard error.
 async fn carry_out(target: Target, world: &World, site: &Site, options: &[&str]) -> Output {
     let releases = format!("--releases={}/releases", site.url());
     let authorities = format!("--ca-bundle={}", site.authority.bundle().display());
     let text = target.write(&[&[&*releases, &*authorities], options].concat());
-    let mut paths = Vec::new();
-    let mut ended = None;
-    for step in target.steps(&text) {
-        let output = command(target, world, &step, Some(site), &paths).output().await.unwrap();
+    carry_out_steps(target, world, site, &target.steps(&text), &[]).await
+}
+
+/// Carries out these steps, with `paths` before PATH.
+async fn carry_out_steps(
+    target: Target,
+    world: &World,
+    site: &Site,
+    steps: &[Step],
+    paths: &[String],
+) -> Output {
+    let mut paths = paths.to_vec();
+    let mut ended: Option<Output> = None;
+    let mut all_said = String::new();
+    for step in steps {
+        let has_failed = ended.as_ref().is_some_and(|output| !output.status.success());
+        let is_wanted =
+            if has_failed { step.is_after_failure(&all_said) } else { step.condition.is_empty() };
+        if !is_wanted {
+            continue;
+        }
+        let mut command = command(target, world, step, Some(site), &paths);
+        command.envs(stage(&all_said).map(|stage| ("BUTLER_STAGE", stage)));
+        let output = command.output().await.unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let added = said.lines().filter_map(|line| line.strip_prefix("##vso[task.prependpath]"));
         paths.extend(added.map(str::to_owned));
-        if step.script.contains("butler-runner execute") || !output.status.success() {
+        all_said += &said;
+        if has_failed {
+            ended.as_mut().unwrap().stderr.extend(output.stderr);
+        } else if step.script.contains("butler-runner execute") || !output.status.success() {
             ended = ended.or(Some(output));
-            if target != Azure && target != CircleCi {
-                break;
-            }
-        }
-        if ended.as_ref().is_some_and(|output: &Output| !output.status.success()) {
-            break;
         }
     }
     ended.unwrap()
@@ -517,6 +564,8 @@ fn substituted(text: &str, job: &Path) -> String {
         ("<< pipeline.parameters.callback_token >>", TOKEN),
         ("$(results.exit-code.path)", &format!("{job}/exit-code")),
         ("$(results.status.path)", &format!("{job}/status")),
+        ("$(context.taskRun.namespace)", "runs"),
+        ("$(context.taskRun.name)", "butler-run-1"),
     ]
     .into_iter()
     .fold(text.to_owned(), |text, (expression, value)| text.replace(expression, value))
@@ -540,7 +589,10 @@ fn azure_shows_what_happened_after_a_cancelled_run_too() {
     let document = &yaml(&Azure.write(&[]))[0];
     let steps = document["jobs"][0]["steps"].as_array().unwrap();
     let conditions: Vec<_> = steps.iter().filter_map(|step| step["condition"].as_str()).collect();
-    assert_eq!(conditions, ["always()", "and(always(), eq(variables['BUTLER_TESTED'], 'true'))"]);
+    assert_eq!(
+        conditions[1..],
+        ["always()", "and(always(), eq(variables['BUTLER_TESTED'], 'true'))"]
+    );
 }
 
 #[tokio::test]

@@ -7,11 +7,23 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&[&str]; 6] = [
     &["platform"],
     &[
-        "blocking", "cancel", "error", "event", "fuzz", "pace", "result", "secret", "spec",
-        "timeline", "trust",
+        "blocking",
+        "cancel",
+        "error",
+        "event",
+        "fuzz",
+        "pace",
+        "resource_lines",
+        "result",
+        "secret",
+        "similar",
+        "spec",
+        "timeline",
+        "trust",
     ],
     &["http", "process", "screen"],
     &[
+        "artifact",
         "ci",
         "cluster",
         "engine",
@@ -23,12 +35,12 @@ const LAYERS: [&[&str]; 6] = [
         "tool",
         "workspace",
     ],
-    &["devregistry", "doctor", "run", "settings", "trigger"],
+    &["devregistry", "doctor", "run", "settings", "trigger", "update"],
     &["cli"],
 ];
 
 /// What a layer's modules may import of their own layer: composition is made of parts.
-const SIDEWAYS: [(&str, &str); 11] = [
+const SIDEWAYS: [(&str, &str); 12] = [
     ("run", "settings"),
     ("run", "devregistry"),
     ("doctor", "run"),
@@ -40,6 +52,7 @@ const SIDEWAYS: [(&str, &str); 11] = [
     ("timeline", "result"),
     ("secret", "error"),
     ("secret", "fuzz"),
+    ("spec", "error"),
 ];
 
 fn sources(directory: &Path) -> Vec<PathBuf> {

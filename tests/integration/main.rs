@@ -2,18 +2,23 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 
+mod after_plan;
 mod backend;
 mod backends;
 mod binary;
 mod cluster;
 mod command_line;
+mod commands;
 mod doctor;
+mod documented_commands;
 mod documents;
+mod errors;
 mod execute;
 mod faults;
 mod generate;
 mod generate_pipelines;
 mod hostile;
+mod incomplete;
 mod interrupts;
 mod layout;
 mod leftovers;
@@ -29,12 +34,15 @@ mod performance;
 mod plan_json;
 mod providers;
 mod registry;
+mod registry_api;
 mod report;
 mod run_empty_root;
 mod run_inputs;
 mod run_local;
+mod run_secrets;
 mod run_source;
 mod run_tool;
+mod self_update;
 mod settings;
 mod showing;
 mod signals;

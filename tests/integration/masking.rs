@@ -5,6 +5,8 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use butler_runner::run::SECRET_VARIABLES;
+use butler_runner::secret::Redactor;
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::support::documented::assert_documented;
@@ -280,6 +282,37 @@ fn config(world: &World, secrets: &Secrets, operation: &str) -> Value {
     config["upstreamOutputs"] = json!({"upstream": secrets.value("upstream")});
     config["envVars"] = json!({"RUN_SECRET": {"value": secrets.value("run"), "sensitive": true}});
     config
+}
+
+#[test]
+fn what_bash_prints_of_a_secret_is_masked() {
+    let secret = "p\"a's\\s <w>&or/d $(x) `y` ünï{}[]~#;!^*?";
+    let json = serde_json::to_string(secret).unwrap();
+    let redactor = Redactor::new();
+    redactor.register(&[SecretString::from(secret)]);
+    for script in [
+        r#"set -x; : "$SECRET""#,
+        r#"set -x; : --data "{\"password\": $JSON}""#,
+        r#"set -x; password=$SECRET; [ "$password" = "$SECRET" ]"#,
+        r#"printf '%q\n' "$SECRET""#,
+        r#"printf '%s\n' "${SECRET@Q}""#,
+        "declare -p SECRET JSON",
+        "export -p",
+        "set",
+    ] {
+        for locale in ["C", "C.UTF-8"] {
+            let output = std::process::Command::new("bash")
+                .args(["--norc", "-c", script])
+                .env_clear()
+                .envs([("SECRET", secret), ("JSON", &json), ("LC_ALL", locale)])
+                .output()
+                .unwrap();
+            let text = [output.stdout, output.stderr].concat();
+            let shown = redactor.redact_lines(&text);
+            let left = ["or/d", "ünï", "303\\274", "$(x)"].map(|part| shown.contains(part));
+            assert_eq!((shown.contains("***"), left), (true, [false; 4]), "{script}: {shown}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! How the runner gets onto a machine: the install script from download to `-V`, the lists and the
 //! formula of a release, and what builds it.
 
+mod entrypoint;
+
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -376,6 +379,13 @@ fn section<'text>(text: &'text str, name: &str) -> Vec<&'text str> {
     lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty()).collect()
 }
 
+/// Versions 0.1.0 to 0.1.6 are the predecessor's, with the same archive names and image tags.
+#[test]
+fn version_is_none_of_the_predecessor() {
+    let version: semver::Version = VERSION.parse().unwrap();
+    assert!(version >= semver::Version::new(0, 2, 0), "{version}");
+}
+
 #[test]
 fn release_is_built_as_make_builds_it() {
     let read = |path: &str| std::fs::read_to_string(project(path)).unwrap();
@@ -386,14 +396,52 @@ fn release_is_built_as_make_builds_it() {
     let [version] = values(&release, "DIST_VERSION")[..] else { panic!("one version of dist") };
     let written = format!("cargo-dist-version = {version:?}");
     assert!(section(&dist, "[dist]").contains(&&*written), "{written}");
-    assert!(release.contains("run: dist build --tag "), "{release}");
-    // It passes RUSTFLAGS on, and names the target, so that they do not reach build scripts.
+    // Every build of a release takes its flags from where `make build` takes them.
+    let environment = ".ci/release-environment";
+    let built = |line: &&str| line.contains("dist build ") || line.contains("cargo build ");
+    let builds: Vec<_> = release.lines().filter(built).collect();
+    assert_eq!(builds.len(), 2, "{builds:?}");
+    for build in builds {
+        assert!(build.contains(&format!("{environment} \"$TARGET\" ")), "{build}");
+    }
     let makefile = read("Makefile");
-    let (_, flags) = makefile.split_once("STATIC_FLAGS := ").unwrap();
-    let flags = flags.lines().next().unwrap().replace('"', "\\\"");
-    let exported = format!(r#"echo "RUSTFLAGS={flags}" >> "$GITHUB_ENV""#);
-    assert!(release.contains(&exported), "{exported}");
-    assert!(release.find(&exported) < release.find("run: dist build"));
+    assert!(makefile.contains(&format!("release = {environment} '$(TARGET)' \\\n\tcargo ")));
+    for text in [&release, &makefile] {
+        assert!(!text.contains("RUSTFLAGS"), "{text}");
+    }
+}
+
+/// What a release is built with for `target`, as a program sees it that is started so.
+fn release_environment(target: &str, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let mut command = Command::new(project(".ci/release-environment"));
+    command.args([target, "env", "--null"]).envs(variables.iter().copied());
+    let said = succeeded(&command.output().unwrap());
+    let entries = said.split('\0').filter_map(|entry| entry.split_once('='));
+    entries.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn release_names_no_directory_of_the_machine_that_built_it() {
+    let target = "x86_64-unknown-linux-gnu";
+    let given = [("CARGO_HOME", "/home/a user/.cargo"), ("RUSTFLAGS", "-C debuginfo=2")];
+    let environment = release_environment(target, &given);
+    // What a user has set would make another binary.
+    assert_eq!(environment.get("RUSTFLAGS"), None);
+    let flags: Vec<_> = environment["CARGO_ENCODED_RUSTFLAGS"].split('\x1f').collect();
+    let source = project("");
+    let source = source.to_str().unwrap().trim_end_matches('/');
+    for (from, to) in [
+        ("/home/a user/.cargo".to_owned(), "/cargo"),
+        (source.to_owned(), "/source"),
+        (format!("{source}/target/{target}/release"), "/target"),
+        (format!("{source}/target/{target}/dist"), "/target"),
+    ] {
+        let flag = format!("--remap-path-prefix={from}={to}");
+        assert!(flags.contains(&&*flag), "{flag}: {flags:?}");
+    }
+    assert!(flags.contains(&"target-feature=+crt-static"), "{flags:?}");
+    let flags = &release_environment("aarch64-apple-darwin", &[])["CARGO_ENCODED_RUSTFLAGS"];
+    assert!(!flags.contains("crt-static"), "{flags}");
 }
 
 #[test]

@@ -1,21 +1,27 @@
 //! What the runner makes of answers that are not the registry's own.
 
+use std::io::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, header};
-use axum::response::{Html, IntoResponse, Redirect};
-use butler_runner::devregistry::Server;
+use axum::middleware::map_response;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use butler_runner::devregistry::{self, Registry, Server};
 use butler_runner::error::Advice;
 use butler_runner::http::{self, Redirects};
 use butler_runner::registry::{Address, Callback, Client, Limits, Patience, RegistryError};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tokio::net::TcpListener;
 
 use crate::support::authority::Authority;
+use crate::support::proxy::{Act, Proxy, Trouble, When};
 use crate::support::world::{End, MODULE, RUN_ID, TOKEN, World};
 
 /// Has the world's runner ask `endpoint` for its run.
@@ -97,7 +103,8 @@ async fn answering(
         let status = StatusCode::from_u16(answers[number.min(answers.len() - 1)]).unwrap();
         let headers = headers.clone();
         async move {
-            let mut answer = (status, Html("<h1>no JSON</h1>")).into_response();
+            let mut answer = Response::new(Body::from(r#"{"status":"ok"}"#));
+            *answer.status_mut() = status;
             for (name, value) in headers {
                 answer.headers_mut().insert(name, value.parse().unwrap());
             }
@@ -124,6 +131,81 @@ async fn each_answer_to_a_report_is_final_or_asked_for_again() {
     let all: Vec<_> = all.chain(LATER.map(|answers| (answers, true, 2))).collect();
     let outcomes = all.iter().map(|(answers, _, _)| outcome(answers));
     assert_eq!(futures_util::future::join_all(outcomes).await, all);
+}
+
+/// Answers each request with the status, these headers and this body.
+async fn always(status: u16, headers: &'static [(&str, &str)], body: &[u8]) -> Server {
+    let body = Bytes::copy_from_slice(body);
+    let answer = Router::new().fallback(move || async move {
+        let mut answer = Response::new(Body::from(body));
+        *answer.status_mut() = StatusCode::from_u16(status).unwrap();
+        for (name, value) in headers {
+            answer.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        answer
+    });
+    Server::start(answer).await.unwrap()
+}
+
+fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(body).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The same answer with its body compressed, though nobody asked for that.
+async fn compressed(answer: Response) -> Response {
+    let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+    ([(header::CONTENT_ENCODING, "gzip")], gzip(&body)).into_response()
+}
+
+#[tokio::test]
+async fn a_report_is_delivered_only_if_the_answer_is_the_apis() {
+    const HTML: &[(&str, &str)] = &[("content-type", "text/html; charset=utf-8")];
+    const JSON: &[(&str, &str)] = &[("content-type", "application/json; charset=utf-8")];
+    const GZIP: &[(&str, &str)] =
+        &[("content-type", "application/json"), ("content-encoding", "gzip")];
+    const BROTLI: &[(&str, &str)] = &[("content-encoding", "br")];
+    let compressed = gzip(br#"{"status":"ok"}"#);
+    let cases = [
+        (200, JSON, br#"{"status":"ok"}"#.as_slice(), true),
+        (201, &[], br#"{"status":"ok","count":3}"#, true),
+        (200, GZIP, &compressed, true),
+        (200, &[], b"", true),
+        (204, &[], b"", true),
+        (200, JSON, b"", true),
+        (200, HTML, b"", false),
+        (202, &[], b"", false),
+        (200, HTML, b"<h1>Sign in</h1>", false),
+        (200, JSON, b"<h1>Sign in</h1>", false),
+        (200, &[], b"Welcome", false),
+        (200, HTML, b"1", false),
+        (200, JSON, br#"{"status":"#, false),
+        (200, GZIP, br#"{"status":"ok"}"#, false),
+        (200, BROTLI, br#"{"status":"ok"}"#, false),
+    ];
+    let outcomes = cases.map(|(status, headers, body, is_delivered)| async move {
+        let server = always(status, headers, body).await;
+        let posted = post(&server).await;
+        let shown = String::from_utf8_lossy(body);
+        assert_eq!(posted.is_ok(), is_delivered, "{status} {headers:?} {shown}: {posted:?}");
+        if let Err(error) = posted {
+            assert!(error.advice().unwrap().contains("sign-in page"), "{error}");
+        }
+    });
+    futures_util::future::join_all(outcomes).await;
+}
+
+#[tokio::test]
+async fn a_compressed_configuration_is_read() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let registry = Arc::new(Registry::default());
+    registry.add_run(RUN_ID, TOKEN, world.config("validate"));
+    let compressing = devregistry::router(registry.clone()).layer(map_response(compressed));
+    let server = Server::start(compressing).await.unwrap();
+    let end = run_at(&world, server.endpoint().as_str()).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(registry.run(RUN_ID).unwrap().status, "succeeded");
 }
 
 #[tokio::test]
@@ -163,6 +245,38 @@ async fn a_web_page_instead_of_the_api_is_soon_given_up() {
     assert_eq!(end.code, Some(4), "{}", end.stderr);
     assert!(end.stderr.contains("not its web page"), "{}", end.stderr);
     assert_eq!(asked.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_registry_that_fails_for_an_odd_run_id_is_explained_after_the_first_try() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    for (run_id, hints) in [("my-run", 1), (RUN_ID, 0)] {
+        let registry = Arc::new(Registry::default());
+        let mut config = world.config("validate");
+        config["runId"] = run_id.into();
+        config["callbacks"].take();
+        registry.add_run(run_id, TOKEN, config);
+        let server = devregistry::serve(registry).await.unwrap();
+        let trouble = Trouble {
+            request: "GET status",
+            act: Act::Answer(500, "", "{}"),
+            when: When::First(2),
+        };
+        let proxy = Proxy::start(server.endpoint().as_str(), trouble).await;
+        let output = world
+            .command(&["execute"])
+            .env("BUTLER_ENDPOINT", proxy.endpoint())
+            .env("BUTLER_RUN_ID", run_id)
+            .env("BUTLER_TOKEN", TOKEN)
+            .output()
+            .await
+            .unwrap();
+        let end = world.end(&output);
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let hint = "check --run-id (BUTLER_RUN_ID): `my-run` is not a UUID";
+        assert_eq!(end.stderr.matches(hint).count(), hints, "{}", end.stderr);
+        assert_eq!(end.stderr.matches("trying again").count(), 1, "{}", end.stderr);
+    }
 }
 
 #[tokio::test]

@@ -173,7 +173,10 @@ async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
     let facts = browser
         .run("return [document.querySelector('h1').textContent.trim(), document.querySelector('.tiles').innerText.replace(/\\s+/g, ' ')]")
         .await;
-    assert_eq!(facts, json!(["Plan succeeded", "2 to add 2 to change 2 to destroy 1 to replace"]));
+    assert_eq!(
+        facts,
+        json!(["Plan succeeded: module", "2 to add 2 to change 2 to destroy 1 to replace"])
+    );
 
     // The difference, attribute by attribute.
     let of = |address: &str| {
@@ -273,7 +276,7 @@ async fn nothing_in_a_summary_becomes_markdown_or_html() {
     for secret in SECRETS {
         assert!(!summary.contains(secret), "{summary}");
     }
-    assert!(summary.starts_with("## ✅ Plan succeeded\n"), "{summary}");
+    assert!(summary.starts_with("## ✅ Plan succeeded: `module`\n"), "{summary}");
     assert!(summary.contains("| ± | replace | <code>terraform&#95;data.keyed&#91;"), "{summary}");
     assert!(summary.contains("!     output "), "{summary}");
     // All that others have written is in fences or references: outside there is no tag but ours.

@@ -267,7 +267,7 @@ async fn a_state_in_postgresql_is_found_by_the_next_run_and_its_login_by_nobody(
         json!({"type": "pg", "config": {"conn_str": connection, "schema_name": "Team-A_network"}});
     let encoded = connection.split(['@', ':']).nth(2).unwrap().to_owned();
     for (operation, reports, said) in [
-        ("apply", &["POST plan", "POST outputs"][..], "Applied: 1 to add"),
+        ("apply", &["POST plan", "POST outputs"][..], "Applied: 1 added"),
         ("plan", &["POST plan"], "No changes."),
     ] {
         let mut config = world.config(operation);

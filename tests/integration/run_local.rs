@@ -144,7 +144,7 @@ async fn a_local_run_that_fails_says_why_and_leaves_the_directory_alone() {
     let before = names(&world.path("module"));
     let end = local(&world, "apply", &[]).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert!(end.stderr.contains("Error: plan: "), "{}", end.stderr);
+    assert!(end.stderr.contains("ERROR plan: "), "{}", end.stderr);
     let new: Vec<_> = names(&world.path("module")).difference(&before).cloned().collect();
     assert!(new.iter().all(|name| name.starts_with(".terraform")), "{new:?}");
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{MODULE, World, sequence};
+use crate::support::world::{MODULE, World, eventually, sequence};
 
 /// A stand-in that writes down what it is asked for, and can nothing but say its version.
 fn recording(version: &str, record: &Path) -> String {
@@ -196,4 +196,50 @@ async fn a_machine_without_any_version_says_what_to_do() {
         (&json!("tool"), &json!("no tool version is known"))
     );
     assert!(error["advice"].as_str().unwrap().contains("--default-tool-version"), "{error}");
+}
+
+#[tokio::test]
+async fn terraform_is_asked_for_its_version_while_the_registry_still_thinks() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    // The request is tried again, and never answered.
+    for _ in 0..100 {
+        world.hang("GET", "config");
+    }
+    world.add_run(world.config("plan"));
+    let child = world.execute().spawn().unwrap();
+    world.hanging().await;
+    let memory = world.path("cache/path-versions.json");
+    eventually("the version of Terraform", || memory.exists()).await;
+    kill(Pid::from_raw(child.id().unwrap().cast_signed()), Signal::SIGTERM).unwrap();
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+}
+
+/// As the image does it: a cache that is copied with its layers, and a link to its executable.
+#[tokio::test]
+async fn terraform_that_a_runner_installed_is_not_asked_for_its_version() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let record = world.path("record");
+    let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
+    world.use_site(&site);
+    let place = world.path("built");
+    let words = ["tool", "install", "1.9.8", "--cache-dir", place.to_str().unwrap()];
+    let installed = world.command(&words).output().await.unwrap();
+    assert!(installed.status.success(), "{installed:?}");
+    let mut copy = std::process::Command::new("cp");
+    let copied = copy.arg("-a").args([place, world.path("image")]).status();
+    assert!(copied.unwrap().success());
+    let _ = std::fs::remove_file(&record);
+    let bin = world.use_bare_path();
+    let link = bin.join("terraform");
+    std::os::unix::fs::symlink(world.path("image/terraform/1.9.8/terraform"), &link).unwrap();
+
+    let mut config = world.config("validate");
+    config["terraformVersion"] = json!("1.9.8");
+    let end = world.run(config).await;
+    let log = world.received().log_text();
+    assert!(log.contains(&format!("Using terraform 1.9.8 ({})", link.display())), "{log}");
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let asked = std::fs::read_to_string(&record).unwrap();
+    assert!(asked.starts_with("init "), "{asked}");
 }

@@ -1,6 +1,7 @@
 //! Fetching a module's source from real git servers: here is what these tests share.
 
 mod credentials;
+mod directories;
 mod references;
 mod result;
 mod servers;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use butler_runner::error::Advice;
-use butler_runner::spec::{ToolRequest, VersionFile, VersionFileKind};
+use butler_runner::spec::{ToolRequest, VersionFile, VersionFileKind, Wanted};
 use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, Reach, Sites, ToolError, ToolOptions,
     VerifyError, VersionWish, WhenBusy, choose, ready,
@@ -467,14 +467,14 @@ async fn runs_version_beats_everything_else() {
     let site = ReleaseSite::start(&[]);
     let mut home = Home::new(&site);
     let mut wish = VersionWish {
-        exact: Some("1.9.8".parse().unwrap()),
+        named: Some(Wanted::of_argument("1.9.8", None).unwrap()),
         required: vec![">= 1.5, < 1.8".to_owned()],
         version_files: vec![version_file(".terraform-version", "1.7.5\n")],
         default: Some("1.6.6".parse().unwrap()),
         ..VersionWish::default()
     };
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.9.8");
-    wish.exact = None;
+    wish.named = None;
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.7.5");
     wish.version_files.clear();
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.6.6");

@@ -310,7 +310,7 @@ fn of_both_products_in_tool_versions_terraform_is_meant_in_whatever_order() {
     let machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", ""), (".tool-versions", "opentofu 1.9.0\nterraform 1.9.8\n")]);
     assert_eq!(version_in(&used(&machine, &[])), "terraform 1.9.8");
-    let said = machine.run(&["tofu", "install", "--from", "module"]).well();
+    let said = machine.run(&["tool", "--product", "tofu", "install", "--from", "module"]).well();
     assert!(said.printed_path().ends_with("opentofu/1.9.0/tofu"));
 }
 
@@ -326,8 +326,8 @@ fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
     .assert_eq(&show(&["tool", "install", "1.9.8", "--timeout", "it's"]));
     expect![[r"
         exit 2
-        error: there is a word too many
-        hint: `butler-runner tool list --help` shows what there is
+        error: unexpected argument `extra`
+        hint: use `butler-runner tool list [OPTIONS]`
     "]]
     .assert_eq(&show(&["tool", "list", "extra"]));
     expect![[r"
@@ -335,7 +335,7 @@ fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
         error: there is no flag `--unused`
         hint: did you mean `--unused-for`?
     "]]
-    .assert_eq(&show(&["terraform", "prune", "--unused"]));
+    .assert_eq(&show(&["tool", "--product", "terraform", "prune", "--unused"]));
     expect![[r"
         exit 2
         error: no command is given

@@ -1,6 +1,11 @@
 //! The commands of `tool`, typed in on a machine of their own, against a release site on loopback.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
 use expect_test::expect;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::support::machine::Machine;
 use crate::support::release_site::{Fault, ReleaseSite};
@@ -12,7 +17,8 @@ fn install_prints_the_path_and_asks_nobody_the_second_time() {
     let said = machine.run(&["tool", "install", "1.9.8"]).well();
     assert_eq!(said.printed_path(), machine.kept("terraform", "1.9.8").join("terraform"));
     let requests = site.requests().len();
-    let again = machine.run(&["terraform", "install", "v1.9.8", "--json"]).well();
+    let again =
+        machine.run(&["tool", "--product", "terraform", "install", "v1.9.8", "--json"]).well();
     assert_eq!(again.json()["path"], said.stdout.trim_end());
     assert_eq!(again.json()["downloaded"], false);
     assert_eq!(site.requests().len(), requests);
@@ -31,4 +37,85 @@ fn a_signature_by_a_stranger_is_refused_and_says_what_to_do() {
         error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is by the unknown key `<stranger>`
         hint: if the site is yours, name its public key with --signing-key
     "]].assert_eq(&said.shown().replace(issuer, "<stranger>"));
+}
+
+/// A tool that says what it was given, and ends with 7; with `wait` it waits for SIGTERM and ends with 42.
+const SPEAKING: &str = r#"#!/bin/sh
+if [ "$1" = wait ]; then
+  trap 'exit 42' TERM
+  echo waiting
+  while :; do read -r line || sleep 0.1; done
+fi
+read -r line
+echo "$# arguments: $*; read: $line; token: $BUTLER_TOKEN; region: $AWS_REGION"
+echo trouble >&2
+exit 7
+"#;
+
+#[test]
+fn exec_hands_arguments_input_output_environment_and_exit_code_through() {
+    let site = ReleaseSite::start(&[("1.9.8", SPEAKING.as_bytes())]);
+    let mut machine = Machine::with_site(&site);
+    machine.set("BUTLER_TOKEN", "brce_hunter2");
+    machine.set("AWS_REGION", "eu-central-1");
+    // `read` and `echo` are the shell's own.
+    let mut child = machine
+        .command(&["tool", "exec", "1.9", "--", "plan", "-var", "a=b c", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"yes\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "4 arguments: plan -var a=b c --json; read: yes; token: ; region: eu-central-1\n",
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(7));
+    assert!(said.ends_with("trouble\n"), "{said}");
+}
+
+#[test]
+fn exec_is_the_tool_when_a_signal_comes() {
+    let site = ReleaseSite::start(&[("1.9.8", SPEAKING.as_bytes())]);
+    let mut machine = Machine::with_site(&site);
+    machine.set("PATH", "/usr/bin:/bin");
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    let mut command = machine.command(&["tool", "exec", "--", "wait"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "waiting\n", "the default version is the one that runs");
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(42));
+}
+
+#[test]
+fn exec_starts_nothing_that_was_changed_and_says_what_decides_where_nothing_does() {
+    let site = ReleaseSite::start(&[("1.9.8", SPEAKING.as_bytes())]);
+    let machine = Machine::with_site(&site);
+    let said = machine.run(&["tool", "exec", "--", "version"]);
+    expect![[r"
+        exit 1
+        error: nothing in `<machine>` says which version of terraform or opentofu is wanted
+        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and further up in its repository, and for `required_version`
+    "]].assert_eq(said.shown());
+    let said = machine.run(&["tool", "exec", "1.9.8", "plan"]);
+    expect![[r"
+        exit 2
+        error: unexpected argument `plan`
+        hint: use `-- plan`
+    "]]
+    .assert_eq(said.shown());
+    machine.run(&["tool", "install", "1.9.8"]).well();
+    let path = machine.kept("terraform", "1.9.8").join("terraform");
+    std::fs::write(&path, "#!/bin/sh\necho changed\n").unwrap();
+    // It is replaced by what is verified.
+    let said = machine.run(&["tool", "exec", "1.9.8", "--", "plan"]);
+    assert_eq!(said.code, Some(7), "{said:?}");
+    assert!(!said.stdout.contains("changed"), "{said:?}");
 }

@@ -87,7 +87,7 @@ fn a_fresh_machine_has_nothing_and_says_so() {
           "users": []
         }
     "#]]
-    .assert_eq(machine.run(&["tofu", "status", "--json"]).well().shown());
+    .assert_eq(machine.run(&["tool", "--product", "tofu", "status", "--json"]).well().shown());
     expect![[r"
         exit 0
         nothing is installed
@@ -152,7 +152,7 @@ fn status_for_people_is_one_small_page() {
     site.misbehave("terraform_1.9.8_SHA256SUMS.72D7468F.sig", Fault::Changed);
     let machine = machine_with(&site, &["1.8.5"]);
     machine.run(&["tool", "install", "1.9.8"]);
-    let said = machine.run(&["terraform", "status"]).well();
+    let said = machine.run(&["tool", "--product", "terraform", "status"]).well();
     expect![[r"
         exit 0
         terraform 1.8.5: ready
@@ -277,7 +277,7 @@ fn list_has_all_products_unless_one_is_named() {
             .collect()
     };
     assert_eq!(products(&["tool", "list"]), ["terraform", "opentofu"]);
-    assert_eq!(products(&["tofu", "list"]), ["opentofu"]);
+    assert_eq!(products(&["tool", "--product", "tofu", "list"]), ["opentofu"]);
     assert_eq!(products(&["tool", "verify", "--product", "terraform"]), ["terraform"]);
     assert_eq!(products(&["tool", "verify"]), ["terraform", "opentofu"]);
 }
@@ -311,7 +311,9 @@ fn released_versions_come_newest_first_and_prereleases_on_demand() {
           }
         ]
     "#]]
-    .assert_eq(machine.run(&["tofu", "list", "--available", "--json"]).well().shown());
+    .assert_eq(
+        machine.run(&["tool", "--product", "tofu", "list", "--available", "--json"]).well().shown(),
+    );
     assert_eq!(machine.run(&["tool", "list", "--prereleases"]).code, Some(2));
 }
 
@@ -392,7 +394,7 @@ fn verify_of_a_version_that_is_not_there_says_how_to_get_it() {
     expect![[r"
         exit 1
         error: opentofu 1.8.3 is not installed
-        hint: butler-runner tool install opentofu-1.8.3
+        hint: `butler-runner tool install opentofu-1.8.3` installs it
     "]]
     .assert_eq(said.shown());
 }

@@ -60,10 +60,14 @@ fn from(machine: &Machine, directory: &Path, words: &[&str]) -> String {
 }
 
 /// What the table in the documentation shows.
-const TEXTS: [&str; 11] = [
+const TEXTS: [&str; 15] = [
     "1.9.8",
     "v1.10.5",
+    "1.9",
+    "1.10",
     "opentofu-1.8.3",
+    "tofu-1.8.3",
+    "tofu@1.8",
     "~> 1.8",
     ">= 1.6, < 1.9",
     "!= 1.9.8",
@@ -106,7 +110,7 @@ fn a_constraint_prefers_what_is_installed_unless_the_latest_is_wanted() {
     assert_eq!(install(&["latest"]), "terraform 1.10.5");
     assert_eq!(install(&["opentofu-~> 1.8.0"]), "opentofu 1.8.3");
     assert_eq!(install(&["1.8.5", "--latest"]), "terraform 1.8.5");
-    let tofu = machine.run(&["tofu", "install", "latest", "--json"]).well();
+    let tofu = machine.run(&["tool", "--product", "tofu", "install", "latest", "--json"]).well();
     assert_eq!(named(&tofu), "opentofu 1.9.0");
 }
 
@@ -133,20 +137,22 @@ fn a_directory_decides_by_its_nearest_version_file_then_by_required_version() {
         ],
     );
     for (directory, product, chosen) in [
-        ("pinned", "tool", "terraform 1.9.8"),
+        ("pinned", "", "terraform 1.9.8"),
         ("pinned", "tofu", "opentofu 1.9.0"),
-        ("limited", "tool", "terraform 1.9.8"),
-        ("below/it", "tool", "terraform 1.8.5"),
+        ("limited", "", "terraform 1.9.8"),
+        ("below/it", "", "terraform 1.8.5"),
         ("below/it", "tofu", "opentofu 1.8.3"),
-        ("allowed", "tool", "terraform 1.9.8"),
-        ("least", "tool", "terraform 1.9.8"),
-        ("other", "tool", "opentofu 1.9.0"),
+        ("allowed", "", "terraform 1.9.8"),
+        ("least", "", "terraform 1.9.8"),
+        ("other", "", "opentofu 1.9.0"),
         ("other", "terraform", "terraform 1.8.5"),
     ] {
         let directory = root.join(directory);
-        let installed = from(&machine, &directory, &[product, "install"]);
+        let of_product: &[&str] = if product.is_empty() { &[] } else { &["--product", product] };
+        let installed = from(&machine, &directory, &[&["tool", "install"], of_product].concat());
         assert_eq!(installed, chosen, "{} {product}", directory.display());
-        assert_eq!(from(&machine, &directory, &[product, "which"]), chosen);
+        let found = from(&machine, &directory, &[&["tool", "which"], of_product].concat());
+        assert_eq!(found, chosen);
     }
     let module = tree(&machine, "module", &[("main.tf", &required(">= 1.8, < 1.10"))]);
     assert_eq!(from(&machine, &module, &["tool", "install"]), "terraform 1.9.8");
@@ -166,7 +172,14 @@ fn a_version_file_outside_the_repository_does_not_count() {
     );
     for name in ["repository", "plain"] {
         let directory = root.join(name);
-        let said = machine.run(&["terraform", "install", "--from", directory.to_str().unwrap()]);
+        let said = machine.run(&[
+            "tool",
+            "--product",
+            "terraform",
+            "install",
+            "--from",
+            directory.to_str().unwrap(),
+        ]);
         assert_eq!(said.code, Some(1), "{said:?}");
         assert!(said.stderr.contains("says which version"), "{said:?}");
         std::os::unix::fs::symlink("../.terraform-version", directory.join(".terraform-version"))
@@ -212,10 +225,14 @@ fn the_first_install_becomes_the_default_and_use_changes_it() {
     let json = |words: &[&str]| machine.run(&[words, &["--json"]].concat()).well().json();
     assert_eq!(json(&["tool", "install", "1.9.8"])["default"], true);
     assert_eq!(json(&["tool", "install", "1.10.5"])["default"], false);
-    assert_eq!(json(&["tofu", "install", "1.8.3"])["default"], true, "one for each product");
+    assert_eq!(
+        json(&["tool", "--product", "tofu", "install", "1.8.3"])["default"],
+        true,
+        "one for each product"
+    );
     assert_eq!(json(&["tool", "which"])["version"], "1.9.8");
-    assert_eq!(json(&["tofu", "which"])["version"], "1.8.3");
-    let used = json(&["terraform", "use", "latest"]);
+    assert_eq!(json(&["tool", "--product", "tofu", "which"])["version"], "1.8.3");
+    let used = json(&["tool", "--product", "terraform", "use", "latest"]);
     assert_eq!((&used["version"], &used["previous"]), (&"1.10.5".into(), &"1.9.8".into()));
     let found = json(&["tool", "which"]);
     assert_eq!((&found["version"], &found["default"]), (&"1.10.5".into(), &true.into()));
@@ -260,7 +277,7 @@ fn which_and_use_ask_nobody() {
     let expected = machine.kept("terraform", "1.9.8").join("terraform");
     for words in [
         &["tool", "which"][..],
-        &["terraform", "which", "1.9.8"],
+        &["tool", "--product", "terraform", "which", "1.9.8"],
         &["tool", "which", "latest"],
         &["tool", "which", ">= 1.6, < 2"],
         &["tool", "install", "1.9.8"],
@@ -282,7 +299,7 @@ fn which_never_names_what_was_changed() {
         expect![[r"
             exit 1
             error: `<machine>/cache/terraform/1.9.8/terraform` is not the executable that was verified
-            hint: do not start it; install it with `butler-runner terraform install 1.9.8`, which replaces it
+            hint: do not start it; install it with `butler-runner tool install 1.9.8`, which replaces it
         "]]
         .assert_eq(said.shown());
     }
@@ -296,21 +313,21 @@ fn what_is_not_installed_names_the_command_that_installs_it() {
     expect![[r"
         exit 1
         error: terraform has no default version
-        hint: choose one with `butler-runner terraform use VERSION`; the first that is installed with `install` becomes it
+        hint: choose one with `butler-runner tool use VERSION`; the first that is installed with `install` becomes it
     "]]
     .assert_eq(&show(&["tool", "which"]));
     expect![[r"
         exit 1
         error: opentofu 1.9.0 is not installed
-        hint: install it with `butler-runner tofu install 1.9.0`
+        hint: install it with `butler-runner tool install opentofu-1.9.0`
     "]]
-    .assert_eq(&show(&["tofu", "use", "1.9.0"]));
+    .assert_eq(&show(&["tool", "--product", "tofu", "use", "1.9.0"]));
     machine.run(&["tool", "install", "1.8.5"]).well();
     machine.run(&["tool", "install", "1.9.8"]).well();
     expect![[r"
         exit 1
         error: no installed version of terraform satisfies `~> 1.10`
-        hint: install it with `butler-runner terraform install '~> 1.10'`; installed: 1.8.5, 1.9.8
+        hint: install it with `butler-runner tool install '~> 1.10'`; installed: 1.8.5, 1.9.8
     "]]
     .assert_eq(&show(&["tool", "which", "~> 1.10"]));
 }
@@ -322,27 +339,16 @@ fn what_cannot_be_read_as_a_version_is_a_mistake_in_usage() {
     let show = |words: &[&str]| machine.run(words).shown().to_owned();
     expect![[r"
         exit 2
-        error: `^1.9 || 2` is no version and no constraint
-        hint: write `1.9.8`, `~> 1.9`, `>= 1.6, < 2` or `latest`, in quotes where there are spaces
+        error: `^1.9 || 2` is neither a version nor a constraint
+        hint: write `1.9.8`, `1.9`, `opentofu-1.8.3`, `>= 1.6, < 2` or `latest`, in quotes if there are spaces
     "]]
     .assert_eq(&show(&["tool", "install", "^1.9 || 2"]));
     expect![[r"
         exit 2
-        error: `1.9` could be one version or several
-        hint: write `1.9.0`, or `~> 1.9.0` for any 1.9.x
-    "]]
-    .assert_eq(&show(&["tool", "install", "1.9"]));
-    expect![[r"
-        exit 2
         error: `terraform-1.9.8` is a version of terraform, not of opentofu
-        hint: begin with `butler-runner terraform`
+        hint: leave out --product, or give --product terraform
     "]]
-    .assert_eq(&show(&["tofu", "install", "terraform-1.9.8"]));
-    expect![[r"
-        exit 2
-        error: `--product opentofu` does not go with `terraform`
-    "]]
-    .assert_eq(&show(&["terraform", "--product", "tofu", "which"]));
+    .assert_eq(&show(&["tool", "--product", "tofu", "install", "terraform-1.9.8"]));
     assert!(site.requests().is_empty());
 }
 
@@ -363,7 +369,7 @@ fn nothing_that_names_a_version_says_what_was_looked_for_and_where() {
         error: nothing in `<machine>/module` says which version of terragrunt is wanted
         hint: name a version; looked for `.terragrunt-version`, `.tool-versions`, there and further up in its repository
     "]]
-    .assert_eq(&show(&["terragrunt", "which", "--from", "module"]));
+    .assert_eq(&show(&["tool", "--product", "terragrunt", "which", "--from", "module"]));
     expect![[r"
         exit 1
         error: cannot read `missing`: No such file or directory (os error 2)
@@ -379,7 +385,7 @@ fn nothing_that_names_a_version_says_what_was_looked_for_and_where() {
     tree(&machine, "odd", &[(".tool-versions", "terraform newest")]);
     expect![[r"
         exit 1
-        error: cannot read the version in `.tool-versions`: `newest` is no version constraint
+        error: cannot read the version in `.tool-versions`: `newest` is not a version constraint
         hint: write an exact version such as `1.9.8`, or name the version in the run
     "]]
     .assert_eq(&show(&["tool", "install", "--from", "odd"]));

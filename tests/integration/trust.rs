@@ -222,7 +222,7 @@ fn opentofu_with_a_signature_of_cosign_only_is_refused_and_says_so() {
         exit 1
         error: opentofu 1.6.0 has no OpenPGP signature at `<site>/opentofu/opentofu/releases/download/v1.6.0/tofu_1.6.0_SHA256SUMS.gpgsig`: `<site>/opentofu/opentofu/releases/download/v1.6.0/tofu_1.6.0_SHA256SUMS.gpgsig` does not exist
         hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; OpenTofu 1.6.0 has a signature of cosign only, which is not read
-    "]].assert_eq(machine.run(&["tofu", "install", "1.6.0"]).shown());
+    "]].assert_eq(machine.run(&["tool", "--product", "tofu", "install", "1.6.0"]).shown());
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn terragrunt_is_installed_by_its_own_layout() {
     let script = terragrunt_stand_in("0.99.1");
     let site = ReleaseSite::start(&[("terragrunt-0.99.1", script.as_bytes())]);
     let machine = Machine::with_site(&site);
-    let said = machine.run(&["terragrunt", "install", "0.99.1"]).well();
+    let said = machine.run(&["tool", "--product", "terragrunt", "install", "0.99.1"]).well();
     assert_eq!(said.printed_path(), machine.kept("terragrunt", "0.99.1").join("terragrunt"));
     assert_eq!(std::fs::read_to_string(said.printed_path()).unwrap(), script);
     let base = "/gruntwork-io/terragrunt/releases/download/v0.99.1";
@@ -253,7 +253,9 @@ fn a_signature_that_terragrunt_should_have_cannot_be_left_out() {
     for mut machine in [Machine::with_site(&site), vendors.machine(&site)] {
         machine.set("BUTLER_LOG", "error");
         machine.call("https://github.com", "<site>");
-        expected.assert_eq(machine.run(&["terragrunt", "install", "0.98.0"]).shown());
+        expected.assert_eq(
+            machine.run(&["tool", "--product", "terragrunt", "install", "0.98.0"]).shown(),
+        );
         assert!(!machine.kept("terragrunt", "0.98.0").exists());
     }
 }
@@ -270,7 +272,7 @@ fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_
         exit 1
         error: terragrunt 0.55.1 has no OpenPGP signature at `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig`: `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig` does not exist
         hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; a version from before the vendor signed is taken from the vendor's own site only, or by --url with the --checksum of its file; who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key
-    "]].assert_eq(mirrored.run(&["terragrunt", "install", "0.55.1"]).shown());
+    "]].assert_eq(mirrored.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).shown());
     assert!(!mirrored.kept("terragrunt", "0.55.1").exists());
 
     let vendors = Vendors::are(&site);
@@ -280,7 +282,7 @@ fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_
         exit 0
         <machine>/cache/terragrunt/0.55.1/terragrunt
         WARN it was published without a signature: only its checksum is checked request=terragrunt 0.55.1
-    "]].assert_eq(machine.run(&["terragrunt", "install", "0.55.1"]).shown());
+    "]].assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).shown());
     let record = machine.kept("terragrunt", "0.55.1").join("install.json");
     let record: serde_json::Value =
         serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
@@ -290,7 +292,7 @@ fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_
         (&listed[0]["trust"], &listed[0]["signedBy"]),
         (&"unsigned".into(), &serde_json::Value::Null)
     );
-    let said = machine.run(&["terragrunt", "status"]).well();
+    let said = machine.run(&["tool", "--product", "terragrunt", "status"]).well();
     assert!(said.stdout.contains("trusted by  published without a signature"), "{said:?}");
 }
 
@@ -305,11 +307,11 @@ fn what_is_unsigned_is_said_to_be_so_wherever_it_fails() {
     expect![[r"
         exit 1
         error: terragrunt 0.55.1 was published without a signature
-        hint: a bundle holds only what can be verified where it is taken to; take the file there on its own, for `butler-runner terragrunt install 0.55.1 --url file:///PATH --checksum sha256:HEX`
+        hint: a bundle holds only what can be verified where it is taken to; take the file there on its own, for `butler-runner tool install terragrunt-0.55.1 --url file:///PATH --checksum sha256:HEX`
     "]].assert_eq(machine.run(&["tool", "bundle", "terragrunt-0.55.1"]).shown());
     let file = format!("terragrunt_{}", crate::support::release_site::platform());
     site.replace(&file, "another");
-    let said = machine.run(&["terragrunt", "install", "0.55.1"]);
+    let said = machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]);
     assert!(
         said.stderr.contains("is not the archive that the vendor's checksum file names"),
         "{said:?}"
@@ -323,7 +325,7 @@ fn a_signature_that_an_old_terragrunt_has_must_hold() {
     site.misbehave("SHA256SUMS.gpgsig", Fault::ByAnother);
     let vendors = Vendors::are(&site);
     let machine = vendors.machine(&site);
-    let said = machine.run(&["terragrunt", "install", "0.55.1"]);
+    let said = machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.stderr.contains("the signature is by the unknown key"), "{said:?}");
     assert!(!machine.kept("terragrunt", "0.55.1").exists());
@@ -340,7 +342,7 @@ fn another_signed_version_of_terragrunt_is_not_taken_for_the_one_that_is_wanted(
         exit 1
         error: what `<site>/gruntwork-io/terragrunt/releases/download/v1.0.0/terragrunt_<platform>` holds as terragrunt 1.0.0 is version 0.98.0
         hint: do not use this download; check --url, and that --mirror and proxies hand files on unchanged
-    "]].assert_eq(machine.run(&["terragrunt", "install", "1.0.0"]).shown());
+    "]].assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "1.0.0"]).shown());
     assert!(!machine.kept("terragrunt", "1.0.0").exists());
     let said = machine.run(&["tool", "bundle", "terragrunt-1.0.0"]);
     assert_eq!(said.code, Some(1), "{said:?}");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use butler_runner::secret::PrivateDirectory;
-use butler_runner::spec::{Operation, RunSpec, Source, TerraformSetup, Variable};
+use butler_runner::spec::{Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Variable};
 use butler_runner::workspace::{
     Module, SecretSources, VariableFiles, resolve, write_variable_files,
 };
@@ -19,6 +19,7 @@ fn write(module: &TestModule, values: &[(&str, &str)]) -> (PrivateDirectory, Var
         tool: None,
         source: Source::Directory(module.directory()),
         variables: values.iter().map(|(name, json)| ((*name).to_owned(), variable(json))).collect(),
+        sensitive_values: SensitiveValues::default(),
         upstream_outputs: Vec::new(),
         environment: Vec::new(),
         backend: None,

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use super::job::{JobFlags, PlaceFlags, RunFlags};
-use super::{Handing, report};
+use super::{Ending, Handing};
 use crate::cancel::{Stop, StopReason};
 use crate::cli::flags::Flags;
 use crate::cli::generate::{Output, Readers};
@@ -13,6 +13,7 @@ use crate::cli::{block_on, complain, refuse, together};
 use crate::cluster::{
     Cluster, ClusterError, Follower, JobOptions, Manifests, Outcome, apply, check, follow,
 };
+use crate::error::{Advice, chain};
 use crate::run::{Exit, signals};
 use crate::settings::{Arguments, Environment, cluster_template};
 
@@ -32,7 +33,7 @@ pub(crate) struct Kubernetes {
     /// Do not follow the run
     #[arg(long, requires = "apply")]
     detach: bool,
-    /// Have the cluster check everything, and create nothing
+    /// Have the cluster check the objects and a pod of the Job, and create nothing
     #[arg(long, requires = "apply", value_name = "WHERE")]
     dry_run: Option<DryRun>,
     #[command(flatten)]
@@ -41,6 +42,13 @@ pub(crate) struct Kubernetes {
     run: Flags<RunFlags>,
     #[command(flatten)]
     output: Output,
+    /// How other targets hand secrets on; only there to say what it is here.
+    #[arg(long = "secret", value_name = "NAME", hide = true, value_parser = refuse_secret)]
+    _secret: Option<String>,
+}
+
+fn refuse_secret(_: &str) -> Result<String, &'static str> {
+    Err("name a Secret of the cluster with `--env-from` or `--mount-secret` instead")
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -60,29 +68,35 @@ impl Kubernetes {
             Ok(handing) => handing,
             Err(error) => return refuse(&error),
         };
-        let Handing { run, redactor, _log } = handing;
+        let Handing { run, redactor, log } = handing;
         let access = self.place.cluster.access(environment);
         let stop = Stop::new();
         let carried_out = block_on(async {
             let cluster = Cluster::connect(&access, options.namespace.as_deref()).await?;
             let manifests = Manifests::new(&options, run);
             if let Some(DryRun::Server) = self.dry_run {
-                check(&cluster, &manifests).await?;
-                let (namespace, name) = (cluster.namespace(), manifests.name());
-                tracing::info!("the cluster would take the Job {name} in namespace {namespace}");
-                return Ok(Exit::Success.code());
+                return dry_run(&cluster, &manifests).await;
             }
             Box::pin(carry_out(&cluster, manifests, self.detach, &stop)).await
         });
-        match carried_out {
-            Some(Ok(code)) => code,
-            Some(Err(error)) => {
-                report(&error, &redactor);
-                code_of(&stop)
-            }
-            None => Exit::Failed.code(),
-        }
+        let ending = match carried_out {
+            Some(Ok(ending)) => ending,
+            Some(Err(error)) => Ending::because(&error, code_of(&stop)),
+            None => Ending { code: Exit::Failed.code(), complaint: None },
+        };
+        ending.say(&redactor, log)
     }
+}
+
+/// Has the cluster check the objects, and says what it did not check.
+async fn dry_run(cluster: &Cluster, manifests: &Manifests) -> Result<Ending, ClusterError> {
+    let unchecked = check(cluster, manifests).await?;
+    let (namespace, name) = (cluster.namespace(), manifests.name());
+    tracing::info!("the cluster would take the Job {name} in namespace {namespace}");
+    for what in unchecked {
+        tracing::info!("not checked: {what}");
+    }
+    Ok(Ending::well())
 }
 
 fn print(options: &JobOptions, arguments: &Arguments, output: &Output) -> u8 {
@@ -106,44 +120,42 @@ async fn carry_out(
     manifests: Manifests,
     detach: bool,
     stop: &Stop,
-) -> Result<u8, ClusterError> {
+) -> Result<Ending, ClusterError> {
     let _signals = match signals(stop) {
         Ok(watch) => watch,
         Err(error) => {
-            complain(&format!("cannot watch for signals: {error}"), None);
-            return Ok(Exit::Failed.code());
+            let message = format!("cannot watch for signals: {error}");
+            return Ok(Ending::with(Exit::Failed.code(), message, None));
         }
     };
     let name = manifests.name();
     let applied = tokio::select! {
         applied = apply(cluster, manifests, stop) => applied?,
         () = stop.urgent() => {
-            complain(&format!("left while the Job `{name}` was being created: it may be there"), None);
-            return Ok(code_of(stop));
+            let message = format!("left while the Job `{name}` was being created: it may be there");
+            return Ok(Ending::with(code_of(stop), message, None));
         }
     };
     let (name, namespace) = (&applied.name, cluster.namespace());
     tracing::info!("created the Job {name} in namespace {namespace}");
     // Who has asked to stop in the meantime wants no run: following it deletes it.
     if detach && stop.reason().is_none() {
-        return Ok(Exit::Success.code());
+        return Ok(Ending::well());
     }
-    match follow(cluster, &applied, stop, &mut OnTerminal).await {
-        Ok(Outcome { code, summary, hint }) => {
-            if code == 0 {
-                tracing::info!("{summary}");
-            } else {
-                complain(&summary, hint.as_deref());
-            }
-            Ok(code)
+    Ok(match follow(cluster, &applied, stop, &mut OnTerminal).await {
+        Ok(Outcome { code: 0, summary, .. }) => {
+            tracing::info!("{summary}");
+            Ending::well()
         }
+        Ok(Outcome { code, summary, hint }) => Ending::with(code, summary, hint),
         Err(error) => {
-            tracing::warn!(
-                "the Job {name} in namespace {namespace} goes on without being followed"
+            let why = chain(&error);
+            let message = format!(
+                "the Job `{name}` in namespace `{namespace}` goes on without being followed: {why}"
             );
-            Err(error)
+            Ending::with(code_of(stop), message, error.advice())
         }
-    }
+    })
 }
 
 /// What a signal ends the command with, where there is no more to say.

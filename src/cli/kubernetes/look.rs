@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::job::ClusterFlags;
 use super::values::place;
-use super::{report, say};
+use super::{Ending, say};
 use crate::cli::generate::timeout;
 use crate::cli::{block_on, logging, refuse};
 use crate::cluster::{Cluster, JobName, status};
@@ -49,7 +49,7 @@ impl Look {
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
-        let _log = logging::start(&logging, environment, &redactor, &Screen::default());
+        let log = logging::start(&logging, environment, &redactor, &Screen::default());
         let access = self.cluster.access(environment);
         let (namespace, job) = self.external_run_id;
         let looked = block_on(async {
@@ -68,10 +68,7 @@ impl Look {
                 };
                 say(&progress, code)
             }
-            Some(Err(error)) => {
-                report(&error, &redactor);
-                Exit::Registry.code()
-            }
+            Some(Err(error)) => Ending::because(&error, Exit::Registry.code()).say(&redactor, log),
             None => Exit::Failed.code(),
         }
     }

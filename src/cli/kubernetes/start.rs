@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::job::{JobFlags, PlaceFlags, RunFlags};
-use super::{Handing, report, say};
+use super::{Ending, Handing, say};
 use crate::cli::flags::Flags;
 use crate::cli::{block_on, refuse, together};
 use crate::cluster::{Cluster, Manifests, create};
@@ -31,7 +31,7 @@ impl Start {
             Ok(handing) => handing,
             Err(error) => return refuse(&error),
         };
-        let Handing { run, redactor, _log } = handing;
+        let Handing { run, redactor, log } = handing;
         let options = self.job.into_options(self.place.namespace.clone());
         let access = self.place.cluster.access(environment);
         let started = block_on(async {
@@ -42,8 +42,9 @@ impl Start {
         match started {
             Some(Ok(progress)) => say(&progress, Exit::Success.code()),
             Some(Err(error)) => {
-                report(&error, &redactor);
-                if error.is_undecided() { Exit::Failed.code() } else { Exit::Registry.code() }
+                let is_undecided = error.is_undecided();
+                let exit = if is_undecided { Exit::Failed } else { Exit::Registry };
+                Ending::because(&error, exit.code()).say(&redactor, log)
             }
             None => Exit::Failed.code(),
         }

@@ -14,7 +14,7 @@ const SMALL: u64 = 1_000_000;
 const WIDTH: u64 = 24;
 
 /// A meter that shows a bar on `screen`.
-pub(super) fn meter(screen: &Screen) -> Meter {
+pub(in crate::cli) fn meter(screen: &Screen) -> Meter {
     let (bar, screen) = (Mutex::new(Bar::default()), screen.clone());
     Arc::new(move |transfer| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::source::Source;
 use super::{Answer, Failure, Toolbox};
+use crate::cli::complete::versions;
 use crate::settings::interval;
 use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_given, ready};
 
@@ -16,6 +17,7 @@ use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_given, ready};
 pub(super) struct Install {
     /// The version: 1.9.8, opentofu-1.8.3, '~> 1.9', '>= 1.6, < 2' or latest; without it, what the
     /// version files or `required_version` of the current directory ask for
+    #[arg(add = versions())]
     version: Option<String>,
     /// What the version files or `required_version` of this directory ask for; of what the latter
     /// allows `BUTLER_DEFAULT_TOOL_VERSION` comes first

@@ -1,12 +1,12 @@
 //! `tool`: what becomes of the versions of Terraform, `OpenTofu` and Terragrunt on this machine.
 //!
-//! `terraform`, `tofu` and `terragrunt` are the same commands with the product implied. Each
-//! command is a file; it gets a [`Toolbox`] and returns an [`Answer`], which is printed here, as
-//! text or as JSON.
+//! Each command is a file; it gets a [`Toolbox`] and returns an [`Answer`], which is printed here, as
+//! text or as JSON. `exec` has no answer of its own: the tool takes the place of this process.
 
 mod bar;
 mod bundle;
 mod columns;
+mod exec;
 mod install;
 mod list;
 mod prune;
@@ -17,6 +17,7 @@ mod use_version;
 mod verify;
 mod which;
 
+pub(super) use bar::meter;
 pub(super) use columns::columns;
 
 use std::io::Write;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use super::complete::products;
 use super::flags::{Flags, Selection};
 use super::screen::{self, Output};
 use super::{block_on, complain, logging, refuse, together};
@@ -36,16 +38,14 @@ use crate::screen::Live;
 use crate::secret::Redactor;
 use crate::settings::setting::{DEFAULT_TOOL_VERSION, PROVIDER_CACHE};
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
-use crate::spec::{Product, ToolRequest};
-use crate::tool::{
-    Reach, ToolError, ToolOptions, VersionWish, Wanted, choose_for_module, choose_wanted,
-};
+use crate::spec::{Product, ToolRequest, Wanted};
+use crate::tool::{Reach, ToolError, ToolOptions, VersionWish, choose_for_module, choose_wanted};
 
 #[derive(Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub(super) struct Tool {
     /// The product, where the version does not say it: terraform, opentofu or terragrunt
-    #[arg(long, global = true, value_name = "PRODUCT", value_parser = product)]
+    #[arg(long, global = true, value_name = "PRODUCT", value_parser = product, add = products())]
     product: Option<Product>,
     /// Answer in JSON
     #[arg(long, global = true)]
@@ -67,6 +67,15 @@ enum ToolCommand {
     Prune(prune::Prune),
     Use(use_version::Use),
     Which(which::Which),
+    Exec(exec::Exec),
+}
+
+/// What is to be done when a command has run.
+enum Next {
+    /// Its answer is printed.
+    Say(Answer),
+    /// The tool takes the place of this process.
+    Become(exec::Ready),
 }
 
 /// Where tools come from and what becomes of them, but not which one is wanted.
@@ -188,13 +197,8 @@ impl<E: std::error::Error + Advice + 'static> From<E> for Failure {
 }
 
 impl Tool {
-    /// Runs the command; `implied` is the product that the command line began with.
-    pub(super) fn run(
-        self,
-        implied: Option<Product>,
-        log: Arguments,
-        environment: &Environment,
-    ) -> u8 {
+    /// Runs the command; returns the exit code.
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let arguments = together(log, self.flags.into_arguments());
         let resolved = Logging::resolve(&arguments, environment)
             .and_then(|log| Ok((log, ToolSettings::resolve(&arguments, environment)?)));
@@ -205,25 +209,18 @@ impl Tool {
         let redactor = Arc::new(Redactor::new());
         redactor.register(&settings.sites.secrets().collect::<Vec<_>>());
         let screen = screen::open(&logging, environment, Output::Answer);
-        let _log = logging::start(&logging, environment, &redactor, &screen);
+        let log = logging::start(&logging, environment, &redactor, &screen);
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        if let (Some(given), Some(implied)) = (self.product, implied)
-            && given != implied
-        {
-            complain(
-                &format!("`--product {given}` does not go with `{}`", implied.executable()),
-                None,
-            );
-            return Exit::Usage.code();
-        }
-        let mut tools = toolbox(self.product.or(implied), settings);
+        let mut tools = toolbox(self.product, settings);
         let answer = block_on(async {
             let live = Live::start(&screen);
-            tools.options.meter = live.as_ref().map(|_| bar::meter(&screen));
+            tools.options.meter = live.as_ref().map(|_| meter(&screen));
             // The others that take long tell what they leave unfinished.
-            if let (Some(live), ToolCommand::Install(_)) = (&live, &self.command) {
+            if let (Some(live), ToolCommand::Install(_) | ToolCommand::Exec(_)) =
+                (&live, &self.command)
+            {
                 live.leave_with_signals();
             }
             match self.command {
@@ -236,12 +233,21 @@ impl Tool {
                 ToolCommand::Prune(prune) => prune.run(&tools).await,
                 ToolCommand::Use(used) => used.run(&tools).await,
                 ToolCommand::Which(which) => which.run(&tools, environment).await,
+                ToolCommand::Exec(exec) => {
+                    return exec.prepare(&tools, environment).await.map(Next::Become);
+                }
             }
+            .map(Next::Say)
         });
         match answer {
-            Some(Ok(answer)) => {
+            Some(Ok(Next::Say(answer))) => {
                 let printed = print(&answer, self.json);
                 answer.failure.map_or(printed, Failure::report)
+            }
+            Some(Ok(Next::Become(ready))) => {
+                // What was logged has to be on the terminal before the tool is.
+                drop(log);
+                ready.start()
             }
             Some(Err(failure)) => failure.report(),
             None => Exit::Failed.code(),
@@ -265,8 +271,6 @@ fn print(answer: &Answer, json: bool) -> u8 {
 
 /// Reads the name of a product, or of its executable.
 fn product(text: &str) -> Result<Product, String> {
-    Product::ALL
-        .into_iter()
-        .find(|product| [product.name(), product.executable()].contains(&text))
+    Product::named(text)
         .ok_or_else(|| "the products are terraform, opentofu and terragrunt".to_owned())
 }

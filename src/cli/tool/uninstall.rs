@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::{Answer, Failure, Toolbox};
 use crate::cancel::Stop;
+use crate::cli::complete::versions;
 use crate::run::{Exit, signals};
 use crate::tool::{UninstallError, Uninstalled, uninstall};
 
@@ -12,6 +13,7 @@ use crate::tool::{UninstallError, Uninstalled, uninstall};
 #[derive(Args)]
 pub(super) struct Uninstall {
     /// The exact version: 1.9.0 or opentofu-1.8.3
+    #[arg(add = versions())]
     version: String,
 }
 

@@ -5,12 +5,14 @@ use semver::Version;
 use serde::Serialize;
 
 use super::{Answer, Failure, Toolbox};
+use crate::cli::complete::versions;
 use crate::tool::{Reach, installed, use_version};
 
 /// Use an installed version where neither a run nor a module decides
 #[derive(Args)]
 pub(super) struct Use {
     /// The version, or a constraint or latest, of which the newest installed one is meant
+    #[arg(add = versions())]
     version: String,
 }
 

@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::columns::columns;
 use super::{Answer, Failure, Toolbox};
+use crate::cli::complete::versions;
 use crate::run::Exit;
 use crate::tool::{Audited, Verdict, audit};
 
@@ -12,6 +13,7 @@ use crate::tool::{Audited, Verdict, audit};
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Verify {
     /// Only this version: 1.9.0 or opentofu-1.8.3; by default all, of all products unless one is named
+    #[arg(add = versions())]
     version: Option<String>,
 }
 
@@ -32,7 +34,10 @@ impl Verify {
                 return Err(Failure {
                     exit: Exit::Failed,
                     message: format!("{wanted} is not installed"),
-                    advice: Some(format!("butler-runner tool install {}", named(&wanted))),
+                    advice: Some(format!(
+                        "`butler-runner tool install {}` installs it",
+                        wanted.product.spelled(&wanted.version.to_string())
+                    )),
                 });
             }
         }
@@ -53,10 +58,6 @@ impl Verify {
         let message = format!("{} of {} cannot be trusted", bad.len(), count(versions.len()));
         Ok(answer.failed(message, format!("nothing was removed; {advice}")))
     }
-}
-
-fn named(request: &crate::spec::ToolRequest) -> String {
-    format!("{}-{}", request.product, request.version)
 }
 
 fn count(versions: usize) -> String {

@@ -6,6 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Answer, Failure, Toolbox};
+use crate::cli::complete::versions;
 use crate::settings::{Environment, variable};
 use crate::spec::ToolRequest;
 use crate::tool::{
@@ -18,6 +19,7 @@ use crate::tool::{
 pub(super) struct Which {
     /// The version, or a constraint, of which the newest installed one is meant; without it, the
     /// default that `use` set
+    #[arg(add = versions())]
     version: Option<String>,
     /// What a run in this directory would start, as far as that is installed; what is on PATH and
     /// `BUTLER_DEFAULT_TOOL_VERSION` count as for a run

@@ -16,6 +16,15 @@ use crate::platform::abandoned;
 /// How soon an orphan notices.
 const PARENT_CHECK: Duration = Duration::from_millis(250);
 
+/// Runs `command` in the place of this process.
+///
+/// # Errors
+/// When it cannot be started; otherwise this does not return.
+pub fn replace_process(mut command: std::process::Command) -> std::io::Result<u8> {
+    use std::os::unix::process::CommandExt;
+    Err(command.exec())
+}
+
 /// A child with what it starts: its process group, unless something leaves that.
 #[derive(Debug)]
 pub struct Family(Pid);

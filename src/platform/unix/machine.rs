@@ -10,6 +10,9 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 
 use crate::platform::Room;
 
+/// Whether an executable can be replaced while it runs.
+pub const REPLACES_RUNNING: bool = true;
+
 /// A file that is always empty.
 pub const NULL_DEVICE: &str = "/dev/null";
 

@@ -7,11 +7,15 @@ mod signals;
 mod terminal;
 
 pub use children::{
-    Family, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, rest, signal_of,
-    stderr_pipe, stdout_pipe,
+    Family, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, replace_process, rest,
+    signal_of, stderr_pipe, stdout_pipe,
 };
-pub use machine::{NULL_DEVICE, host_name, open_files, os_string, room, user_name, variables};
+pub use machine::{
+    NULL_DEVICE, REPLACES_RUNNING, host_name, open_files, os_string, room, user_name, variables,
+};
 pub use nix::sys::signal::Signal;
 pub use nix::unistd::Pid;
 pub use signals::{Chores, Ending, StopSignals};
-pub use terminal::{Changes, is_apart, is_in_foreground, is_the_platforms, suspend};
+pub use terminal::{
+    Changes, forget_typed, is_apart, is_in_foreground, is_the_platforms, suspend, typed_line,
+};

@@ -4,10 +4,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use nix::sys::signal::Signal;
+use nix::sys::termios::FlushArg;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
 use super::signals::{act_by_default, is_ignored};
 use crate::platform::Change;
+
+/// The longest line that a terminal hands over, in bytes.
+const LONGEST_LINE: usize = 4096;
 
 /// Whether the terminal is this process's own now: after `bg` it is the shell's. Where nobody knows,
 /// it is.
@@ -84,6 +90,36 @@ impl Changes {
             Some(()) = self.size.recv() => Some(Change::Size),
             Some(()) = suspension => Some(Change::Suspension),
             else => None,
+        }
+    }
+}
+
+/// Forgets what was typed at the terminal on standard input and was not read: it is no answer to a
+/// question that was not asked yet.
+pub fn forget_typed() {
+    // What is no terminal has nothing to forget.
+    let _ = nix::sys::termios::tcflush(std::io::stdin().as_fd(), FlushArg::TCIFLUSH);
+}
+
+/// One line that is typed at the terminal on standard input; none when its end is typed. Can be
+/// dropped: nothing waits behind its back.
+///
+/// # Errors
+/// When it cannot be read.
+#[expect(unsafe_code, reason = "tokio cannot know that a descriptor stays open")]
+pub async fn typed_line() -> std::io::Result<Option<String>> {
+    let stdin = std::io::stdin();
+    // SAFETY: nothing in this process closes its standard input.
+    let ready = unsafe { AsyncFd::register_with_interest(stdin.as_fd(), Interest::READABLE) }?;
+    let mut line = vec![0; LONGEST_LINE];
+    loop {
+        let _ready = ready.readable().await?;
+        // A terminal hands over whole lines, so that this does not wait.
+        match nix::unistd::read(stdin.as_fd(), &mut line) {
+            Ok(0) => return Ok(None),
+            Ok(count) => return Ok(Some(String::from_utf8_lossy(&line[..count]).into_owned())),
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
 }

@@ -28,6 +28,16 @@ use windows_sys::Win32::System::Threading::{
 
 use super::signals::Signal;
 
+/// Runs `command` as a child, because no process can take another's place here; returns its exit
+/// code. Ctrl-C in the console reaches the child by itself.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn replace_process(mut command: std::process::Command) -> std::io::Result<u8> {
+    let code = command.status()?.code();
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+}
+
 /// The number of a process.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Pid(u32);

@@ -79,3 +79,21 @@ impl Changes {
 
 /// Nothing suspends a process here.
 pub fn suspend() {}
+
+/// What was typed stays.
+pub fn forget_typed() {}
+
+/// One line that is typed at the console; none when its end is typed. A thread waits for it, which
+/// ends with the process when nobody waits for the line any more.
+///
+/// # Errors
+/// When it cannot be read.
+pub async fn typed_line() -> std::io::Result<Option<String>> {
+    let (typed, line) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new().name("answer".to_owned()).spawn(move || {
+        let mut text = String::new();
+        let read = std::io::stdin().read_line(&mut text);
+        let _ = typed.send(read.map(|count| (count > 0).then_some(text)));
+    })?;
+    line.await.unwrap_or(Ok(None))
+}

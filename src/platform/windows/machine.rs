@@ -10,6 +10,9 @@ use windows_sys::Win32::Storage::FileSystem::GetDiskFreeSpaceExW;
 
 use crate::platform::Room;
 
+/// Whether an executable can be replaced while it runs.
+pub const REPLACES_RUNNING: bool = false;
+
 /// A file that is always empty.
 pub const NULL_DEVICE: &str = "NUL";
 

@@ -8,9 +8,13 @@ mod machine;
 mod signals;
 
 pub use children::{
-    Family, Pid, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, rest, signal_of,
-    stderr_pipe, stdout_pipe,
+    Family, Pid, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, replace_process, rest,
+    signal_of, stderr_pipe, stdout_pipe,
 };
-pub use console::{Changes, is_apart, is_in_foreground, is_the_platforms, suspend};
-pub use machine::{NULL_DEVICE, host_name, open_files, os_string, room, user_name, variables};
+pub use console::{
+    Changes, forget_typed, is_apart, is_in_foreground, is_the_platforms, suspend, typed_line,
+};
+pub use machine::{
+    NULL_DEVICE, REPLACES_RUNNING, host_name, open_files, os_string, room, user_name, variables,
+};
 pub use signals::{Chores, Ending, Signal, StopSignals};

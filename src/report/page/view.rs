@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use crate::report::line_diff::{Line, line_diff};
 use crate::report::visible::visible;
-use crate::report::wording::{counted, duration, remarks, share, sign, value, verb};
-use crate::result::{self, AttributeChange, PlannedChange, RunResult, Severity, Shown, Timings};
+use crate::report::wording::{
+    counted, duration, label, module_source, outcome_style, remarks, share, sign, started, value,
+    verb,
+};
+use crate::result::{self, AttributeChange, PlannedChange, RunResult, Severity, Shown};
 
 /// The least width of a bar, in percent: what took hardly any time is seen too.
 const LEAST: f64 = 0.5;
@@ -20,16 +23,16 @@ pub(super) fn text(text: &str) -> Cow<'_, str> {
 pub(super) fn facts(result: &RunResult) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let known = [
-        ("Run", &result.run_id),
+        ("Module", &module_source(result)),
         ("Operation", &result.operation),
+        ("Run", &result.run_id),
         ("Tool", &result.tool),
         ("Commit", &result.source_commit),
     ];
     for (name, fact) in known {
         facts.extend(fact.as_deref().map(|fact| (name, text(fact).into_owned())));
     }
-    let started = humantime::format_rfc3339_seconds(result.timings.started).to_string();
-    facts.push(("Started", started.replace('T', " ").replace('Z', " UTC")));
+    facts.push(("Started", started(result)));
     facts.push(("Took", duration(result.timings.total)));
     if let Some(resources) = result.resources_after {
         facts.push(("Resources", resources.to_string()));
@@ -85,7 +88,12 @@ impl<'a> Diagnostic<'a> {
 
 /// What is done with a resource.
 pub(super) struct Change<'a> {
+    /// What is done, which is also the name of its style.
     pub(super) verb: &'static str,
+    /// The style of what became of it; may be empty.
+    pub(super) outcome: &'static str,
+    /// What is, or was, done.
+    pub(super) label: Cow<'static, str>,
     pub(super) sign: &'static str,
     pub(super) address: Cow<'a, str>,
     pub(super) remarks: Vec<String>,
@@ -106,6 +114,8 @@ impl<'a> Change<'a> {
         };
         Self {
             verb,
+            outcome: outcome_style(change),
+            label: label(change),
             sign: sign(verb),
             address: text(&change.address),
             remarks: remarks(change).iter().map(|remark| text(remark).into_owned()).collect(),
@@ -201,9 +211,10 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    pub(super) fn all(timings: &Timings) -> Vec<Self> {
+    pub(super) fn all(result: &RunResult) -> Vec<Self> {
+        let timings = &result.timings;
         let whole = timings.total.as_secs_f64().max(0.001);
-        let longest = timings.phases.iter().filter_map(|timing| timing.duration).max();
+        let failed = result.error.as_ref().map(|problem| problem.phase);
         let percent = |time: Duration| time.as_secs_f64() / whole * 100.0;
         let bar = |timing: &result::PhaseTiming| {
             let rest = timings.total.saturating_sub(timing.start);
@@ -212,9 +223,10 @@ impl Bar {
             Self {
                 phase: timing.phase.to_string(),
                 class: match timing.duration {
+                    // Where the run failed, or was stopped: in the colour of its status.
+                    _ if failed == Some(timing.phase) => "ended-here",
                     None => "open",
-                    took if took == longest => "longest",
-                    _ => "",
+                    Some(_) => "",
                 },
                 x: format!("{x:.2}"),
                 width: format!("{width:.2}"),

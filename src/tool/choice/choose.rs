@@ -6,11 +6,11 @@
 
 use semver::Version;
 
-use crate::spec::{Product, ToolRequest, VersionFile};
-use crate::tool::choice::constraint::Constraint;
+use crate::spec::{
+    Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, ToolRequest, VersionFile, Wanted, What,
+};
 use crate::tool::choice::default;
 use crate::tool::choice::path::SearchPath;
-use crate::tool::choice::wanted::{NEWEST_ALLOWED, OLDEST_ALLOWED, Wanted, What};
 use crate::tool::error::ToolError;
 use crate::tool::store::cache::Cache;
 use crate::tool::vendor::index;
@@ -44,10 +44,10 @@ pub async fn choose(
     reach: Reach,
     options: &ToolOptions,
 ) -> Result<ToolRequest, ToolError> {
-    if let Some(exact) = &wish.exact {
-        return Ok(exact.clone());
-    }
     let choice = Choice::new(wish, reach, options)?;
+    if let Some(wanted) = &wish.named {
+        return choice.named(wanted, None).await;
+    }
     if let Some(request) = choice.of_module().await? {
         return Ok(request);
     }

@@ -1,7 +1,8 @@
 //! Tools that are installed already: which version is the executable that PATH leads to?
 //!
 //! Only the executable knows, so it is asked once; the answer is remembered in the cache as long
-//! as its file looks the same. A script is asked each time: what it starts may change without it.
+//! as its file looks the same. What a runner installed itself, as into an image, is not asked at all.
+//! A script is asked each time: what it starts may change without it.
 //! Where an executable may be but a way to others ([`package`]), its answer counts where it was given:
 //! a run asks again in its module's directory.
 //! Whatever cannot be asked is passed over, because it is somebody else's program.
@@ -23,6 +24,7 @@ use crate::process::{self, Command, Discard, Environment, Grace, Output, Process
 use crate::spec::{Product, ToolRequest};
 use crate::tool::choice::package;
 use crate::tool::error::ToolError;
+use crate::tool::store::elsewhere::recorded_version;
 use crate::tool::store::record::{self, Identity};
 
 /// How long an executable may think about its version; Terraform needs about 0.1 s.
@@ -84,6 +86,19 @@ impl<'a> SearchPath<'a> {
         None
     }
 
+    /// Learns the version of the first executable of the first of `products` that is there at all.
+    /// A script is left alone: what it says is not remembered.
+    pub(in crate::tool) async fn learn(&self, products: &[Product]) {
+        for product in products {
+            if let Some(path) = self.candidates(*product).into_iter().next() {
+                if !is_script(&path) {
+                    self.look(path, *product).await;
+                }
+                return;
+            }
+        }
+    }
+
     /// Executables of the right name. What is relative depends on where the runner was started,
     /// and is passed over.
     fn candidates(&self, product: Product) -> Vec<PathBuf> {
@@ -96,6 +111,9 @@ impl<'a> SearchPath<'a> {
     }
 
     async fn look(&self, path: PathBuf, product: Product) -> Option<Found> {
+        if let Some(version) = recorded_version(&path, product) {
+            return Some(Found { path, version, is_itself: true });
+        }
         let identity = Identity::from(&std::fs::metadata(&path).ok()?);
         if let Some(answer) = path.to_str().and_then(|path| self.recall().remove(path))
             && answer.identity == identity

@@ -48,6 +48,15 @@ pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, Too
     Ok(Probe { status: answer.status(), date })
 }
 
+/// Asks the executable that PATH leads to first, of the first of `products` that is on PATH, for its
+/// version, and remembers the answer for [`on_path`] and all others who look there.
+pub async fn learn(products: &[Product], options: &ToolOptions) {
+    if let Ok(cache) = cache(options) {
+        let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
+        search.learn(products).await;
+    }
+}
+
 /// The executable of `product` that PATH leads to first, and its version.
 ///
 /// # Errors

@@ -1,14 +1,28 @@
 //! Answers what is installed, without asking anybody.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::spec::ToolRequest;
+use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::blocking::blocking;
 use crate::tool::error::ToolError;
 use crate::tool::store::cache::{Cache, Lookup};
 use crate::tool::store::usage;
 use crate::tool::vendor::platform::Platform;
+
+/// The versions of all products in the cache at `directory`, newest first, without a look at whether
+/// they are what was verified. None where there can be no cache.
+#[must_use]
+pub fn installed_versions(directory: &Path) -> Vec<ToolRequest> {
+    let cache = Platform::current().ok().and_then(|it| Cache::new(directory, it).ok());
+    let Some(cache) = cache else { return Vec::new() };
+    let of = |product| {
+        let mut versions = cache.versions(product);
+        versions.sort_by(|one, other| other.cmp(one));
+        versions.into_iter().map(move |version| ToolRequest { product, version })
+    };
+    Product::ALL.into_iter().flat_map(of).collect()
+}
 
 /// The executable of `request`, if it is in the cache and the one that was verified.
 ///

@@ -4,6 +4,7 @@ pub(super) mod archive;
 pub(super) mod attempt;
 pub(super) mod audit;
 pub(super) mod cache;
+pub(super) mod elsewhere;
 pub(super) mod error;
 pub(super) mod given;
 pub(super) mod installed;

@@ -32,6 +32,12 @@ pub(in crate::tool) struct Identity {
 }
 
 impl Identity {
+    /// Whether a file that looks like `metadata` may be a copy that has kept its time, as the layers
+    /// of an image are: those have no nanoseconds.
+    pub(in crate::tool) fn may_be_copied_to(&self, metadata: &Metadata) -> bool {
+        self.size == metadata.size() && self.modified.0 == metadata.mtime()
+    }
+
     /// The same, but as no file can look like.
     pub(in crate::tool) fn unlike_any(&self) -> Self {
         Self { inode: 0, changed: (0, 0), ..self.clone() }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{CiConfig, ConfigError, Event, input_name, parse_url, value};
 use crate::error::visible;
+use crate::similar::closest;
 use crate::trigger::CredentialReference;
 
 /// The keys, as the JSON has them.
@@ -37,7 +38,7 @@ impl CiConfig {
         let object: Map<String, Value> =
             serde_json::from_slice(text).map_err(|error| ConfigError::Syntax(Some(error)))?;
         for key in object.keys().filter(|key| !KEYS.contains(&key.as_str())) {
-            let near = KEYS.iter().find(|known| strsim::osa_distance(known, &plain(key)) <= 2);
+            let near = closest(&plain(key), KEYS);
             let near = near.map(|it| format!("; did you mean `{it}`?")).unwrap_or_default();
             let key: String = visible(key).take(60).collect();
             warnings.push(format!("unknown key `{key}` in the CI configuration{near}"));

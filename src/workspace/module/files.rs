@@ -44,6 +44,19 @@ impl ConfigurationFile {
     }
 }
 
+/// Whether there is any such file in `directory`.
+pub(super) fn any(directory: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| stem(name).is_some())
+            && entry.path().is_file()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// A configuration file's name without its ending, and whether the ending says JSON; none for
 /// what Terraform ignores, editors' backup files among it.
 fn stem(name: &str) -> Option<(&str, bool)> {

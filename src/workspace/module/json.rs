@@ -67,6 +67,7 @@ fn declaration(body: &Map<String, Value>) -> PartialDeclaration {
         kind: body.get("type").and_then(Value::as_str).map(quoted_type_kind),
         sensitive: flag("sensitive"),
         ephemeral: flag("ephemeral"),
+        has_default: body.contains_key("default"),
         defaults: body
             .get("default")
             .map(|default| SecretString::from(default.to_string()))

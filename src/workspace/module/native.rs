@@ -68,6 +68,7 @@ fn declaration(body: &Body) -> PartialDeclaration {
         kind: body.get_attribute("type").map(|given| type_kind(&given.value)),
         sensitive: flag("sensitive"),
         ephemeral: flag("ephemeral"),
+        has_default: body.has_attribute("default"),
         defaults: body
             .get_attribute("default")
             .map(|given| expression_texts(&given.value))

@@ -7,6 +7,7 @@
 //! [`fetch`] is the parent's side and [`run_child`] the child's; [`share_credentials`] lets the
 //! `git` that Terraform starts log in the same way, through [`answer_git`].
 
+mod checked_out;
 mod child;
 mod credential_helper;
 mod failure;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
+pub use checked_out::checked_out_commit;
 pub use child::run_child;
 pub use credential_helper::answer_git;
 pub use failure::{FetchError, SourceError};

@@ -10,8 +10,8 @@ use super::document::{Entry, Node, Value, shown};
 use super::error::Problem;
 use super::names::{keys_of, unknown};
 use crate::spec::{
-    CliConfig, InstallationMethod, LoggingSettings, ProviderSource, RegistryHost, SecretReference,
-    TerraformSettings,
+    AfterPlan, CliConfig, InstallationMethod, LoggingSettings, ProviderSource, RegistryHost,
+    SecretReference, TerraformSettings,
 };
 use crate::workspace::variables::{is_environment_name, refusal};
 
@@ -105,6 +105,9 @@ impl Decoder {
             logging: fields
                 .take("logging")
                 .and_then(|node| self.logging(node, &top.key("logging"))),
+            after_plan: fields
+                .take("afterPlan")
+                .and_then(|node| self.after_plan(node, &top.key("afterPlan"))),
         }
     }
 
@@ -284,6 +287,49 @@ impl Decoder {
             }
         }
         (!variables.is_empty()).then_some(variables)
+    }
+
+    fn after_plan(&mut self, node: Node, place: &Place) -> Option<AfterPlan> {
+        const EXPECTED: &str = "must be a list of texts: a program and its arguments";
+        let mut fields = self.fields(node, place)?;
+        let line = fields.line;
+        let mut command = self.texts(&mut fields, "command", place, EXPECTED)?.into_iter();
+        let environment = self
+            .texts(&mut fields, "env", place, "must be a list of names of environment variables")
+            .unwrap_or_default();
+        let Some(program) = command.next().filter(|program| !program.is_empty()) else {
+            return self.wrong(line, place, "command", EXPECTED);
+        };
+        if let Some(name) = environment
+            .iter()
+            .find(|name| !is_environment_name(name) || name.starts_with("BUTLER_"))
+        {
+            let name = shown(name);
+            self.note(line, format!("`{}`: `{name}` cannot be handed on", place.key("env").shown));
+        }
+        Some(AfterPlan { program: program.into(), arguments: command.collect(), environment })
+    }
+
+    /// A list of texts; empty where it is not given.
+    fn texts(
+        &mut self,
+        fields: &mut Fields,
+        key: &str,
+        place: &Place,
+        expected: &str,
+    ) -> Option<Vec<String>> {
+        let Some(node) = fields.take(key) else { return Some(Vec::new()) };
+        let Value::List(nodes) = node.value else {
+            return self.wrong(node.line, place, key, expected);
+        };
+        let mut texts = Vec::new();
+        for node in nodes {
+            match node.value {
+                Value::Text(text) if !text.contains('\0') => texts.push(text),
+                _ => return self.wrong(node.line, place, key, expected),
+            }
+        }
+        Some(texts)
     }
 
     fn logging(&mut self, node: Node, place: &Place) -> Option<LoggingSettings> {

@@ -77,6 +77,9 @@ pub enum TerraformSettingsError {
         "`logging.path` of the settings file is relative, and there is no directory for reports"
     )]
     LogPath,
+    /// The program that is to judge plans cannot be started.
+    #[error("`afterPlan.command` of the settings file: {0}")]
+    AfterPlan(String),
 }
 
 impl Advice for TerraformSettingsError {
@@ -91,6 +94,7 @@ impl Advice for TerraformSettingsError {
             Self::LogPath => {
                 Some("make it absolute, or give --report-dir (BUTLER_REPORT_DIR)".to_owned())
             }
+            Self::AfterPlan(_) => Some("install the program, or give its absolute path".to_owned()),
             Self::RunTooLarge | Self::Unresolved(_) | Self::Reference { .. } => None,
         }
     }

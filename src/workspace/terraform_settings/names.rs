@@ -1,9 +1,11 @@
 //! Names: which keys there are, which one was meant, and what Terraform calls a backend's settings.
 
+use crate::similar::closest;
+
 /// All keys by the place that they belong to. Hosts, variables and settings of a backend are the
 /// user's own names.
 pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["terraformrc", "backend", "env", "logging"]),
+    ("", &["terraformrc", "backend", "env", "logging", "afterPlan"]),
     ("terraformrc", &["providerInstallation", "credentials"]),
     ("terraformrc.providerInstallation", &["networkMirror", "filesystemMirror", "direct"]),
     ("terraformrc.providerInstallation.networkMirror", &["url", "include", "exclude"]),
@@ -13,6 +15,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("terraformrc.credentials.HOST.token", &["secretId", "key"]),
     ("backend", &["type", "config"]),
     ("logging", &["level", "path"]),
+    ("afterPlan", &["command", "env"]),
 ];
 
 /// What Terraform calls a setting whose name does not follow from the rule: words that it writes
@@ -47,7 +50,7 @@ pub(super) fn unknown(key: &str, place: &str, shown_place: &str) -> String {
     let place_shown =
         if shown_place.is_empty() { String::new() } else { format!(" in `{shown_place}`") };
     let keys = keys_of(place);
-    let hint = if let Some(near) = nearest(key, keys) {
+    let hint = if let Some(near) = closest(key, keys.iter().copied()) {
         format!("did you mean `{near}`?")
     } else if let Some((home, _)) = KEYS.iter().find(|(_, keys)| keys.contains(&key)) {
         let home = if home.is_empty() { "the top".to_owned() } else { format!("`{home}`") };
@@ -56,14 +59,6 @@ pub(super) fn unknown(key: &str, place: &str, shown_place: &str) -> String {
         format!("there are {}", keys.join(", "))
     };
     format!("unknown key `{key_shown}`{place_shown}, {hint}")
-}
-
-/// The name that `key` is probably meant to be.
-fn nearest(key: &str, names: &[&'static str]) -> Option<&'static str> {
-    let key: String = key.chars().take(80).flat_map(char::to_lowercase).collect();
-    let distance = |name: &str| strsim::damerau_levenshtein(&key, &name.to_lowercase());
-    let near = names.iter().map(|name| (distance(name), *name)).min()?;
-    (near.0 <= near.1.len() / 3).then_some(near.1)
 }
 
 /// Terraform's name of a backend's setting: `secretSuffix` is `secret_suffix`. A name without

@@ -71,6 +71,16 @@ pub fn settle(
         settling.environment(variables.unwrap_or_default(), origin);
     }
     settling.ambient_log();
+    if run.after_plan.is_some() {
+        // It is started on this machine: that is for those who own it to say.
+        settling.warnings.push(format!(
+            "`afterPlan` of {} is ignored: only a settings file or --after-plan may name a program",
+            of_run.name()
+        ));
+    }
+    if let Some(after_plan) = file.after_plan {
+        settling.spec.setup.after_plan = Some(after_plan);
+    }
     let configs = [(file.cli_config, of_file), (run.cli_config, of_run)];
     if let Some((config, origin)) = settling.choose("terraformrc", configs) {
         settling.cli_config(config, origin)?;

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use super::{JOB, SLOW, Said, Scene, interrupt};
+use super::{Collected, JOB, SLOW, Said, Scene, interrupt};
 use crate::support::api_server::{Broken, Course, NAMESPACE};
 use crate::support::world::{MODULE, eventually};
 
@@ -31,8 +31,10 @@ async fn job_that_cannot_be_followed_goes_on() {
     scene.cluster.fault("GET", PODS, Broken::Status(403, "Forbidden", FORBIDDEN_PODS));
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1));
-    said.says(&format!("the Job {JOB} in namespace {NAMESPACE} goes on without being followed"));
-    said.says("error: no permission to `list` `pods` in namespace `runs`\n");
+    said.says(&format!(
+        "error: the Job `{JOB}` in namespace `{NAMESPACE}` goes on without being followed: no permission to `list` `pods` in namespace `runs`\nhint: "
+    ));
+    assert_eq!(said.count("no permission"), 1, "{said:#?}");
     let is_over = || scene.world.statuses().last().is_some_and(|status| status == "succeeded");
     eventually("the end of the run", is_over).await;
 }
@@ -44,7 +46,9 @@ async fn job_that_may_not_be_watched_is_not_waited_for() {
     scene.cluster.faults("GET", "/pods?watch", Broken::Status(403, "Forbidden", forbidden), 1000);
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1));
-    said.says("error: no permission to `watch` `pods` in namespace `runs`\n");
+    said.says(
+        "goes on without being followed: no permission to `watch` `pods` in namespace `runs`\n",
+    );
 }
 
 #[tokio::test]
@@ -230,29 +234,43 @@ async fn log_that_stays_silent_is_read_when_the_run_is_over() {
 
 #[tokio::test]
 async fn cluster_that_forgets_what_was_is_asked_what_is() {
-    let scene = Scene::new("plan", MODULE).await;
+    let scene = Scene::new("apply", SLOW).await;
     // As an answer of its own, which some servers give, and in the stream.
     let expired = Broken::Status(410, "Expired", "too old resource version: 1 (7)");
     scene.cluster.fault("GET", "/pods?watch", expired);
     scene.cluster.faults("GET", "/pods?watch", Broken::Gone, 3);
     scene.cluster.faults("GET", "/jobs?watch", Broken::Gone, 3);
-    let said = scene.applied(&[]).await;
-    assert_eq!(said.code, Some(0), "{said:#?}");
-    let asked = scene.cluster.requests();
-    let lists = asked.iter().filter(|request| request.starts_with(&format!("GET {PODS}?")));
-    assert!(lists.filter(|request| !request.contains("watch")).count() > 3, "{asked:?}");
+    let child = scene.apply(&[]).spawn().unwrap();
+    let lists = || {
+        let asked = scene.cluster.requests();
+        let lists = asked.iter().filter(|request| request.starts_with(&format!("GET {PODS}?")));
+        lists.filter(|request| !request.contains("watch")).count()
+    };
+    eventually("a list after each stream that forgot", || lists() > 3).await;
+    scene.under_way().await;
+    interrupt(&child, Signal::SIGINT);
+    let said = Said::of(&child.wait_with_output().await.unwrap());
+    assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
 }
 
-/// A run that waits is told so, and goes on when it can.
+/// A run that waits is told so once, whatever the pod and its events say, and goes on when it can.
 async fn waits(course: Course, told: &str) {
     let scene = Scene::new("plan", MODULE).await;
     scene.cluster.course(course);
     let mut child = scene.apply(&[]).spawn().unwrap();
     let mut stderr = Collected::of(child.stderr.take().unwrap());
     stderr.until(told).await;
+    let looks = || {
+        let asked = scene.cluster.requests();
+        asked.iter().filter(|request| request.contains("/events?")).count()
+    };
+    let before = looks();
+    eventually("a look at the events", || looks() > before + 1).await;
     scene.cluster.course(Course::Run);
     let output = child.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", stderr.rest().await);
+    let said = stderr.rest().await;
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert_eq!(said.matches("waiting: ").count(), 1, "{said}");
 }
 
 #[tokio::test]
@@ -263,7 +281,13 @@ async fn run_that_finds_no_node_says_so_as_it_waits() {
 
 #[tokio::test]
 async fn image_that_cannot_be_had_is_said_as_the_run_waits() {
-    waits(Course::NoImage, "waiting: ImagePullBackOff: Back-off pulling image").await;
+    waits(Course::NoImage, "waiting: ErrImagePull: rpc error: code = NotFound").await;
+}
+
+#[tokio::test]
+async fn secret_that_is_missing_is_said_as_the_run_waits() {
+    let told = "waiting: CreateContainerConfigError: secret \"git-token\" not found";
+    waits(Course::NoSecret, told).await;
 }
 
 #[tokio::test]
@@ -308,50 +332,4 @@ async fn memory_that_ran_out_is_said() {
 async fn node_that_is_lost_is_said() {
     let said = "the pod was taken away before the runner could say how it ended: DeletionByPodGC: PodGC: node no longer exists";
     ends(Course::NodeLost, 1, said).await;
-}
-
-#[tokio::test]
-async fn deadline_that_comes_before_a_node_does_is_said() {
-    let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
-    let mut child = scene.apply(&[]).spawn().unwrap();
-    let mut stderr = Collected::of(child.stderr.take().unwrap());
-    stderr.until("waiting: Unschedulable").await;
-    scene.cluster.end_before_it_began();
-    assert_eq!(child.wait().await.unwrap().code(), Some(1));
-    let said = stderr.rest().await;
-    assert!(said.ends_with("error: the run never began: DeadlineExceeded: Job was active longer than specified deadline\nhint: give it longer with --timeout\n"), "{said}");
-}
-
-/// A stream that is read while the process goes on.
-struct Collected {
-    lines: tokio::io::Lines<tokio::io::BufReader<tokio::process::ChildStderr>>,
-    seen: String,
-}
-
-impl Collected {
-    fn of(stream: tokio::process::ChildStderr) -> Self {
-        use tokio::io::AsyncBufReadExt;
-        Self { lines: tokio::io::BufReader::new(stream).lines(), seen: String::new() }
-    }
-
-    /// Reads until a line has this in it.
-    async fn until(&mut self, text: &str) {
-        while let Some(line) = self.lines.next_line().await.unwrap() {
-            self.seen.push_str(&line);
-            self.seen.push('\n');
-            if line.contains(text) {
-                return;
-            }
-        }
-        panic!("it never said `{text}`: {}", self.seen);
-    }
-
-    async fn rest(mut self) -> String {
-        while let Some(line) = self.lines.next_line().await.unwrap() {
-            self.seen.push_str(&line);
-            self.seen.push('\n');
-        }
-        self.seen
-    }
 }

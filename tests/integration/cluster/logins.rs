@@ -51,6 +51,16 @@ async fn proxy_of_the_cluster_or_of_the_environment_stands_in_between() {
     scene.log_in(&scene.cluster.kubeconfig_of(&token, &[("proxy-url", &proxy.url(""))]));
     assert_eq!(scene.applied(&["--dry-run", "server"]).await.code, Some(0));
     assert!(proxy.asked().contains(&connect), "{:?}", proxy.asked());
+    // NO_PROXY is about the environment's proxy; the proxy has the cluster's own address here.
+    let before = proxy.asked().len();
+    let mut command = scene.apply(&["--dry-run", "server"]);
+    command.env("NO_PROXY", "127.0.0.1,localhost");
+    assert!(command.output().await.unwrap().status.success());
+    assert!(
+        proxy.asked().len() > before,
+        "the kubeconfig's proxy is left out: {:?}",
+        proxy.asked()
+    );
 
     let proxy = ForwardProxy::start(None);
     scene.log_in(&scene.cluster.kubeconfig());
@@ -74,20 +84,24 @@ async fn context_and_namespace_can_be_chosen() {
     assert!(asked.iter().all(|request| request.contains("/namespaces/others/")), "{asked:?}");
     let said = scene.applied(&["--dry-run", "server", "--context", "none"]).await;
     assert_eq!(said.code, Some(1));
-    said.says("error: cannot use the kubeconfig: failed to load current context: none");
-    said.says("hint: check KUBECONFIG, --kubeconfig and --context");
+    said.says("error: the kubeconfig has no context `none`; it has `elsewhere`, `test`\n");
 }
 
 #[tokio::test]
 async fn cluster_that_nobody_names_is_asked_for() {
     let scene = Scene::still().await;
     let mut command = scene.apply(&[]);
-    command.env("KUBECONFIG", "/proc/nonexistent/kubeconfig");
+    command.env("KUBECONFIG", "/nope");
     let said = Said::of(&command.output().await.unwrap());
     assert_eq!(said.code, Some(1));
     said.says(
-        "error: no cluster is known: there is neither a kubeconfig nor a pod's service account\n",
+        "error: no cluster is known: KUBECONFIG names `/nope`, which does not exist, and this process is not in a pod\n",
     );
+    said.says("hint: correct KUBECONFIG, or name a file with --kubeconfig\n");
+    let home = scene.world.path("home").join(".kube/config");
+    std::fs::remove_file(&home).unwrap();
+    let said = scene.applied(&[]).await;
+    said.says(&format!("error: no cluster is known: `{}` does not exist, and", home.display()));
     said.says("hint: set KUBECONFIG, or name a file with --kubeconfig\n");
 }
 
@@ -98,15 +112,68 @@ async fn file_or_context_that_is_named_and_not_there_is_not_replaced_by_the_pods
     for (words, said_so) in [
         (
             ["--kubeconfig", "/proc/nonexistent"],
-            "error: cannot use the kubeconfig `/proc/nonexistent`: ",
+            "error: cannot read the kubeconfig `/proc/nonexistent`: No such file",
         ),
-        (["--context", "production"], "error: no cluster is known"),
+        (
+            ["--context", "production"],
+            "error: there is no context `production`: KUBECONFIG names `/proc/none`, which does not exist\nhint: name its file with --kubeconfig, or leave out --context to use the pod's service account\n",
+        ),
     ] {
         let mut command = scene.apply(&words);
         command.env("KUBECONFIG", "/proc/none").env("KUBERNETES_SERVICE_HOST", "127.0.0.1");
         let said = Said::of(&command.output().await.unwrap());
         assert_eq!(said.code, Some(1));
         said.says(said_so);
+    }
+}
+
+/// Its lines are secrets, or stand next to some.
+#[tokio::test]
+async fn kubeconfig_that_cannot_be_parsed_is_not_quoted() {
+    let scene = Scene::still().await;
+    for (text, at) in [
+        (
+            "users:\n- name: ci\n  user:\n    token: hunter2hunter2\n    client-key-data: [hunter2\n",
+            "",
+        ),
+        (
+            "users:\n- name: ci\n  user:\n    token: hunter2hunter2\n   password: hunter2\n",
+            "line 5, column ",
+        ),
+        ("clusters: hunter2hunter2\n", "line 1, column 11"),
+        (
+            "{\"users\": [{\"name\": \"ci\", \"user\": {\"token\": [\"hunter2hunter2\"]}}]}",
+            "line 1, column ",
+        ),
+        ("%hunter2 hunter2\n\tuser: \"hunter2", ""),
+    ] {
+        scene.log_in(text);
+        let said = scene.applied(&["--log", "trace"]).await;
+        assert_eq!(said.code, Some(1));
+        let path = scene.world.path("home").join(".kube/config");
+        said.says(&format!("error: cannot parse the kubeconfig `{}`: line ", path.display()));
+        said.says(at);
+        assert!(!format!("{said:?}").contains("hunter2"), "{said:#?}");
+    }
+}
+
+/// An editor, or `echo`, ends a file with a newline.
+#[tokio::test]
+async fn token_in_a_file_is_a_login_and_is_read_again_when_it_changes() {
+    let scene = Scene::new("plan", crate::support::world::MODULE).await;
+    let file = scene.world.path("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    scene.log_in(&scene.cluster.kubeconfig_of(&json!({"tokenFile": file}), &[]));
+    let said = scene.applied(&[]).await;
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    for (content, said_so) in [(Some(" \n"), "is empty"), (None, "cannot be read: ")] {
+        match content {
+            Some(content) => std::fs::write(&file, content).unwrap(),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        let said = scene.applied(&[]).await;
+        assert_eq!(said.code, Some(1), "{said:#?}");
+        said.says(&format!("the token file `{}` {said_so}", file.display()));
     }
 }
 

@@ -9,21 +9,21 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sha2::{Digest, Sha256};
 
-use super::{generate, gitlab_script, jenkins_script, steps};
+use super::{generate, gitlab_script, jenkins_script};
 use crate::support::authority::Authority;
 use crate::support::environment::find_program;
 use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually, wrapped};
 
 /// The release of this version on a `github.com` of a test's own.
-struct Releases {
+pub(super) struct Releases {
     authority: Authority,
-    site: ReleaseSite,
+    pub(super) site: ReleaseSite,
 }
 
 impl Releases {
     /// With an archive that holds `binary`.
-    fn with(binary: &Path) -> Self {
+    pub(super) fn with(binary: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let archive = archive();
         let packed = Command::new("tar")
@@ -46,12 +46,12 @@ impl Releases {
     }
 
     /// With the runner that is tested.
-    fn of_the_runner() -> Self {
+    pub(super) fn of_the_runner() -> Self {
         Self::with(Path::new(env!("CARGO_BIN_EXE_butler-runner")))
     }
 
     /// Leads the curl of whoever has this home directory here.
-    fn lead_there(&self, home: &Path) {
+    pub(super) fn lead_there(&self, home: &Path) {
         let port = self.site.url().port().unwrap();
         let bundle = self.authority.bundle();
         let text = format!(
@@ -62,7 +62,7 @@ impl Releases {
     }
 }
 
-fn archive() -> String {
+pub(super) fn archive() -> String {
     format!("butler-runner_{}.tar.gz", platform())
 }
 
@@ -77,7 +77,7 @@ pub(super) fn shell_word(script: &str, before: &str, after: &str) -> String {
 }
 
 /// A job's shell in the world, with what the CI system gives it.
-fn job(
+pub(super) fn job(
     world: &World,
     shell: &[&str],
     script: &str,
@@ -90,9 +90,9 @@ fn job(
 }
 
 /// A world in which a run waits, and whose curl gets to `releases`.
-async fn world(operation: &str, releases: &Releases) -> World {
+pub(super) async fn world(operation: &str, releases: &Releases) -> World {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    for name in ["workspace", "workspace-tmp", "runner-temp"] {
+    for name in ["workspace", "workspace-tmp"] {
         std::fs::create_dir(world.path(name)).unwrap();
     }
     releases.lead_there(&world.path("home"));
@@ -100,7 +100,7 @@ async fn world(operation: &str, releases: &Releases) -> World {
     world
 }
 
-fn shown(output: &Output) -> String {
+pub(super) fn shown(output: &Output) -> String {
     format!(
         "{}\n{}{}",
         output.status,
@@ -109,119 +109,32 @@ fn shown(output: &Output) -> String {
     )
 }
 
-/// Carries out the steps of the workflow as GitHub does for `event`; returns what the last one did.
-async fn github(world: &World, event: &str) -> Output {
-    let workflow = generate("github-actions", &[]).well().stdout;
-    let text = |name: &str| world.path(name).display().to_string();
-    std::fs::write(world.path("event.json"), event).unwrap();
-    for name in ["path", "output", "summary"] {
-        std::fs::write(world.path(name), "").unwrap();
-    }
-    let endpoint = world.endpoint();
-    let variables = [
-        ("GITHUB_ACTIONS", "true"),
-        ("GITHUB_EVENT_PATH", &*text("event.json")),
-        ("GITHUB_OUTPUT", &*text("output")),
-        ("GITHUB_PATH", &*text("path")),
-        ("GITHUB_SERVER_URL", "https://github.com"),
-        ("GITHUB_STEP_SUMMARY", &*text("summary")),
-        ("RUNNER_TEMP", &*text("runner-temp")),
-    ];
-    let mut last = None;
-    for (name, script) in steps(&workflow) {
-        let shell = ["/bin/bash", "--noprofile", "--norc", "-eo", "pipefail"];
-        let mut command = job(world, &shell, &script, &variables);
-        let added = std::fs::read_to_string(world.path("path")).unwrap();
-        let mut path: Vec<PathBuf> = added.lines().map(PathBuf::from).collect();
-        path.extend(std::env::split_paths(&crate::support::environment::search_path()));
-        command.env("PATH", std::env::join_paths(path).unwrap());
-        if name == "Carry out the run" {
-            command.env("BUTLER_ENDPOINT", &endpoint);
-            command.env("BUTLER_RUN_ID", RUN_ID).env("BUTLER_TOKEN", TOKEN);
-        }
-        let output = command.output().await.unwrap();
-        let ended = !output.status.success();
-        last = Some(output);
-        if ended {
-            break;
-        }
-    }
-    last.unwrap()
-}
-
-/// The events that start the workflow: by hand or `trigger`, and by the registry.
-fn events() -> [String; 2] {
-    let inputs = serde_json::json!({"callback_token": TOKEN, "run_id": RUN_ID});
-    let payload = serde_json::json!({
-        "butler_url": "https://portal.example.com/api/registry",
-        "run_id": RUN_ID,
-        "callback_token": TOKEN,
-        "operation": "plan",
-        "module_name": r#"x","callback_token":"brce_other"#,
-    });
-    [
-        format!("{:#}", serde_json::json!({"inputs": inputs, "ref": "refs/heads/main"})),
-        serde_json::json!({"action": "butler-run", "client_payload": payload}).to_string(),
-    ]
-}
-
-#[tokio::test]
-async fn a_github_workflow_masks_installs_runs_and_ends_as_the_run_does() {
-    let releases = Releases::of_the_runner();
-    for event in events() {
-        let world = world("plan", &releases).await;
-        let output = github(&world, &event).await;
-        assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
-        assert_eq!(world.statuses(), ["running", "succeeded"]);
-    }
-    let world = world("explode", &releases).await;
-    let output = github(&world, &events()[0]).await;
-    assert_eq!(output.status.code(), Some(1), "{}", shown(&output));
-    assert_eq!(world.last_status()["status"], "failed");
-}
-
-#[tokio::test]
-async fn the_first_step_of_a_workflow_masks_the_events_token_and_nothing_else() {
-    let workflow = generate("github-actions", &[]).well().stdout;
-    let (name, script) = steps(&workflow).remove(0);
-    assert_eq!(name, "Mask the callback token");
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("event.json");
-    let mask = |event: &str| {
-        std::fs::write(&file, event).unwrap();
-        let mut command = Command::new("/bin/bash");
-        command.args(["-eo", "pipefail", "-c", &script]).env("GITHUB_EVENT_PATH", &file);
-        let output = command.output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
-    };
-    for event in events() {
-        assert_eq!(mask(&event), (Some(0), format!("::add-mask::{TOKEN}\n")), "{event}");
-    }
-    for event in ["{}", r#"{"inputs":{"callback_token":""}}"#, ""] {
-        assert_eq!(mask(event).0, Some(1), "{event}");
-    }
-}
-
 #[tokio::test]
 async fn a_gitlab_job_installs_runs_and_ends_as_the_run_does() {
     let releases = Releases::of_the_runner();
     let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
     for (operation, code) in [("apply", 0), ("explode", 1)] {
         let world = world(operation, &releases).await;
-        let (endpoint, workspace) = (world.endpoint(), world.path("workspace"));
-        let variables = [
-            ("BUTLER_REGISTRY_URL", &*endpoint),
-            ("CALLBACK_TOKEN", TOKEN),
-            ("CI_PROJECT_DIR", workspace.to_str().unwrap()),
-            ("CI_SERVER_HOST", "gitlab.example.com"),
-            ("GITLAB_CI", "true"),
-            ("RUN_ID", RUN_ID),
-        ];
-        let output = job(&world, &["/bin/sh", "-e"], &script, &variables).output().await.unwrap();
+        let workspace = world.path("workspace");
+        let output = in_gitlab(&world, &script).output().await.unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", shown(&output));
         assert!(!shown(&output).contains(TOKEN), "{}", shown(&output));
         assert!(workspace.join(".butler/report/result.json").is_file(), "{}", shown(&output));
     }
+}
+
+/// The job's shell with what GitLab gives it.
+pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command {
+    let (endpoint, workspace) = (world.endpoint(), world.path("workspace"));
+    let variables = [
+        ("BUTLER_REGISTRY_URL", &*endpoint),
+        ("CALLBACK_TOKEN", TOKEN),
+        ("CI_PROJECT_DIR", workspace.to_str().unwrap()),
+        ("CI_SERVER_HOST", "gitlab.example.com"),
+        ("GITLAB_CI", "true"),
+        ("RUN_ID", RUN_ID),
+    ];
+    job(world, &["/bin/sh", "-e"], script, &variables)
 }
 
 #[tokio::test]
@@ -237,7 +150,7 @@ async fn a_jenkins_step_installs_runs_and_ends_as_the_run_does() {
 }
 
 /// The step's shell with what Jenkins gives it.
-fn in_jenkins(world: &World, script: &str) -> tokio::process::Command {
+pub(super) fn in_jenkins(world: &World, script: &str) -> tokio::process::Command {
     let text = |name: &str| world.path(name).display().to_string();
     let variables = [
         ("BUTLER_ENDPOINT", &*world.endpoint()),
@@ -537,21 +450,13 @@ async fn a_token_of_a_gitlab_job_is_in_memory_and_the_next_job_in_its_place_remo
     let options = ["--aws-role=r", "--aws-region=e", "--gcp-provider=p", "--gcp-service-account=a"];
     let job_script =
         gitlab_script(&generate("gitlab-ci", &options.map(str::to_owned)).well().stdout);
-    let (endpoint, workspace) = (world.endpoint(), world.path("workspace"));
+    let workspace = world.path("workspace");
     let own = std::process::id();
     for number in 0..2 {
         let token = format!("token.{number}.{own}");
-        let variables = [
-            ("AWS_ID_TOKEN", &*token),
-            ("BUTLER_REGISTRY_URL", &*endpoint),
-            ("CALLBACK_TOKEN", TOKEN),
-            ("CI_PROJECT_DIR", workspace.to_str().unwrap()),
-            ("CI_SERVER_HOST", "gitlab.example.com"),
-            ("GCP_ID_TOKEN", &*token),
-            ("RUN_ID", RUN_ID),
-        ];
+        let mut job = in_gitlab(&world, &job_script);
         let output =
-            job(&world, &["/bin/sh", "-e"], &job_script, &variables).output().await.unwrap();
+            job.env("AWS_ID_TOKEN", &token).env("GCP_ID_TOKEN", &token).output().await.unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
             said.starts_with(&format!("{token}\n/dev/shm/butler-identity")),

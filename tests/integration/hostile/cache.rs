@@ -83,6 +83,21 @@ async fn every_part_of_a_cache_that_is_a_link_is_refused() {
 }
 
 #[tokio::test]
+async fn a_cache_directory_may_be_a_link_but_not_one_of_another_user() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let directory = tempfile::tempdir().unwrap();
+    let (real, link) = (directory.path().join("real"), directory.path().join("link"));
+    std::fs::create_dir(&real).unwrap();
+    symlink(&real, &link).unwrap();
+    let options = options(&site, &link);
+    assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Downloaded);
+    // Only root can give a link away; for others the rule is held by what root runs.
+    if std::os::unix::fs::lchown(&link, Some(12345), None).is_ok() {
+        assert_unsafe(install(&options, "1.9.8").await, &link, "symbolic link of another user");
+    }
+}
+
+#[tokio::test]
 async fn an_executable_in_place_of_the_verified_one_is_never_handed_out() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let directory = tempfile::tempdir().unwrap();

@@ -312,12 +312,21 @@ async fn reports_go_to_the_registry_wherever_a_configuration_wants_them() {
     let world = world().await;
     let elsewhere = GitServer::start();
     let url = elsewhere.url_on("localhost", &crate::support::git_server::Repository::create(&[]));
-    let changes = json!({
-        "operation": "validate",
-        "callbacks": {"statusUrl": url, "logsUrl": url, "planUrl": url, "outputsUrl": url},
-    });
-    let end = world.run(config(&world, &changes)).await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(world.received().request_names(), sequence(&[]));
+    for callback in [url.as_str(), "/../../elsewhere", "/v1/%2e%2E%2F..\\elsewhere"] {
+        let changes = json!({
+            "operation": "validate",
+            "callbacks": {
+                "statusUrl": callback, "logsUrl": callback, "planUrl": callback, "outputsUrl": callback,
+            },
+        });
+        let end = world.run(config(&world, &changes)).await;
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        assert!(
+            end.stderr.contains("is not a URL below the registry's endpoint"),
+            "{}",
+            end.stderr
+        );
+        assert_eq!(world.received().request_names(), sequence(&[]));
+    }
     assert!(elsewhere.requests().is_empty(), "{:?}", elsewhere.requests());
 }

@@ -81,7 +81,8 @@ async fn a_plan_is_grouped_by_phase_and_tells_the_step_what_it_found() {
     }
     let summary = read(&world.path("summary"));
     assert!(
-        summary.starts_with("## ✅ Plan succeeded\n") && summary.contains("| **total** |"),
+        summary.starts_with("## ✅ Plan succeeded: `repository//modules/a`\n")
+            && summary.contains("| **total** |"),
         "{summary}"
     );
     let log = world.received().log_text();

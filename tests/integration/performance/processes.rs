@@ -10,18 +10,21 @@ run "good" {
 }
 "#;
 
+/// The source is fetched by a child, whose memory is given back whole.
+const FETCH: &str = "internal-fetch";
+
 #[tokio::test]
 async fn operations_start_no_more_programs_than_they_need() {
     let cases: [(&str, &[&str]); 8] = [
-        // What Terraform this is is asked once on a machine.
-        ("validate", &["version", "init", "validate"]),
-        ("validate", &["init", "validate"]),
-        ("test", &["init", "test"]),
-        ("plan", &["init", "plan", "show"]),
-        ("apply", &["init", "plan", "show", "apply", "output"]),
-        ("drift-check", &["init", "plan", "show"]),
-        ("refresh", &["init", "plan", "show", "output"]),
-        ("destroy", &["init", "plan", "show", "apply", "output"]),
+        // Terraform is asked for its version once on a machine, before anything else is known.
+        ("validate", &["version", FETCH, "init", "validate"]),
+        ("validate", &[FETCH, "init", "validate"]),
+        ("test", &[FETCH, "init", "test"]),
+        ("plan", &[FETCH, "init", "plan", "show"]),
+        ("apply", &[FETCH, "init", "plan", "show", "apply", "output"]),
+        ("drift-check", &[FETCH, "init", "plan", "show"]),
+        ("refresh", &[FETCH, "init", "plan", "show", "output"]),
+        ("destroy", &[FETCH, "init", "plan", "show", "apply", "output"]),
     ];
     let world = World::new(&[("main.tf", MODULE), ("main.tftest.hcl", TEST)]).await;
     for (operation, commands) in cases {
@@ -29,10 +32,13 @@ async fn operations_start_no_more_programs_than_they_need() {
         let account = Account::of(&released(&world, &[])).await;
         let end = world.end(&account.output);
         assert_eq!(end.code, Some(0), "{operation}: {}", end.stderr);
-        // The source is fetched by a child, whose memory is given back whole.
-        let fetch = "butler-runner internal-fetch".to_owned();
-        let commands = commands.iter().map(|command| format!("terraform {command}"));
-        let expected: Vec<_> = std::iter::once(fetch).chain(commands).collect();
+        let expected: Vec<_> = commands
+            .iter()
+            .map(|command| match *command {
+                FETCH => format!("butler-runner {FETCH}"),
+                command => format!("terraform {command}"),
+            })
+            .collect();
         assert_eq!(account.programs, expected, "{operation}");
     }
 }

@@ -66,15 +66,6 @@ async fn an_abbreviated_commit_id_is_found() {
 }
 
 #[tokio::test]
-async fn a_directory_is_fetched_by_its_file_url() {
-    let repository = with_history();
-    for reference in ["main", "v1.0.0", &repository.git(&["rev-parse", "HEAD~2"])] {
-        let case = Case::new(&repository.url(), reference);
-        case.succeed().await;
-    }
-}
-
-#[tokio::test]
 async fn a_missing_reference_is_named_with_similar_ones() {
     let repository = with_history();
     let server = GitServer::start();

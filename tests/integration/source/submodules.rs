@@ -48,6 +48,22 @@ async fn submodules_are_fetched_without_taking_credentials_to_another_host() {
 }
 
 #[tokio::test]
+async fn relative_submodules_are_beside_a_repository_in_a_file() {
+    let beside = |repository: &Repository| {
+        format!("../{}", repository.path().file_name().unwrap().to_str().unwrap())
+    };
+    let inner = Repository::create(&[("inner.tf", "")]);
+    let middle = Repository::create(&[("middle.tf", "")]);
+    middle.add_submodule("inner", &beside(&inner), &inner.head());
+    let outer = Repository::create(&[MAIN]);
+    outer.add_submodule("modules/middle", &beside(&middle), &middle.head());
+    let case = Case::new(&outer.url(), "main");
+    let checkout = case.succeed().await;
+    assert!(checkout.root.join("modules/middle/middle.tf").is_file());
+    assert!(checkout.root.join("modules/middle/inner/inner.tf").is_file());
+}
+
+#[tokio::test]
 async fn submodules_that_reach_for_files_are_refused() {
     let inner = with_history();
     let server = GitServer::start();

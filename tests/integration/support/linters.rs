@@ -23,6 +23,7 @@ pub(crate) enum Schema {
     AzurePipelines,
     BitbucketPipelines,
     CircleCi,
+    GitHubActions,
     GitHubWorkflows,
     GitLabCi,
 }
@@ -33,6 +34,7 @@ impl Schema {
             Self::AzurePipelines => "vendor.azure-pipelines",
             Self::BitbucketPipelines => "vendor.bitbucket-pipelines",
             Self::CircleCi => "vendor.circle-ci",
+            Self::GitHubActions => "vendor.github-actions",
             Self::GitHubWorkflows => "vendor.github-workflows",
             Self::GitLabCi => "vendor.gitlab-ci",
         }
@@ -44,7 +46,10 @@ impl Schema {
         match self {
             Self::AzurePipelines => Some("azure-pipelines"),
             Self::GitLabCi => Some("gitlab-ci"),
-            Self::BitbucketPipelines | Self::CircleCi | Self::GitHubWorkflows => None,
+            Self::BitbucketPipelines
+            | Self::CircleCi
+            | Self::GitHubActions
+            | Self::GitHubWorkflows => None,
         }
     }
 }
@@ -109,10 +114,19 @@ pub(crate) fn actionlint(text: &str) -> Result<(), Findings> {
 /// Looks for weaknesses in a GitHub workflow, without network. `persona` is how strictly: `regular`,
 /// or `pedantic` (names, comments and limits are asked for as well).
 pub(crate) fn zizmor(persona: &str, text: &str) -> Result<(), Findings> {
+    zizmor_in(persona, ".github/workflows/workflow.yml", text)
+}
+
+/// Looks for weaknesses in an action of GitHub's.
+pub(crate) fn zizmor_action(text: &str) -> Result<(), Findings> {
+    zizmor_in("pedantic", "action.yml", text)
+}
+
+fn zizmor_in(persona: &str, name: &str, text: &str) -> Result<(), Findings> {
     let mut command = python_tool("zizmor");
     command.args(["--offline", "--no-config", "--strict-collection", "--persona", persona]);
     command.args(["--quiet", "--no-progress", "--color", "never"]);
-    check("zizmor", command, ".github/workflows/workflow.yml", text)
+    check("zizmor", command, name, text)
 }
 
 /// Looks for errors in a Jenkinsfile; matters of style do not count.

@@ -74,6 +74,13 @@ impl Machine {
         self.path("cache").join(product).join(version)
     }
 
+    /// Another program in the same surroundings, to be started.
+    pub(crate) fn shell(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().envs(&self.variables).current_dir(self.directory.path());
+        command
+    }
+
     /// `butler-runner WORDS`, to be started.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));

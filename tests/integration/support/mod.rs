@@ -13,6 +13,7 @@ pub(crate) mod empty_root;
 pub(crate) mod environment;
 pub(crate) mod forward_proxy;
 pub(crate) mod git_server;
+pub(crate) mod github_actions;
 pub(crate) mod gpg;
 pub(crate) mod http_backend;
 pub(crate) mod kubernetes;

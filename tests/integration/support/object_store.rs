@@ -61,7 +61,7 @@ impl ObjectStore {
         store
     }
 
-    /// The settings of an s3 backend, flat as a registry sends them.
+    /// The settings of an s3 backend as a registry's form sends them: no flags, and a flat endpoint.
     pub(crate) fn config(&self) -> Value {
         json!({
             "bucket": BUCKET,
@@ -70,11 +70,6 @@ impl ObjectStore {
             "endpoint": self.endpoint,
             "access_key": self.access_key,
             "secret_key": self.secret_key,
-            "skip_credentials_validation": true,
-            "skip_requesting_account_id": true,
-            "skip_metadata_api_check": true,
-            "skip_region_validation": true,
-            "use_path_style": true,
         })
     }
 

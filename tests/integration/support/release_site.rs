@@ -89,6 +89,8 @@ struct Shared {
     demanded: Mutex<Option<String>>,
     /// Where everything is redirected to.
     elsewhere: Mutex<Option<String>>,
+    /// Where single paths are redirected to.
+    leads: Mutex<BTreeMap<String, String>>,
     /// Whether parts of files are handed out.
     whole_files_only: AtomicBool,
 }
@@ -209,6 +211,7 @@ impl ReleaseSite {
             seen: Mutex::default(),
             demanded: Mutex::default(),
             elsewhere: Mutex::default(),
+            leads: Mutex::default(),
             whole_files_only: AtomicBool::new(false),
         });
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -235,6 +238,11 @@ impl ReleaseSite {
     pub(crate) fn lead_to(&self, site: &url::Url) {
         let site = site.as_str().trim_end_matches('/').to_owned();
         *self.shared.elsewhere.lock().unwrap() = Some(site);
+    }
+
+    /// Redirects one path to another one.
+    pub(crate) fn lead(&self, path: &str, to: &str) {
+        self.shared.leads.lock().unwrap().insert(path.to_owned(), to.to_owned());
     }
 
     /// Hands out whole files only, whatever part was asked for.
@@ -432,6 +440,9 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     }
     if let Some(elsewhere) = &*shared.elsewhere.lock().unwrap() {
         return Redirect::temporary(&format!("{elsewhere}{path}")).into_response();
+    }
+    if let Some(to) = shared.leads.lock().unwrap().get(path) {
+        return Redirect::to(to).into_response();
     }
     let replaced = shared.replaced.lock().unwrap().get(path).cloned();
     let Some(file) = &replaced.or_else(|| shared.files.get(path).cloned()) else {

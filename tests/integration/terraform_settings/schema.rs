@@ -257,6 +257,7 @@ fn schema_and_reader_of_a_run_know_the_same_fields() {
                 "knownHosts": "e"}},
         "variables": {"a": {"value": [1], "sensitive": true, "source": "secret", "ref": "b/c",
             "key": "d"}, "b": null},
+        "sensitiveValues": "literal",
         "envVars": {"A": {"value": "x", "sensitive": false}},
         "upstreamOutputs": {"a": {"b": 1}},
         "stateBackend": {"type": "pg", "config": {"conn_str": "a"}},
@@ -306,6 +307,7 @@ fn a_run_needs_what_the_reader_needs_and_null_is_as_good_as_absent() {
     for (field, wrong) in [
         ("operation", json!("explode")),
         ("source", json!({"gitRepo": "https://git.example.com/a.git"})),
+        ("sensitiveValues", json!("hunter22")),
         ("stateBackend", json!({"config": {}})),
         ("terraformSettings", json!({"logging": {"level": "loud"}})),
     ] {
@@ -313,7 +315,14 @@ fn a_run_needs_what_the_reader_needs_and_null_is_as_good_as_absent() {
         broken[field] = wrong;
         assert!(!validator.is_valid(&broken), "{broken}");
     }
-    for field in ["variables", "envVars", "stateBackend", "terraformSettings", "callbacks"] {
+    for field in [
+        "variables",
+        "sensitiveValues",
+        "envVars",
+        "stateBackend",
+        "terraformSettings",
+        "callbacks",
+    ] {
         run[field] = Value::Null;
     }
     assert!(validator.is_valid(&run));

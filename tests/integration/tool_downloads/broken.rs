@@ -164,7 +164,7 @@ fn limit_of_requests_is_told_from_a_login_that_is_missing() {
         );
         let mirror = format!("http://{}/", canned(answer, None));
         let machine = Machine::new();
-        let words = ["terragrunt", "list", "--available", "--mirror", &mirror];
+        let words = ["tool", "--product", "terragrunt", "list", "--available", "--mirror", &mirror];
         let said = machine.run(&words);
         assert_eq!(said.code, Some(1), "{said:?}");
         let message = "limits how often it is asked, and wants to be left alone for 1h\n";
@@ -180,7 +180,15 @@ fn site_that_asks_for_a_rest_gets_it_and_is_asked_again() {
     let mirror = format!("http://{}/", canned(answer.to_owned(), None));
     let mut machine = Machine::new();
     machine.set("BUTLER_TOOL_TIMEOUT", "2s");
-    let said = machine.run(&["terragrunt", "list", "--available", "--mirror", &mirror]);
+    let said = machine.run(&[
+        "tool",
+        "--product",
+        "terragrunt",
+        "list",
+        "--available",
+        "--mirror",
+        &mirror,
+    ]);
     assert!(
         said.stderr.contains("trying again error=") && said.stderr.contains("pause=1s"),
         "{said:?}"

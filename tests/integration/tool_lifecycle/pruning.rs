@@ -26,9 +26,9 @@ fn well_used() -> (ReleaseSite, Machine, ToolOptions) {
         ("tofu", "1.8.3", 31),
     ];
     for (product, version, _) in uses {
-        machine.run(&[product, "install", version]).well();
+        machine.run(&["tool", "--product", product, "install", version]).well();
     }
-    machine.run(&["terraform", "use", "1.8.5"]).well();
+    machine.run(&["tool", "--product", "terraform", "use", "1.8.5"]).well();
     for (product, version, days) in uses {
         last_used(&machine, product, version, days);
     }
@@ -78,7 +78,9 @@ fn versions_that_nobody_has_used_for_long_are_removed() {
         exit 0
         nothing to remove
     "]]
-    .assert_eq(machine.run(&["terraform", "prune", "--unused-for", "30d"]).shown());
+    .assert_eq(
+        machine.run(&["tool", "--product", "terraform", "prune", "--unused-for", "30d"]).shown(),
+    );
     // What is known about a version goes with it.
     assert!(!machine.path("cache/terraform/.1.9.8.users").exists());
     assert!(!machine.path("cache/terraform/.1.9.8.lock").exists());
@@ -99,7 +101,7 @@ fn the_least_recently_used_versions_go_until_there_is_room_but_never_the_default
         fates
     };
     assert_eq!(
-        fates(&["terraform", "prune", "--larger-than", "7MiB"]),
+        fates(&["tool", "--product", "terraform", "prune", "--larger-than", "7MiB"]),
         ["terraform 1.9.8 removed"]
     );
     assert_eq!(kept(&machine), ["1.7.5", "1.8.5"]);
@@ -122,8 +124,8 @@ fn providers_go_with_the_versions_unless_a_product_is_named() {
         path
     };
     let (path, elsewhere) = (package("cache/providers"), package("elsewhere"));
-    machine.run(&["terraform", "prune", "--unused-for", "60d"]).well();
-    machine.run(&["terraform", "prune", "--unused-for", "30d"]).well();
+    machine.run(&["tool", "--product", "terraform", "prune", "--unused-for", "60d"]).well();
+    machine.run(&["tool", "--product", "terraform", "prune", "--unused-for", "30d"]).well();
     assert!(path.exists());
     let said = machine.run(&["tool", "prune", "--unused-for", "35d"]);
     expect![[r"
@@ -146,7 +148,7 @@ fn a_version_in_use_is_passed_over() {
     let runtime = runtime();
     let tool = runtime.block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
     last_used(&machine, "terraform", "1.9.8", 50);
-    let said = machine.run(&["terraform", "prune", "--unused-for", "30d"]);
+    let said = machine.run(&["tool", "--product", "terraform", "prune", "--unused-for", "30d"]);
     expect![[r"
         exit 0
         kept terraform 1.9.8, in use by 1 run: pid <pid>, run 7, since <time>
@@ -201,8 +203,8 @@ fn what_an_install_is_making_is_no_leftover() {
 
     let (site, machine, options) = well_used();
     site.misbehave("1.8.3_SHA256SUMS", Fault::Held);
-    machine.run(&["tofu", "uninstall", "1.8.3", "--drain-period", "0"]).well();
-    let install = spawn(&machine, &["tofu", "install", "1.8.3"]);
+    machine.run(&["tool", "--product", "tofu", "uninstall", "1.8.3", "--drain-period", "0"]).well();
+    let install = spawn(&machine, &["tool", "--product", "tofu", "install", "1.8.3"]);
     let tofu = ToolRequest { product: Product::OpenTofu, version: "1.8.3".parse().unwrap() };
     eventually("an install", || in_progress(&tofu, &options).unwrap().is_some());
     let half = machine.path("cache/opentofu/.partial-1.8.3~abc");
@@ -219,7 +221,7 @@ fn a_version_that_was_just_asked_for_is_not_pruned() {
     let (_site, machine, _) = well_used();
     machine.run(&["tool", "which", "1.9.8"]).well();
     let kept = "terraform 1.9.8, asked for at <time> and may be about to be used";
-    let prune = ["terraform", "prune", "--unused-for", "0s"];
+    let prune = ["tool", "--product", "terraform", "prune", "--unused-for", "0s"];
     let said = timeless(&machine.run(&[prune.as_slice(), &["--dry-run"]].concat()));
     assert!(said.contains(&format!("kept {kept}")), "{said}");
     let said = timeless(&machine.run(&prune));
@@ -237,7 +239,7 @@ fn a_dry_run_changes_nothing() {
         let installed = std::fs::File::open(machine.kept("terraform", version)).unwrap();
         installed.set_modified(SystemTime::now() - DAY * 40).unwrap();
     }
-    let prune = ["terraform", "prune", "--unused-for", "30d", "--dry-run"];
+    let prune = ["tool", "--product", "terraform", "prune", "--unused-for", "30d", "--dry-run"];
     let first = machine.run(&prune).well();
     assert_eq!(first.stdout.matches("would remove").count(), 2, "{first:?}");
     assert_eq!(machine.run(&prune).well().stdout, first.stdout);
@@ -269,11 +271,16 @@ fn what_is_known_about_a_version_goes_in_one_rename() {
     use crate::support::traced::Stopped;
 
     let (_site, machine, options) = well_used();
-    machine.run(&["terraform", "uninstall", "1.9.8", "--drain-period", "0"]).well();
+    machine
+        .run(&["tool", "--product", "terraform", "uninstall", "1.9.8", "--drain-period", "0"])
+        .well();
     let users = machine.path("cache/terraform/.1.9.8.users");
     assert!(users.join("used").exists());
     let used = users.join("used");
-    let stopped = Stopped::at(&machine.command(&["terraform", "prune"]), move || !used.exists());
+    let stopped =
+        Stopped::at(&machine.command(&["tool", "--product", "terraform", "prune"]), move || {
+            !used.exists()
+        });
     // So that a run that comes now locks a file that nobody is about to remove.
     assert!(!users.exists(), "a run could lock a file in it");
     let starting = std::thread::spawn(move || {
@@ -283,7 +290,7 @@ fn what_is_known_about_a_version_goes_in_one_rename() {
     assert_eq!(stopped.go_on().status.code(), Some(0));
     let (tool, options) = starting.join().unwrap();
     assert_eq!(users_of(&options).len(), 1);
-    let at_once = ["terraform", "uninstall", "1.9.8", "--drain-period", "0"];
+    let at_once = ["tool", "--product", "terraform", "uninstall", "1.9.8", "--drain-period", "0"];
     assert_eq!(machine.run(&at_once).code, Some(1));
     drop(tool);
     machine.run(&at_once).well();

@@ -43,13 +43,22 @@ fn a_version_is_removed_and_one_that_is_not_there_is_no_error() {
     });
     assert_eq!(again.json(), nothing);
     machine.run(&["tool", "install", "1.9.8"]).well();
-    let said = machine.run(&["terraform", "uninstall", "1.9.8", "--drain-period", "0", "--json"]);
+    let said = machine.run(&[
+        "tool",
+        "--product",
+        "terraform",
+        "uninstall",
+        "1.9.8",
+        "--drain-period",
+        "0",
+        "--json",
+    ]);
     assert!(said.well().json()["bytes"].as_u64().unwrap() > 6);
     assert_eq!(machine.run(&["tool", "which"]).code, Some(1), "there is no default any more");
     let (install, uninstall) = ("Install 1.9.8 Succeeded", "Uninstall 1.9.8 Succeeded");
     assert_eq!(history_of(&options), [install, uninstall, install, uninstall]);
     let empty = Machine::new();
-    empty.run(&["tofu", "uninstall", "1.8.5"]).well();
+    empty.run(&["tool", "--product", "tofu", "uninstall", "1.8.5"]).well();
     assert!(!empty.path("cache").exists(), "nothing is made where nothing is");
 }
 

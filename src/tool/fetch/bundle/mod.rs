@@ -78,9 +78,8 @@ impl crate::error::Advice for BundleError {
                     .to_owned()
             }
             Self::Unsigned { request } => format!(
-                "a bundle holds only what can be verified where it is taken to; take the file there on its own, for `butler-runner {} install {} --url file:///PATH --checksum sha256:HEX`",
-                request.product.executable(),
-                request.version
+                "a bundle holds only what can be verified where it is taken to; take the file there on its own, for `butler-runner tool install {} --url file:///PATH --checksum sha256:HEX`",
+                request.product.spelled(&request.version.to_string())
             ),
         })
     }

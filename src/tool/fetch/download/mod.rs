@@ -61,8 +61,21 @@ pub(in crate::tool) struct Fetcher<'a> {
 impl<'a> Fetcher<'a> {
     pub(in crate::tool) fn new(product: Product, options: &'a ToolOptions) -> Self {
         let credentials = options.sites.credentials(product);
+        Self { credentials, ..Self::anonymous(options) }
+    }
+
+    /// Fetches releases as somebody whom no site knows.
+    pub(in crate::tool) fn anonymous(options: &'a ToolOptions) -> Self {
         let (longest, deadline) = (options.timeout, Instant::now() + options.timeout);
-        Self { http: &options.http, credentials, silence: SILENCE, longest, deadline }
+        Self { http: &options.http, credentials: None, silence: SILENCE, longest, deadline }
+    }
+
+    /// Where `url` leads to, and what is answered there.
+    pub(in crate::tool) async fn led_to(
+        &self,
+        url: &Url,
+    ) -> Result<(Url, Response), DownloadError> {
+        self.in_time(url, remote::answer(self, url, None)).await
     }
 
     /// Looks once whether `url` is there, and returns the head of the answer where there is one.
@@ -70,7 +83,7 @@ impl<'a> Fetcher<'a> {
         if url.scheme() == "file" {
             return self.in_time(url, local(url, 0, |_| Ok(()))).await.map(|()| None);
         }
-        let (_, response) = self.in_time(url, remote::answer(self, url, None)).await?;
+        let (_, response) = self.led_to(url).await?;
         Ok(Some(response))
     }
 
@@ -88,11 +101,11 @@ impl<'a> Fetcher<'a> {
             return self.in_time(url, reading).await;
         }
         let trying = async {
-            let mut pauses = pauses();
+            let mut pauses = Pauses::new();
             loop {
                 match self.small_once(url, limit).await {
                     Ok(content) => return Ok(content),
-                    Err(error) => pause(&mut pauses, error).await?,
+                    Err(error) => pauses.pause(error).await?,
                 }
             }
         };
@@ -135,16 +148,16 @@ impl<'a> Fetcher<'a> {
         }
         let mut partial = Partial::new(directory)?;
         let trying = async {
-            let mut pauses = pauses();
+            let mut pauses = Pauses::new();
             loop {
                 let before = partial.done();
                 match partial.go_on(self, url, limit, &mut watch).await {
                     Ok(()) => return Ok(()),
                     Err(error) => {
                         if partial.done() > before {
-                            pauses = self::pauses();
+                            pauses = Pauses::new();
                         }
-                        pause(&mut pauses, error).await?;
+                        pauses.pause(error).await?;
                     }
                 }
             }
@@ -166,24 +179,39 @@ impl<'a> Fetcher<'a> {
 }
 
 /// Growing pauses: about 8 s in all.
-fn pauses() -> ExponentialBackoff {
-    ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(250))
-        .with_max_times(RETRIES)
-        .with_jitter()
-        .build()
+struct Pauses {
+    left: ExponentialBackoff,
+    /// Why it was paused last, which is not said again.
+    said: Option<String>,
 }
 
-/// Waits before the next attempt, if it may do better and is not one too many.
-async fn pause(pauses: &mut ExponentialBackoff, error: DownloadError) -> Result<(), DownloadError> {
-    let may_help = error.is_transient() && error.after() <= LONGEST_REST;
-    let Some(pause) = may_help.then(|| pauses.next()).flatten() else {
-        return Err(error);
-    };
-    let pause = pause.max(error.after());
-    tracing::warn!(error = crate::error::chain(&error), ?pause, "download failed, trying again");
-    tokio::time::sleep(pause).await;
-    Ok(())
+impl Pauses {
+    fn new() -> Self {
+        let left = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(250))
+            .with_max_times(RETRIES)
+            .with_jitter()
+            .build();
+        Self { left, said: None }
+    }
+
+    /// Waits before the next attempt, if it may do better and is not one too many.
+    async fn pause(&mut self, error: DownloadError) -> Result<(), DownloadError> {
+        let may_help = error.is_transient() && error.after() <= LONGEST_REST;
+        let Some(pause) = may_help.then(|| self.left.next()).flatten() else {
+            return Err(error);
+        };
+        let pause = pause.max(error.after());
+        let problem = crate::error::chain(&error);
+        if self.said.as_ref() == Some(&problem) {
+            tracing::debug!(error = problem, ?pause, "download failed again");
+        } else {
+            tracing::warn!(error = problem, ?pause, "download failed, trying again");
+            self.said = Some(problem);
+        }
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
 }
 
 /// Reads a file of this machine. What follows its first `limit` bytes is too much.

@@ -9,6 +9,7 @@ mod clone;
 mod explain;
 mod host_keys;
 mod inspect;
+mod local;
 mod reference;
 mod submodules;
 mod transfer;

@@ -13,6 +13,9 @@ use super::Progress;
 use super::check_out::check_out;
 use super::transfer::Transfer;
 
+/// How the address of a file on this machine begins.
+const FILE: &str = "file:///";
+
 /// More is a mistake or an attack.
 const DEEPEST: usize = 10;
 
@@ -86,7 +89,11 @@ impl Submodules<'_> {
         let name = submodule.name().map_err(|_| forbidden("its name is not valid UTF-8"))?;
         let setting = format!("submodule.{name}.url");
         let mut config = repository.config().map_err(failed)?;
-        let (url, _) = RepositoryUrl::parse(&config.get_string(&setting).map_err(failed)?)?;
+        let mut resolved = config.get_string(&setting).map_err(failed)?;
+        if is_beside_files(repository, submodule) && !resolved.starts_with(FILE) {
+            resolved = resolved.replacen("file://", FILE, 1);
+        }
+        let (url, _) = RepositoryUrl::parse(&resolved)?;
         if url.scheme == Scheme::File && !self.files_allowed {
             return Err(forbidden(
                 "a file URL is only allowed where the module is in a file URL too",
@@ -101,6 +108,17 @@ impl Submodules<'_> {
         check_out(&clone, commit)?;
         self.update(&clone, depth + 1)
     }
+}
+
+/// Whether the address of `submodule` is relative to that of a repository in a file. Of such an
+/// address libgit2 drops the first slash of the path, so that a directory becomes a host.
+fn is_beside_files(repository: &Repository, submodule: &Submodule<'_>) -> bool {
+    let written = submodule.opt_url_bytes().unwrap_or_default();
+    let is_relative = written.starts_with(b"./") || written.starts_with(b"../");
+    is_relative
+        && repository
+            .find_remote("origin")
+            .is_ok_and(|origin| origin.url().is_ok_and(|url| url.starts_with(FILE)))
 }
 
 /// A path may contain anything, a line break for example.

@@ -1,5 +1,5 @@
 //! Gets one commit from a server into a repository: shallow where that is possible, in full where
-//! the server refuses.
+//! the server refuses, and without a copy where the server is a directory ([`local`]).
 //!
 //! libgit2 does not report a reference that the server does not have. So the server's references
 //! are looked at first, and what they promised is looked up afterwards.
@@ -17,7 +17,7 @@ use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Authenticator;
 use super::explain::{Circumstances, Step, explain};
 use super::reference::{Meaning, meaning, similar};
-use super::{Progress, host_keys, trust};
+use super::{Progress, host_keys, local, trust};
 
 /// Where a commit that has no name of its own is kept.
 const NAMELESS: &str = "refs/butler/fetched";
@@ -40,6 +40,8 @@ struct Server<'repository, 'connection> {
     url: &'connection RepositoryUrl,
     host_known: bool,
     heads: Vec<(String, Oid)>,
+    /// Whether the repository reads the server's objects where they are: nothing has to be fetched.
+    shares_objects: bool,
     /// The connection that the references came over, until something else was fetched by it.
     connection: RefCell<Option<RemoteConnection<'repository, 'connection, 'connection>>>,
 }
@@ -77,8 +79,8 @@ impl<'task> Transfer<'task> {
         let failed = |error| self.explain(url, host_known, Step::Connect, &error);
         let mut remote = repository.remote_anonymous(url.as_str()).map_err(failed)?;
         // As the user's configuration may have rewritten it.
-        let speaks_http = remote.url().is_ok_and(|url| url.starts_with("http"));
-        if speaks_http && !self.trusts.replace(true) {
+        let address = remote.url().unwrap_or_default().to_owned();
+        if address.starts_with("http") && !self.trusts.replace(true) {
             trust(self.task)?;
         }
         let callbacks = self.authenticator.callbacks(url);
@@ -88,8 +90,9 @@ impl<'task> Transfer<'task> {
         let heads = connection.list().map_err(failed)?;
         let heads = heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect();
         let connection = RefCell::new(Some(connection));
-        let id =
-            self.get_from(&Server { repository, url, host_known, heads, connection }, reference)?;
+        let shares_objects = local::share_objects(repository, &address)?;
+        let server = Server { repository, url, host_known, heads, shares_objects, connection };
+        let id = self.get_from(&server, reference)?;
         config.remove("http.followRedirects").map_err(settings)?;
         Ok(id)
     }
@@ -118,7 +121,7 @@ impl<'task> Transfer<'task> {
             }
             Meaning::Commit(id) => {
                 let spec = format!("+{id}:{NAMELESS}");
-                if self.is_refused(server, &spec)? {
+                if !server.shares_objects && self.is_refused(server, &spec)? {
                     self.progress.say(
                         "The server does not give out single commits: fetching the whole history",
                     );
@@ -130,8 +133,11 @@ impl<'task> Transfer<'task> {
                     .map_err(|_| unknown(Vec::new()))
             }
             Meaning::Abbreviation(prefix) => {
-                self.progress.say("An abbreviated commit id needs the whole history: fetching it");
-                self.fetch(server, &EVERYTHING, Depth::All)?;
+                if !server.shares_objects {
+                    let why = "An abbreviated commit id needs the whole history: fetching it";
+                    self.progress.say(why);
+                    self.fetch(server, &EVERYTHING, Depth::All)?;
+                }
                 let found = repository.find_commit_by_prefix(&prefix);
                 found.map(|commit| commit.id()).map_err(|error| match error.code() {
                     git2::ErrorCode::Ambiguous => FetchError::AmbiguousCommit { prefix },
@@ -146,6 +152,14 @@ impl<'task> Transfer<'task> {
     /// Fetches one of the server's references; returns under which name it is kept.
     fn get_reference(&self, server: &Server<'_, '_>, name: &str) -> Result<String, FetchError> {
         let local = local_name(name);
+        if server.shares_objects {
+            let failed =
+                |error| self.explain(server.url, server.host_known, Step::Transfer, &error);
+            for (_, id) in server.heads.iter().filter(|(head, _)| head == name) {
+                server.repository.reference(&local, *id, true, "fetch").map_err(failed)?;
+            }
+            return Ok(local);
+        }
         let spec = format!("+{name}:{local}");
         if self.is_refused(server, &spec)? {
             if server.url.scheme != Scheme::File {

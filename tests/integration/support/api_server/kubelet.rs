@@ -1,20 +1,24 @@
-//! What becomes of a Job: its pod, the container in it as a real process, and how both end.
+//! What becomes of a Job: its pod, what its kubelet says about the container, and how both end.
 
-use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
+use super::container::{kill_all, start};
 use super::server::now;
 use super::{Course, NAMESPACE, Shared};
+
+/// What the scheduler says about a pod that fits nowhere.
+const NO_ROOM: &str = "0/3 nodes are available: 3 Insufficient memory.";
+/// An image that nobody has, and what containerd says about it.
+const IMAGE: &str = "ghcr.io/butlerdotdev/butler-runner:0.0.0";
+const NOT_FOUND: &str =
+    "rpc error: code = NotFound desc = failed to pull and unpack image: not found";
+const DEADLINE: &str = "Job was active longer than specified deadline";
 
 /// Creates the Job's pod, runs it, and says how it ended.
 pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value) {
@@ -38,8 +42,9 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
     if *course.borrow() == Course::Unschedulable {
         status(json!({"conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-            "message": "0/3 nodes are available: 3 Insufficient memory.",
+            "message": NO_ROOM,
         }]}));
+        warn(&shared, &pod, "FailedScheduling", NO_ROOM);
     }
     course.wait_for(|course| *course != Course::Unschedulable).await.unwrap();
     shared.update(|store| {
@@ -50,16 +55,35 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
         "containerStatuses": container(&json!({"waiting": {"reason": "ContainerCreating"}})),
     }));
     if *course.borrow() == Course::NoImage {
-        let message = "Back-off pulling image \"ghcr.io/butlerdotdev/butler-runner:0.0.0\"";
-        let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": message}});
-        status(json!({"containerStatuses": container(&waiting)}));
+        let waits = |reason: &str, message: &str| {
+            let waiting = json!({"waiting": {"reason": reason, "message": message}});
+            status(json!({"containerStatuses": container(&waiting)}));
+        };
+        waits("ErrImagePull", NOT_FOUND);
+        warn(&shared, &pod, "Failed", &format!("Failed to pull image \"{IMAGE}\": {NOT_FOUND}"));
+        warn(&shared, &pod, "Failed", "Error: ErrImagePull");
+        let backs_off = format!("Back-off pulling image \"{IMAGE}\": ErrImagePull: {NOT_FOUND}");
+        waits("ImagePullBackOff", &backs_off);
+        warn(&shared, &pod, "Failed", "Error: ImagePullBackOff");
     }
     course.wait_for(|course| *course != Course::NoImage).await.unwrap();
+    if *course.borrow() == Course::NoSecret {
+        let message = "secret \"git-token\" not found";
+        let waiting =
+            json!({"waiting": {"reason": "CreateContainerConfigError", "message": message}});
+        status(json!({"containerStatuses": container(&waiting)}));
+        warn(&shared, &pod, "Failed", &format!("Error: {message}"));
+    }
+    course.wait_for(|course| *course != Course::NoSecret).await.unwrap();
     let Some(secret) = volumes_are_there(&shared, &job_path, &pod).await else { return };
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     let child = start(&shared, &name, &pod, &secret);
     status(json!({
         "phase": "Running",
+        "conditions": [
+            {"type": "PodScheduled", "status": "True"},
+            {"type": "Ready", "status": "True"},
+        ],
         "containerStatuses": container(&json!({"running": {"startedAt": now()}})),
     }));
     let terminated = run(&shared, &job_path, &path, &name, child).await;
@@ -108,8 +132,7 @@ async fn run(
         }
         other => {
             if other == Some(Course::Deadline) {
-                let message = "Job was active longer than specified deadline";
-                condition(shared, job_path, "FailureTarget", "DeadlineExceeded", message);
+                condition(shared, job_path, "FailureTarget", "DeadlineExceeded", DEADLINE);
             }
             kill(process, Signal::SIGTERM).unwrap();
             let status = child.wait().await.unwrap();
@@ -143,7 +166,9 @@ async fn ended(
     }
     let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap();
     let reason = reason.unwrap_or(if code == 0 { "Completed" } else { "Error" });
-    json!({"terminated": {"exitCode": code, "reason": reason, "finishedAt": now()}})
+    json!({"terminated": {
+        "exitCode": code, "reason": reason, "startedAt": now(), "finishedAt": now(),
+    }})
 }
 
 /// The last states of pod and Job; what is being deleted goes.
@@ -178,13 +203,7 @@ fn settle(shared: &Arc<Shared>, job_path: &str, path: &str, terminated: Option<&
             "CompletionsReached",
             "Reached expected number of succeeded pods",
         ),
-        Course::Deadline => condition(
-            shared,
-            job_path,
-            "Failed",
-            "DeadlineExceeded",
-            "Job was active longer than specified deadline",
-        ),
+        Course::Deadline => condition(shared, job_path, "Failed", "DeadlineExceeded", DEADLINE),
         Course::Evicted | Course::NodeLost => condition(
             shared,
             job_path,
@@ -209,7 +228,7 @@ fn condition(shared: &Shared, job_path: &str, type_: &str, reason: &str, message
     });
     shared.update(|store| {
         store.change(job_path, |job| {
-            let had_pod = job["status"]["active"].is_number();
+            let had_pod = ["active", "failed"].iter().any(|it| job["status"][it].is_number());
             let counted = if type_ == "Complete" { "succeeded" } else { "failed" };
             job["status"] = json!({"conditions": [condition]});
             if had_pod {
@@ -236,47 +255,93 @@ pub(super) fn end_pods(shared: &Arc<Shared>, job_path: &str) {
         let _ = kill(Pid::from_raw(i32::try_from(*process).unwrap()), Signal::SIGTERM);
     }
     if processes.is_empty() {
-        shared.update(|store| {
-            for name in &pods {
-                store.remove(&format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}"));
-            }
-            store.remove(job_path);
-        });
+        for name in &pods {
+            never_start(shared, &format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}"));
+        }
+        shared.update(|store| store.remove(job_path));
     }
+}
+
+/// The end of a pod whose container never started. Where it has a node, the kubelet there makes up a
+/// terminated state for the container, with an exit code that no process had.
+fn never_start(shared: &Shared, path: &str) {
+    let unknown = json!({"terminated": {
+        "exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": null, "finishedAt": null,
+        "message": "The container could not be located when the pod was terminated",
+    }});
+    shared.update(|store| {
+        let has_node = store.get(path).is_some_and(|pod| pod["spec"]["nodeName"].is_string());
+        if has_node {
+            store.change(path, |pod| {
+                let statuses = container(&unknown);
+                merge(
+                    &mut pod["status"],
+                    &json!({"phase": "Failed", "containerStatuses": statuses}),
+                );
+            });
+        }
+    });
+    shared.update(|store| {
+        if !store.keeps_pods {
+            store.remove(path);
+        }
+    });
+}
+
+/// What the node's controller does to a pod whose kubelet says nothing any more.
+pub(super) fn lose_sight(shared: &Shared) {
+    let path = only_path(shared, "pods", "api/v1");
+    shared.update(|store| {
+        store.change(&path, |pod| {
+            pod["status"]["conditions"] = json!([
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Ready", "status": "False"},
+            ]);
+        });
+    });
+}
+
+/// The Job's deadline has come, and nobody on the pod's node ends the pod. Its time to end was over
+/// at `over`.
+pub(super) fn pass_deadline_in_vain(shared: &Shared, over: Timestamp) {
+    let job = only_path(shared, "jobs", "apis/batch/v1");
+    condition(shared, &job, "FailureTarget", "DeadlineExceeded", DEADLINE);
+    let path = only_path(shared, "pods", "api/v1");
+    shared.update(|store| {
+        store.change(&path, |pod| {
+            pod["metadata"]["deletionTimestamp"] = json!(over.to_string());
+            pod["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+        });
+    });
+}
+
+fn only_path(shared: &Shared, plural: &str, group: &str) -> String {
+    let store = shared.store.lock().unwrap();
+    let name = store.of(plural).next().unwrap()["metadata"]["name"].clone();
+    format!("/{group}/namespaces/{NAMESPACE}/{plural}/{}", name.as_str().unwrap())
+}
+
+/// A warning about the pod, as `kubectl describe` shows it.
+fn warn(shared: &Shared, pod: &Value, reason: &str, message: &str) {
+    let name = format!("event-{:032x}", fastrand::u128(..));
+    shared.update(|store| {
+        store.put(
+            &format!("/api/v1/namespaces/{NAMESPACE}/events/{name}"),
+            json!({
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "involvedObject": {"kind": "Pod", "name": pod["metadata"]["name"]},
+                "type": "Warning", "reason": reason, "message": message,
+            }),
+        );
+    });
 }
 
 /// The deadline of the one Job has come, and no container has begun.
 pub(super) fn pass_deadline(shared: &Arc<Shared>) {
-    let path = |store: &super::Store, plural: &str, group: &str| {
-        let object = store.of(plural).next().unwrap();
-        let name = object["metadata"]["name"].as_str().unwrap();
-        format!("/{group}/namespaces/{NAMESPACE}/{plural}/{name}")
-    };
-    let job = shared.update(|store| {
-        let pod = path(store, "pods", "api/v1");
-        store.remove(&pod);
-        path(store, "jobs", "apis/batch/v1")
-    });
-    let message = "Job was active longer than specified deadline";
-    condition(shared, &job, "Failed", "DeadlineExceeded", message);
-}
-
-/// Kills everything that the node's containers have started, as the kernel does with a container:
-/// what a runner that is killed leaves behind would go on otherwise.
-pub(super) fn kill_all(shared: &Shared) {
-    // A runner is shielded from who is not root, and so not found by its environment.
-    for process in shared.store.lock().unwrap().processes.values() {
-        let _ = kill(Pid::from_raw(i32::try_from(*process).unwrap()), Signal::SIGKILL);
-    }
-    let mark = shared.node.as_os_str().as_encoded_bytes();
-    let is_ours = |environment: Vec<u8>| environment.windows(mark.len()).any(|it| it == mark);
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let Some(process) = process.map(Pid::from_raw) else { continue };
-        if std::fs::read(entry.path().join("environ")).is_ok_and(is_ours) {
-            let _ = kill(process, Signal::SIGKILL);
-        }
-    }
+    let job = only_path(shared, "jobs", "apis/batch/v1");
+    condition(shared, &job, "FailureTarget", "DeadlineExceeded", DEADLINE);
+    never_start(shared, &only_path(shared, "pods", "api/v1"));
+    condition(shared, &job, "Failed", "DeadlineExceeded", DEADLINE);
 }
 
 fn create_pod(shared: &Shared, job_path: &str, job: &Value) -> (String, Value) {
@@ -324,107 +389,14 @@ async fn volumes_are_there(shared: &Arc<Shared>, job_path: &str, pod: &Value) ->
     }
 }
 
-/// What the pod says of a volume.
-fn source<'pod>(pod: &'pod Value, volume: &str) -> &'pod Value {
-    let volumes = pod["spec"]["volumes"].as_array().unwrap();
-    volumes.iter().find(|other| other["name"] == volume).unwrap()
-}
-
-/// Makes a volume as the kubelet does for a pod with a group: everybody may write to an empty one,
-/// and the files of a Secret are links to where the current ones are, with the mode that it says.
-fn make_volume(place: &Path, source: &Value, secret: &Value) {
-    std::fs::create_dir_all(place).unwrap();
-    let mode = |path: &Path, mode: u32| {
-        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    };
-    if source["secret"].is_null() {
-        return mode(place, 0o2777);
-    }
-    let files = place.join("..2026_11_21_10_00_00.1");
-    std::fs::create_dir(&files).unwrap();
-    symlink(files.file_name().unwrap(), place.join("..data")).unwrap();
-    let default = source["secret"]["defaultMode"].as_u64().unwrap().try_into().unwrap();
-    for (key, value) in secret["stringData"].as_object().unwrap() {
-        std::fs::write(files.join(key), value.as_str().unwrap()).unwrap();
-        mode(&files.join(key), default);
-        symlink(Path::new("..data").join(key), place.join(key)).unwrap();
-    }
-}
-
-/// Starts the container's command: volumes are directories of the node, and paths below them are
-/// theirs in the variables.
-fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Value) -> Child {
-    let container = &pod["spec"]["containers"][0];
-    let root = shared.node.join(name);
-    let mut places: Vec<(String, String)> = Vec::new();
-    for mount in container["volumeMounts"].as_array().unwrap() {
-        let (volume, path) =
-            (mount["name"].as_str().unwrap(), mount["mountPath"].as_str().unwrap());
-        let place = root.join(volume);
-        make_volume(&place, source(pod, volume), secret);
-        places.push((path.to_owned(), place.to_str().unwrap().to_owned()));
-    }
-    let mapped = |value: &str| {
-        let place = places.iter().find(|(path, _)| {
-            value
-                .strip_prefix(path.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        });
-        place.map_or_else(|| value.to_owned(), |(path, place)| value.replacen(path, place, 1))
-    };
-    let words = container["command"].as_array().unwrap();
-    assert_eq!(words[0], "butler-runner");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
-    command
-        .args(words[1..].iter().map(|word| word.as_str().unwrap()))
-        .env_clear()
-        .envs(shared.variables.iter().map(|(name, value)| (name, value)))
-        .env("PATH", crate::support::environment::search_path())
-        .env("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-        .env("TMPDIR", mapped("/tmp"))
-        .current_dir(mapped(container["workingDir"].as_str().unwrap()))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    for variable in container["env"].as_array().unwrap() {
-        command
-            .env(variable["name"].as_str().unwrap(), mapped(variable["value"].as_str().unwrap()));
-    }
-    let mut child = command.spawn().unwrap();
-    let id = child.id().unwrap();
-    shared.update(|store| {
-        store.processes.insert(name.to_owned(), id);
-        store.logs.entry(name.to_owned()).or_default();
-    });
-    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    let (shared, name) = (Arc::clone(shared), name.to_owned());
-    tokio::spawn(async move {
-        tokio::join!(keep(&shared, &name, stdout), keep(&shared, &name, stderr));
-        shared.update(|store| {
-            if let Some(log) = store.logs.get_mut(&name) {
-                log.is_complete = true;
-            }
-        });
-    });
-    child
-}
-
-/// Keeps the lines of one stream of the container's.
-async fn keep(shared: &Shared, name: &str, stream: impl AsyncRead + Unpin) {
-    let mut lines = BufReader::new(stream).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        shared.update(|store| {
-            if let Some(log) = store.logs.get_mut(name) {
-                log.lines.push((Timestamp::now(), line));
-            }
-        });
-    }
-}
-
+/// The status of the one container; one that has started has an identifier.
 fn container(state: &Value) -> Value {
+    let is_running = state["running"].is_object();
+    let has_started = is_running || state["terminated"]["startedAt"].is_string();
     json!([{
-        "name": "runner", "image": "", "imageID": "", "ready": false, "restartCount": 0,
-        "state": state,
+        "name": "runner", "image": "", "imageID": "", "ready": is_running, "restartCount": 0,
+        "started": is_running, "state": state,
+        "containerID": has_started.then_some("containerd://5f0c"),
     }])
 }
 

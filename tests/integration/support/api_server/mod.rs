@@ -6,6 +6,8 @@
 //! shows. The container is real: its command is started as a process with the pod's variables, and its
 //! volumes as directories.
 
+mod container;
+mod gate;
 mod kubelet;
 mod server;
 mod store;
@@ -19,6 +21,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+pub(crate) use gate::Gate;
 
 use super::authority::Authority;
 use super::git_server::TlsListener;
@@ -67,6 +71,8 @@ pub(crate) enum Course {
     Unschedulable,
     /// The image cannot be pulled.
     NoImage,
+    /// A Secret whose keys become variables is missing.
+    NoSecret,
     /// The controller may not create it.
     Quota,
     /// The node ran full: the kubelet ends it.
@@ -224,6 +230,12 @@ impl ApiServer {
         only
     }
 
+    /// Where the node keeps this volume of the one pod.
+    pub(crate) fn volume(&self, name: &str) -> PathBuf {
+        let pod = self.names("pods").remove(0);
+        self.shared.node.join(pod).join(name)
+    }
+
     /// The lines of the one pod's log.
     pub(crate) fn log(&self) -> Vec<String> {
         let store = self.shared.store.lock().unwrap();
@@ -270,6 +282,31 @@ impl ApiServer {
         kubelet::pass_deadline(&self.shared);
     }
 
+    /// Pods that have ended stay, as they do until their Job goes.
+    pub(crate) fn keeps_pods(&self) {
+        self.shared.update(|store| store.keeps_pods = true);
+    }
+
+    /// The pod's node says nothing any more.
+    pub(crate) fn lose_sight_of_node(&self) {
+        kubelet::lose_sight(&self.shared);
+    }
+
+    /// The Job's deadline has come; the time that its pod had to end was over so long ago, and nobody
+    /// on its node ends it.
+    pub(crate) fn pass_deadline_in_vain(&self, ago: std::time::Duration) {
+        let over = k8s_openapi::jiff::Timestamp::now() - ago;
+        kubelet::pass_deadline_in_vain(&self.shared, over);
+    }
+
+    /// Has the namespace have this object, of which nobody looks at more than its name.
+    pub(crate) fn keep(&self, plural: &str, name: &str) {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{name}");
+        self.shared.update(|store| {
+            store.put(&path, json!({"metadata": {"name": name, "namespace": NAMESPACE}}))
+        });
+    }
+
     /// The names of all objects of this kind.
     pub(crate) fn names(&self, plural: &str) -> Vec<String> {
         let store = self.shared.store.lock().unwrap();
@@ -290,6 +327,6 @@ impl ApiServer {
 impl Drop for ApiServer {
     fn drop(&mut self) {
         self.server.abort();
-        kubelet::kill_all(&self.shared);
+        container::kill_all(&self.shared);
     }
 }

@@ -103,12 +103,20 @@ fn create(
     query: &BTreeMap<String, String>,
 ) -> Response {
     let mut object: Value = serde_json::from_slice(body).unwrap();
+    if let Some(prefix) = object["metadata"]["generateName"].as_str() {
+        object["metadata"]["name"] = json!(format!("{prefix}{:05x}", fastrand::u32(..0x10_0000)));
+    }
     let name = object["metadata"]["name"].as_str().unwrap().to_owned();
     let path = format!("{collection}/{name}");
     if shared.store.lock().unwrap().get(&path).is_some() {
         let plural = collection.rsplit('/').next().unwrap();
         let message = format!("{plural} \"{name}\" already exists");
         return failure(409, "AlreadyExists", &message);
+    }
+    if collection.ends_with("/pods")
+        && let Some(refusal) = admit(&shared.store.lock().unwrap(), collection, &object)
+    {
+        return failure(403, "Forbidden", &refusal);
     }
     object["metadata"]["uid"] = json!(format!("{:032x}", fastrand::u128(..)));
     object["metadata"]["creationTimestamp"] = json!(now());
@@ -120,6 +128,18 @@ fn create(
         tokio::spawn(kubelet::carry_out(Arc::clone(shared), path, object.clone()));
     }
     created(&object)
+}
+
+/// Why a pod is not admitted: its service account has to be there.
+fn admit(store: &super::Store, collection: &str, pod: &Value) -> Option<String> {
+    let account = pod["spec"]["serviceAccountName"].as_str().filter(|name| *name != "default")?;
+    let path = collection.replace("/pods", &format!("/serviceaccounts/{account}"));
+    let name = pod["metadata"]["name"].as_str().unwrap();
+    store.get(&path).is_none().then(|| {
+        format!(
+            "pods \"{name}\" is forbidden: error looking up service account runs/{account}: serviceaccount \"{account}\" not found"
+        )
+    })
 }
 
 fn read(shared: &Shared, path: &str, query: &BTreeMap<String, String>) -> Response {

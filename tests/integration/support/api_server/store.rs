@@ -23,6 +23,8 @@ pub(super) struct Store {
     pub(super) processes: BTreeMap<String, u32>,
     /// Whether what nobody owns any more is removed.
     pub(super) collects: bool,
+    /// Whether pods that have ended stay.
+    pub(super) keeps_pods: bool,
 }
 
 impl Default for Store {
@@ -34,6 +36,7 @@ impl Default for Store {
             logs: BTreeMap::new(),
             processes: BTreeMap::new(),
             collects: true,
+            keeps_pods: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use semver::Version;
 
 /// A constraint cannot be read.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{text}` is no version constraint")]
+#[error("`{text}` is not a version constraint")]
 pub struct ConstraintError {
     /// The part that cannot be read.
     pub text: String,
@@ -51,19 +51,19 @@ struct Comparison {
 
 /// Comparisons that must all hold.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::tool) struct Constraint {
+pub(crate) struct Constraint {
     text: String,
     comparisons: Vec<Comparison>,
 }
 
 impl Constraint {
     /// All of `constraints` at once.
-    pub(in crate::tool) fn all(constraints: &[String]) -> Result<Self, ConstraintError> {
+    pub(crate) fn all(constraints: &[String]) -> Result<Self, ConstraintError> {
         constraints.join(", ").parse()
     }
 
     /// The versions that begin with the one or more numbers in `text`, such as `1.9` or `^1\.9\.`.
-    pub(in crate::tool) fn beginning_with(text: &str) -> Option<Self> {
+    pub(crate) fn beginning_with(text: &str) -> Option<Self> {
         let text = text.strip_prefix('^').unwrap_or(text).replace('\\', "");
         let numbers = text.strip_suffix('.').unwrap_or(&text);
         let digits = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
@@ -77,12 +77,12 @@ impl Constraint {
     }
 
     /// Whether `version` satisfies every comparison.
-    pub(in crate::tool) fn allows(&self, version: &Version) -> bool {
+    pub(crate) fn allows(&self, version: &Version) -> bool {
         self.comparisons.iter().all(|comparison| comparison.allows(version))
     }
 
     /// Whether `version` may be picked from a list: prereleases only where one is named.
-    pub(in crate::tool) fn suggests(&self, version: &Version) -> bool {
+    pub(crate) fn suggests(&self, version: &Version) -> bool {
         let named = |comparison: &Comparison| {
             !comparison.version.pre.is_empty() && same_segments(&comparison.version, version)
         };
@@ -224,6 +224,6 @@ mod tests {
             assert!(text.parse::<Constraint>().is_err(), "{text}");
         }
         let error = ">= 1.5, foo".parse::<Constraint>().unwrap_err();
-        assert_eq!(error.to_string(), "` foo` is no version constraint");
+        assert_eq!(error.to_string(), "` foo` is not a version constraint");
     }
 }

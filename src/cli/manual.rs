@@ -1,41 +1,17 @@
-//! `completions` and `man`: the command line for shells and for readers, made from the parser itself.
+//! `man`: the command line for readers, made from the parser itself.
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
-use clap_complete::Shell;
 
 use super::{complain, print};
 use crate::run::Exit;
-
-/// Print a script that completes the command line in a shell
-///
-/// bash: butler-runner completions bash > ~/.local/share/bash-completion/completions/butler-runner
-#[derive(Args)]
-pub(super) struct Completions {
-    /// The shell
-    shell: Shell,
-}
 
 /// Print the manual page, or write those of all commands into a directory
 #[derive(Args)]
 pub(super) struct Manual {
     /// Where the pages go, such as ~/.local/share/man/man1; without it the first one is printed
     directory: Option<PathBuf>,
-}
-
-impl Completions {
-    pub(super) fn run(self) -> u8 {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut public(), "butler-runner", &mut script);
-        if self.shell == Shell::Bash {
-            // clap_complete names a command's case in one way and looks for it in another where the
-            // program's name has a hyphen: https://github.com/clap-rs/clap, bash.rs, CMD_SEP.
-            let text = String::from_utf8_lossy(&script);
-            script = text.replace("butler__subcmd__runner", "butler__runner").into_bytes();
-        }
-        print(&script)
-    }
 }
 
 impl Manual {
@@ -65,7 +41,7 @@ fn write_pages(directory: &Path) -> std::io::Result<()> {
 }
 
 /// The parser without what the runner only starts of itself.
-fn public() -> Command {
+pub(super) fn public() -> Command {
     let whole = super::parser();
     let shown: Vec<_> =
         whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();

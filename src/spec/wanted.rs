@@ -1,26 +1,26 @@
-//! What a text asks for: an argument, a version file, or a line of `.tool-versions`.
+//! What a text asks for: an argument, a run's version, a version file, or a line of `.tool-versions`.
 //!
+//! The one parser of versions: `1.9.8`, `opentofu-1.8.3`, `tofu@1.8`, `~> 1.9`, `latest`.
 //! Exact versions and constraints are Terraform's own. `latest` and its relatives are what users of
 //! tfenv, tenv and asdf have in their files; of `latest:REGEX` only the beginning of a version is
 //! understood, segment by segment: `latest:^1.1` is no 1.10.
 
 use semver::Version;
 
+use super::{Constraint, ConstraintError, Product, ToolRequest, VersionFile, VersionFileKind};
 use crate::error::Advice;
-use crate::spec::{Product, ToolRequest, VersionFile, VersionFileKind};
-use crate::tool::choice::constraint::{Constraint, ConstraintError};
 
 /// Which version of which product is wanted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Wanted {
     /// Of which product.
     pub product: Product,
-    pub(in crate::tool) what: What,
+    pub(crate) what: What,
 }
 
 /// Which version.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::tool) enum What {
+pub(crate) enum What {
     /// This one.
     Exact(Version),
     /// One that satisfies this.
@@ -34,22 +34,16 @@ pub(in crate::tool) enum What {
 }
 
 /// What tfenv and tenv call the two that depend on `required_version`.
-pub(in crate::tool) const NEWEST_ALLOWED: &str = "latest-allowed";
-pub(in crate::tool) const OLDEST_ALLOWED: &str = "min-required";
+pub(crate) const NEWEST_ALLOWED: &str = "latest-allowed";
+pub(crate) const OLDEST_ALLOWED: &str = "min-required";
 
 /// An argument names no version.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum WantedError {
     /// It is neither a version nor a constraint.
-    #[error("`{text}` is no version and no constraint")]
+    #[error("`{text}` is neither a version nor a constraint")]
     Unreadable {
         /// What was given.
-        text: String,
-    },
-    /// It has too few segments to be one version, and no operator to be several.
-    #[error("`{text}` could be one version or several")]
-    Ambiguous {
-        /// What was given, without a product.
         text: String,
     },
     /// It is of another product than the command.
@@ -80,15 +74,11 @@ impl Advice for WantedError {
     fn advice(&self) -> Option<String> {
         Some(match self {
             Self::Unreadable { .. } => {
-                "write `1.9.8`, `~> 1.9`, `>= 1.6, < 2` or `latest`, in quotes where there are spaces"
+                "write `1.9.8`, `1.9`, `opentofu-1.8.3`, `>= 1.6, < 2` or `latest`, in quotes if there are spaces"
                     .to_owned()
             }
-            Self::Ambiguous { text } => {
-                let rest = if text.contains('.') { "" } else { ".0" };
-                format!("write `{text}.0{rest}`, or `~> {text}.0` for any {text}.x")
-            }
             Self::OtherProduct { actual, .. } => {
-                format!("begin with `butler-runner {}`", actual.executable())
+                format!("leave out --product, or give --product {actual}")
             }
             Self::Inexact { .. } => "write it like `1.9.8`".to_owned(),
             Self::ForFiles { .. } => {
@@ -99,12 +89,18 @@ impl Advice for WantedError {
     }
 }
 
+impl From<ToolRequest> for Wanted {
+    fn from(ToolRequest { product, version }: ToolRequest) -> Self {
+        Self { product, what: What::Exact(version) }
+    }
+}
+
 impl Wanted {
-    /// Reads an argument; `product` is the one that the command is about, if it is about one.
+    /// Reads an argument; `product` is the one that the command is about, if it is about one. `1.9` is
+    /// any 1.9.x here: in a constraint it is 1.9.0, which users who type it do not mean.
     ///
     /// # Errors
-    /// When it cannot be read, is of another product, or is no more than the beginning of a
-    /// version: in a constraint `1.9` is `1.9.0`, which hardly anybody means who types it in.
+    /// When it cannot be read, or is of another product.
     pub fn of_argument(text: &str, product: Option<Product>) -> Result<Self, WantedError> {
         let text = text.trim();
         let (named, rest) = named(text, product.unwrap_or(Product::Terraform));
@@ -120,7 +116,10 @@ impl Wanted {
         let bare = rest.strip_prefix('v').unwrap_or(rest);
         let numbers = bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         match What::parse(rest) {
-            Ok(What::Within(_)) if numbers => Err(WantedError::Ambiguous { text: bare.to_owned() }),
+            Ok(What::Within(exactly)) if numbers => {
+                let what = What::Within(Constraint::beginning_with(bare).unwrap_or(exactly));
+                Ok(Self { product: named, what })
+            }
             Ok(What::NewestAllowed | What::OldestAllowed) => {
                 Err(WantedError::ForFiles { text: rest.to_owned() })
             }
@@ -129,20 +128,22 @@ impl Wanted {
         }
     }
 
-    /// The exact version, where it is one.
+    /// The exact version, if it is one.
     ///
     /// # Errors
-    /// When it is no exact version.
-    pub fn exact(self) -> Result<ToolRequest, WantedError> {
-        match self.what {
-            What::Exact(version) => Ok(ToolRequest { product: self.product, version }),
+    /// When it may be more than one version.
+    pub fn exact(&self) -> Result<ToolRequest, WantedError> {
+        match &self.what {
+            What::Exact(version) => {
+                Ok(ToolRequest { product: self.product, version: version.clone() })
+            }
             _ => Err(WantedError::Inexact { product: self.product }),
         }
     }
 
     /// What `file` says of `product`: nothing, one version, or several of which the first that is
     /// there is meant.
-    pub(in crate::tool) fn of_file(
+    pub(crate) fn of_file(
         file: &VersionFile,
         product: Product,
     ) -> Result<Vec<Self>, ConstraintError> {
@@ -234,6 +235,12 @@ mod tests {
             ("1.15.0-rc1", None, "terraform 1.15.0-rc1"),
             ("opentofu-1.8.3", None, "opentofu 1.8.3"),
             ("tofu-v1.8.3", tofu, "opentofu 1.8.3"),
+            ("tofu@1.8.3", None, "opentofu 1.8.3"),
+            ("opentofu@1.8", None, "opentofu within ~> 1.8.0"),
+            ("tofu@latest", None, "opentofu newest"),
+            ("terraform@v1.9.8", None, "terraform 1.9.8"),
+            ("1.9", None, "terraform within ~> 1.9.0"),
+            ("v1", None, "terraform within ~> 1.0"),
             ("1.8.3", tofu, "opentofu 1.8.3"),
             ("terragrunt-latest", None, "terragrunt newest"),
             ("~> 1.9", None, "terraform within ~> 1.9"),
@@ -251,27 +258,12 @@ mod tests {
 
     #[test]
     fn arguments_that_say_nothing_say_what_to_write() {
-        for (text, product, said) in [
-            (
-                "1.9",
-                None,
-                "`1.9` could be one version or several; write `1.9.0`, or `~> 1.9.0` for any 1.9.x",
-            ),
-            (
-                "v1",
-                None,
-                "`1` could be one version or several; write `1.0.0`, or `~> 1.0` for any 1.x",
-            ),
-            (
-                "terraform-1.9.8",
-                Some(Product::OpenTofu),
-                "`terraform-1.9.8` is a version of terraform, not of opentofu; begin with `butler-runner terraform`",
-            ),
-        ] {
-            assert_eq!(of_argument(text, product), said);
-        }
+        assert_eq!(
+            of_argument("terraform-1.9.8", Some(Product::OpenTofu)),
+            "`terraform-1.9.8` is a version of terraform, not of opentofu; leave out --product, or give --product terraform"
+        );
         for text in ["", "newest", "^1.9", "1.2.3.4", ">= 1 < 2", "latest:^1.9|2", "latest:"] {
-            assert!(of_argument(text, None).contains("is no version"), "{text}");
+            assert!(of_argument(text, None).contains("is neither a version"), "{text}");
         }
         for text in ["latest-allowed", "min-required"] {
             assert!(of_argument(text, None).contains("--latest"), "{text}");

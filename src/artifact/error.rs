@@ -1,0 +1,145 @@
+//! Why a plan cannot be saved, or one that was saved cannot be used.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::Advice;
+
+/// What to do with a file that is of no use.
+const SAVE_ANEW: &str = "save a new plan with `butler-runner plan --out FILE`";
+
+/// A plan cannot be saved, or one that was saved cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactError {
+    /// The file cannot be written.
+    #[error("cannot save the plan as `{}`", path.display())]
+    Save {
+        /// The file, or what was to go into it.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A name that the file cannot hold.
+    #[error("cannot save the plan: the name `{}` is not valid UTF-8", path.display())]
+    Name {
+        /// The name.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    #[error("cannot read `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+    /// It is a plan of Terraform's own.
+    #[error("`{}` is a plan file of Terraform itself, not one that `butler-runner plan --out` saved", path.display())]
+    Terraforms {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is something else.
+    #[error("`{}` is not a plan that `butler-runner plan --out` saved", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It was written by a later version of this program.
+    #[error("`{}` has format {version}, and this version of butler-runner reads format {}", path.display(), super::FORMAT_VERSION)]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        version: u64,
+    },
+    /// It is not as it was written.
+    #[error("the saved plan `{}` is damaged: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// It was made in another directory.
+    #[error("the plan was made in `{}`, not in `{}`", made.display(), here.display())]
+    Directory {
+        /// Where it was made.
+        made: PathBuf,
+        /// Where it was to be applied.
+        here: PathBuf,
+        /// The file with the plan.
+        file: PathBuf,
+    },
+    /// A file that it brings is there, and is another one.
+    #[error("`{}` has changed since the plan was saved", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The way to a file that it brings leads through a link or a file.
+    #[error("cannot restore `{}`: `{}` is not a directory", file.display(), path.display())]
+    Way {
+        /// What was to be restored.
+        file: PathBuf,
+        /// What is in the way.
+        path: PathBuf,
+    },
+    /// A file that it brings cannot be written.
+    #[error("cannot restore `{}`", path.display())]
+    Restore {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl ArtifactError {
+    pub(super) fn save(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Save { path: path.to_owned(), source }
+    }
+
+    pub(super) fn read(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Read { path: path.to_owned(), source }
+    }
+
+    pub(super) fn restore(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Restore { path: path.to_owned(), source }
+    }
+
+    pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {
+        Self::Damaged { path: path.to_owned(), what: what.into() }
+    }
+}
+
+impl Advice for ArtifactError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Terraforms { path } => {
+                Some(format!("apply it with `terraform apply {}`, or {SAVE_ANEW}", path.display()))
+            }
+            Self::Foreign { .. } | Self::Damaged { .. } => Some(SAVE_ANEW.to_owned()),
+            Self::Newer { .. } => Some(format!("use a newer butler-runner, or {SAVE_ANEW}")),
+            Self::Directory { made, file, .. } => Some(format!(
+                "plans hold absolute paths; apply it there: `butler-runner apply {} {}`",
+                file.display(),
+                made.display()
+            )),
+            Self::Changed { path } if path.ends_with(super::LOCK_FILE) => {
+                Some(format!("the plan was made with other providers: {SAVE_ANEW}"))
+            }
+            Self::Changed { .. } => {
+                Some(format!("the plan needs the file as it was: put it back, or {SAVE_ANEW}"))
+            }
+            Self::Save { .. }
+            | Self::Name { .. }
+            | Self::Read { .. }
+            | Self::Way { .. }
+            | Self::Restore { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What is wrong with a command line that clap could read, and what to do.
+
+use std::path::PathBuf;
+
+use crate::artifact::ArtifactError;
+use crate::cli::assignments::InvalidAssignment;
+use crate::cli::place::{PlaceError, neighbour};
+use crate::error::Advice;
+use crate::settings::SettingsError;
+
+/// Why a command cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CommandError {
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    Assignment(#[from] InvalidAssignment),
+    #[error("`{command}` asks before it changes anything, and there is no terminal to ask at")]
+    NoTerminal { command: &'static str },
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    #[error("`{flag}` does not go with a saved plan, which is applied as it was made")]
+    PlanIsMade { flag: &'static str },
+    #[error("`{}` is neither a saved plan nor a directory: there is no such file", path.display())]
+    NeitherPlanNorDirectory { path: PathBuf },
+    #[error("`{}` is a directory, and so there can be no `{}`", first.display(), second.display())]
+    TwoDirectories { first: PathBuf, second: PathBuf },
+    #[error("the plan cannot be saved as `{}`: {why}", path.display())]
+    PlanFile { path: PathBuf, why: &'static str },
+}
+
+impl Advice for CommandError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Place(error) => error.advice(),
+            Self::Assignment(_) => Some("for example --var region=eu-west-1".to_owned()),
+            Self::NoTerminal { command: "apply" } => Some(
+                "add --yes, or save a plan with `butler-runner plan --out FILE` and apply that with `butler-runner apply FILE`"
+                    .to_owned(),
+            ),
+            Self::NoTerminal { .. } => Some("add --yes".to_owned()),
+            Self::Settings(error) => error.advice(),
+            Self::Artifact(error) => error.advice(),
+            Self::PlanIsMade { .. } => Some("give it to `butler-runner plan --out FILE`".to_owned()),
+            Self::NeitherPlanNorDirectory { path } => {
+                neighbour(path).map(|name| format!("did you mean `{}`?", name.display()))
+            }
+            Self::TwoDirectories { .. } => Some(
+                "`butler-runner apply DIR` plans and applies, `butler-runner apply PLAN [DIR]` applies a saved plan"
+                    .to_owned(),
+            ),
+            Self::PlanFile { .. } => Some("for example --out network.plan".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The flags that the commands share.
+
+use std::io::IsTerminal;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use super::error::CommandError;
+use crate::cli::assignments::Assignments;
+use crate::cli::flags::Selection;
+use crate::settings::{Section, Setting, setting};
+use crate::spec::{Approval, LocalOptions, PlanningOptions, Refresh};
+
+#[derive(Args)]
+pub(super) struct Place {
+    /// The directory of the module; by default the current one
+    #[arg(value_name = "DIR")]
+    pub(super) directory: Option<PathBuf>,
+}
+
+// What a plan is made with. A documentation comment would become the command's own.
+#[derive(Args)]
+pub(super) struct Planning {
+    #[command(flatten)]
+    pub(super) assignments: Assignments,
+    /// Limit the plan to this resource or module, and to what it depends on; can be repeated
+    #[arg(long = "target", value_name = "ADDRESS", help_heading = "Plan")]
+    pub(super) targets: Vec<String>,
+    /// Replace this resource, even where nothing about it changes; can be repeated
+    #[arg(long = "replace", value_name = "ADDRESS", help_heading = "Plan")]
+    pub(super) replacements: Vec<String>,
+    /// Whether to bring the state up to date first: true or false
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value_t = true,
+        num_args = 0..=1,
+        default_missing_value = "true",
+        require_equals = true,
+        action = ArgAction::Set,
+        help_heading = "Plan"
+    )]
+    pub(super) refresh: bool,
+    /// The workspace to run in, which must exist; by default the one that is selected in the directory
+    #[arg(long, value_name = "NAME", help_heading = "Plan")]
+    pub(super) workspace: Option<String>,
+    /// How many operations run at the same time; by default as many as the tool itself allows
+    #[arg(long, value_name = "N", help_heading = "Plan")]
+    pub(super) parallelism: Option<NonZeroU16>,
+}
+
+#[derive(Args)]
+pub(super) struct Consent {
+    /// Apply without asking
+    #[arg(long, alias = "auto-approve", help_heading = "Plan")]
+    pub(super) yes: bool,
+}
+
+/// The settings that a run in a directory has: those of a registry, and of a clone, say nothing here.
+pub(super) struct RunFlags;
+
+impl Selection for RunFlags {
+    fn has(setting: &Setting) -> bool {
+        const FOREIGN: [&Setting; 8] = [
+            &setting::LOG_INTERVAL,
+            &setting::CANCEL_INTERVAL,
+            &setting::RECOVERY_DIR,
+            &setting::SECRETS_DIR,
+            &setting::ALLOW_EPHEMERAL_STATE,
+            &setting::PLAN_STATUS,
+            &setting::SENSITIVE_VALUES,
+            &setting::DRAIN_PERIOD,
+        ];
+        match setting.section {
+            Section::Alone => [&setting::TF_VERSION, &setting::REPORT_DIR].contains(&setting),
+            Section::Run | Section::Output | Section::Tool => !FOREIGN.contains(&setting),
+            Section::Registry | Section::Lifecycle | Section::Log => false,
+        }
+    }
+}
+
+impl Planning {
+    pub(super) fn into_options(self) -> Result<LocalOptions, CommandError> {
+        let planning = PlanningOptions {
+            assignments: self.assignments.0?,
+            targets: self.targets,
+            replacements: self.replacements,
+            refresh: if self.refresh { Refresh::First } else { Refresh::Skip },
+            parallelism: self.parallelism,
+        };
+        Ok(LocalOptions { planning, workspace: self.workspace, ..LocalOptions::default() })
+    }
+}
+
+impl Consent {
+    /// Whether somebody is to be asked; an error where that cannot be.
+    pub(super) fn approval(&self, command: &'static str) -> Result<Approval, CommandError> {
+        if self.yes {
+            return Ok(Approval::Given);
+        }
+        // The question is on standard error, and the answer comes from standard input.
+        if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+            return Ok(Approval::Ask);
+        }
+        Err(CommandError::NoTerminal { command })
+    }
+}

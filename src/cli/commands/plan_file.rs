@@ -1,0 +1,77 @@
+//! Saved plans on the command line: `plan --out FILE` and `apply FILE [DIR]`.
+
+use std::path::{Path, PathBuf};
+
+use super::error::CommandError;
+use super::options::{Place, Planning};
+use crate::artifact::{Artifact, Head};
+use crate::cli::place::module_directory;
+use crate::settings::{Arguments, LocalRequest, setting};
+use crate::spec::{LocalOptions, PlanFile};
+
+/// What stands behind `apply`.
+pub(super) enum Word {
+    Plan { file: PathBuf, place: Place },
+    Directory(Place),
+}
+
+/// Tells a saved plan from a directory.
+pub(super) fn saved_plan(
+    first: Option<PathBuf>,
+    second: Option<PathBuf>,
+) -> Result<Word, CommandError> {
+    let Some(first) = first else { return Ok(Word::Directory(Place { directory: None })) };
+    if first.is_dir() {
+        if let Some(second) = second {
+            return Err(CommandError::TwoDirectories { first, second });
+        }
+        return Ok(Word::Directory(Place { directory: Some(first) }));
+    }
+    if !first.exists() && second.is_none() {
+        // Whichever was meant, it is not there.
+        return Err(CommandError::NeitherPlanNorDirectory { path: first });
+    }
+    Ok(Word::Plan { file: first, place: Place { directory: second } })
+}
+
+/// The run that applies the plan in `file`.
+pub(super) fn saved_request(
+    file: PathBuf,
+    place: &Place,
+    planning: Planning,
+    flags: &Arguments,
+) -> Result<LocalRequest, CommandError> {
+    let out_of_place = [
+        (!planning.targets.is_empty(), "--target"),
+        (!planning.replacements.is_empty(), "--replace"),
+        (!planning.refresh, "--refresh"),
+        (planning.workspace.is_some(), "--workspace"),
+        (flags.value(&setting::TF_VERSION).is_some(), setting::TF_VERSION.flags[0]),
+    ];
+    if let Some((_, flag)) = out_of_place.into_iter().find(|(is_given, _)| *is_given) {
+        return Err(CommandError::PlanIsMade { flag });
+    }
+    let artifact = Artifact::open(&file)?;
+    let here = place.directory.clone().unwrap_or_else(|| PathBuf::from("."));
+    artifact.check_directory(&std::path::absolute(&here).unwrap_or(here))?;
+    let Head { operation, tool, directory, workspace, .. } = artifact.head().clone();
+    let options = LocalOptions {
+        workspace: Some(workspace),
+        plan_file: PlanFile::Apply(std::path::absolute(&file).unwrap_or(file)),
+        ..planning.into_options()?
+    };
+    let directory = module_directory(Some(&directory))?;
+    Ok(LocalRequest { directory, operation, tool: Some(tool), options })
+}
+
+/// The file that a plan is saved in, if there can be one.
+pub(super) fn plan_to_save(out: &Path) -> Result<PathBuf, CommandError> {
+    let path = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
+    let unusable = |why: &'static str| CommandError::PlanFile { path: out.to_owned(), why };
+    match (std::fs::metadata(&path), path.parent().map(Path::is_dir)) {
+        (Ok(found), _) if found.is_dir() => Err(unusable("it is a directory")),
+        (Ok(found), _) if !found.is_file() => Err(unusable("it is not a regular file")),
+        (Err(_), Some(false)) => Err(unusable("its directory is not there")),
+        _ => Ok(path),
+    }
+}

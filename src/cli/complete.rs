@@ -1,0 +1,118 @@
+//! Completion: the script for a shell, and what it asks this program for at each press of Tab.
+//!
+//! The script starts `butler-runner` with [`variable::COMPLETE`], so that what is offered is what this
+//! version and this machine have: commands, flags, values, paths and installed versions.
+
+use std::ffi::OsString;
+
+use clap::Args;
+use clap::builder::ValueHint;
+use clap_complete::Shell;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::{EnvCompleter, Shells};
+
+use super::{complain, print};
+use crate::run::Exit;
+use crate::settings::setting::{DEFAULT_TOOL_VERSION, TF_VERSION};
+use crate::settings::{Arguments, Environment, Kind, Setting, ToolSettings, choices, variable};
+use crate::spec::Product;
+use crate::tool::installed_versions;
+
+const NAME: &str = "butler-runner";
+
+/// Print a script that completes the command line in a shell
+///
+/// bash: butler-runner completions bash > ~/.local/share/bash-completion/completions/butler-runner
+#[derive(Args)]
+pub(super) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Completions {
+    pub(super) fn run(self) -> u8 {
+        let mut script = Vec::new();
+        let Some(shell) = completer(&self.shell.to_string()) else {
+            return failed(&format!("there are no completions for {}", self.shell));
+        };
+        let variable = variable::COMPLETE.name;
+        match shell.write_registration(variable, NAME, NAME, NAME, &mut script) {
+            Ok(()) => print(&script),
+            Err(error) => failed(&format!("cannot make the script: {error}")),
+        }
+    }
+}
+
+/// Answers what could stand where the cursor is, if a shell asks for that. Returns the exit code.
+pub(super) fn answer(words: &[OsString], environment: &Environment) -> Option<u8> {
+    let shell = environment.value(variable::COMPLETE.name)?.to_str().and_then(completer)?;
+    let typed = words.iter().skip_while(|word| *word != "--").skip(1).cloned().collect();
+    let directory = std::env::current_dir().ok();
+    // One name for each command: of two the engine would offer the alias.
+    let command = super::manual::public();
+    let mut command = command.mut_subcommand("execute", |it| it.visible_alias(None));
+    let mut answer = Vec::new();
+    Some(match shell.write_complete(&mut command, typed, directory.as_deref(), &mut answer) {
+        Ok(()) => print(&answer),
+        Err(error) => failed(&format!("cannot complete: {error}")),
+    })
+}
+
+fn completer(shell: &str) -> Option<&'static dyn EnvCompleter> {
+    Shells::builtins().0.iter().copied().find(|known| known.is(shell))
+}
+
+fn failed(message: &str) -> u8 {
+    complain(message, None);
+    Exit::Failed.code()
+}
+
+/// Adds to the flag of a setting which values can be given.
+pub(super) fn values(flag: clap::Arg, setting: &'static Setting) -> clap::Arg {
+    if [&TF_VERSION, &DEFAULT_TOOL_VERSION].contains(&setting) {
+        return flag.add(versions());
+    }
+    let flag = match setting.kind {
+        Kind::Value("DIR") => flag.value_hint(ValueHint::DirPath),
+        Kind::Value("FILE") | Kind::Paths(_) => flag.value_hint(ValueHint::FilePath),
+        Kind::Value(_) | Kind::Switch => flag,
+    };
+    let choices = choices(setting);
+    if choices.is_empty() {
+        return flag;
+    }
+    flag.add(ArgValueCandidates::new(move || {
+        choices.iter().map(CompletionCandidate::new).collect()
+    }))
+}
+
+/// The installed versions, as the command line takes them.
+pub(super) fn versions() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let settings = ToolSettings::resolve(&Arguments::default(), &Environment::capture());
+        let Ok(settings) = settings else { return Vec::new() };
+        let installed = installed_versions(&settings.cache_dir).into_iter().map(|request| {
+            let text = request.product.spelled(&request.version.to_string());
+            CompletionCandidate::new(text).help(Some("installed".into()))
+        });
+        let newest = Product::ALL.map(|product| {
+            let help = format!("the newest release of {product}");
+            CompletionCandidate::new(product.spelled("latest")).help(Some(help.into()))
+        });
+        installed.chain(newest).collect()
+    })
+}
+
+/// The commands.
+pub(super) fn commands() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        let command = super::manual::public();
+        let names = command.get_subcommands().map(clap::Command::get_name);
+        names.map(CompletionCandidate::new).collect()
+    })
+}
+
+/// The products.
+pub(super) fn products() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| Product::ALL.map(|it| CompletionCandidate::new(it.name())).into())
+}

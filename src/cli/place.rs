@@ -1,0 +1,135 @@
+//! The directory that a run happens in, as it was typed: what is no module is answered before
+//! anything is started.
+
+use std::path::{Path, PathBuf};
+
+use crate::workspace::has_configuration;
+
+/// How many modules are named where the directory itself is none.
+const MOST_NAMED: usize = 5;
+
+/// How alike two names are that may have been mixed up (Jaro-Winkler, from 0 to 1).
+const ALIKE: f64 = 0.8;
+
+/// A directory that no run can happen in.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PlaceError {
+    /// It is not there, or cannot be looked at.
+    #[error("cannot use the directory `{}`", path.display())]
+    Unusable {
+        /// The directory.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It is a file.
+    #[error("`{}` is a file and not a directory", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It has no configuration.
+    #[error("the directory `{}` has no Terraform configuration: no file that ends in .tf or .tofu", path.display())]
+    Empty {
+        /// The directory.
+        path: PathBuf,
+        /// Directories in it that have some.
+        modules: Vec<String>,
+    },
+}
+
+impl crate::error::Advice for PlaceError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Unusable { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
+                neighbour(path).map(|name| format!("did you mean `{}`?", name.display()))
+            }
+            Self::Unusable { .. } => None,
+            Self::File { .. } => {
+                Some("name the directory of a module, or none for this one".to_owned())
+            }
+            Self::Empty { modules, .. } if modules.is_empty() => {
+                Some("name the directory of a module".to_owned())
+            }
+            Self::Empty { path, modules } => {
+                let names = modules.iter().map(|name| format!("`{}`", path.join(name).display()));
+                let names: Vec<_> = names.map(|name| name.replace("`./", "`")).collect();
+                Some(format!("there is configuration in {}", names.join(", ")))
+            }
+        }
+    }
+}
+
+/// The directory `given`, by default this one, if it has configuration.
+pub(super) fn module_directory(given: Option<&Path>) -> Result<PathBuf, PlaceError> {
+    let given = given.unwrap_or(Path::new("."));
+    let unusable = |source| PlaceError::Unusable { path: given.to_owned(), source };
+    if !std::fs::metadata(given).map_err(unusable)?.is_dir() {
+        return Err(PlaceError::File { path: given.to_owned() });
+    }
+    if !has_configuration(given).map_err(unusable)? {
+        let modules = modules_in(given);
+        return Err(PlaceError::Empty { path: given.to_owned(), modules });
+    }
+    // As Terraform names it, links included.
+    std::path::absolute(given).map_err(unusable)
+}
+
+/// The names of some directories below that have configuration.
+fn modules_in(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let below = entries.filter(|entry| has_configuration(&entry.path()).unwrap_or(false));
+    let mut names: Vec<_> =
+        below.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| !name.starts_with('.'));
+    names.sort();
+    names.truncate(MOST_NAMED);
+    names
+}
+
+/// The file or directory beside `path` whose name is most like it.
+pub(super) fn neighbour(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let entries = std::fs::read_dir(parent.unwrap_or(Path::new("."))).ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let likeness = |other: &str| strsim::jaro_winkler(name, other);
+    let best = names.max_by(|one, other| likeness(one).total_cmp(&likeness(other)))?;
+    (likeness(&best) >= ALIKE)
+        .then(|| parent.map_or_else(|| best.clone().into(), |it| it.join(&best)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Advice, chain};
+
+    fn refused(path: &Path) -> (String, Option<String>) {
+        let error = module_directory(Some(path)).unwrap_err();
+        (chain(&error), error.advice())
+    }
+
+    #[test]
+    fn what_is_no_module_is_answered_with_what_is_near() {
+        let base = tempfile::tempdir().unwrap();
+        let path = |name: &str| base.path().join(name);
+        for name in ["network", "empty", ".terraform"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        for name in ["network/main.tf", ".terraform/main.tf", "notes.txt"] {
+            std::fs::write(path(name), "").unwrap();
+        }
+        assert_eq!(module_directory(Some(&path("network"))).unwrap(), path("network"));
+        let (said, hint) = refused(&path("netwrok"));
+        assert!(said.contains("netwrok") && said.contains("No such file"), "{said}");
+        assert_eq!(hint.unwrap(), format!("did you mean `{}`?", path("network").display()));
+        assert!(refused(&path("quite-different")).1.is_none());
+        let (said, hint) = refused(base.path());
+        assert!(said.contains("has no Terraform configuration"), "{said}");
+        let inner = path("network");
+        assert_eq!(hint.unwrap(), format!("there is configuration in `{}`", inner.display()));
+        assert!(refused(&path("empty")).1.unwrap().starts_with("name the directory"));
+        assert!(refused(&path("notes.txt")).0.ends_with("is a file and not a directory"));
+    }
+}

@@ -1,0 +1,144 @@
+//! `self update`: replaces this executable by a release of it.
+
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use semver::Version;
+use url::Url;
+
+use super::flags::{Flags, Selection};
+use super::screen::{self, Output};
+use super::{block_on, complain, logging, print, refuse, together};
+use crate::error::{Advice, chain};
+use crate::generate::RELEASES;
+use crate::http::LazyClient;
+use crate::run::{Exit, tool_options};
+use crate::screen::Live;
+use crate::secret::Redactor;
+use crate::settings::setting::{CA_BUNDLE, TOOL_TIMEOUT};
+use crate::settings::{
+    Arguments, Environment, Logging, Setting, SettingsError, ToolSettings, variable,
+};
+use crate::update::{Update, Updated};
+
+#[derive(Args)]
+#[command(subcommand_required = true, disable_help_subcommand = true)]
+pub(super) struct SelfCommand {
+    #[command(subcommand)]
+    command: SelfSubcommand,
+}
+
+#[derive(Subcommand)]
+enum SelfSubcommand {
+    Update(UpdateCommand),
+}
+
+/// Replace this executable by the newest release, or by the one that is named
+///
+/// The archive has to have the checksum of the release's SHA256SUMS, fetched over TLS, and what is in
+/// it has to run and to say that it is this version. What a package manager installed is left to that.
+#[derive(Args)]
+struct UpdateCommand {
+    /// The release: 0.2.1; the newest where none is named
+    #[arg(value_parser = version)]
+    version: Option<Version>,
+    /// Have `gh attestation verify` prove that the project's own workflow built it
+    #[arg(long)]
+    attestation: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Where releases are, for a mirror that is laid out like the project's
+    #[arg(long, value_name = "URL", default_value = RELEASES, value_parser = releases)]
+    releases: Url,
+    #[command(flatten)]
+    flags: Flags<UpdateFlags>,
+}
+
+/// How a release is downloaded.
+struct UpdateFlags;
+
+impl Selection for UpdateFlags {
+    fn has(setting: &Setting) -> bool {
+        [&CA_BUNDLE, &TOOL_TIMEOUT].contains(&setting)
+    }
+}
+
+impl SelfCommand {
+    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let SelfSubcommand::Update(update) = self.command;
+        update.run(log, environment)
+    }
+}
+
+impl UpdateCommand {
+    fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = together(log, self.flags.into_arguments());
+        let resolved = || -> Result<_, SettingsError> {
+            let logging = Logging::resolve(&arguments, environment)?;
+            Ok((logging, ToolSettings::resolve(&arguments, environment)?))
+        };
+        let (logging, settings) = match resolved() {
+            Ok(resolved) => resolved,
+            Err(error) => return refuse(&error),
+        };
+        let screen = screen::open(&logging, environment, Output::Answer);
+        let _log = logging::start(&logging, environment, &Arc::new(Redactor::new()), &screen);
+        let http = LazyClient::new(settings.ca_bundle.clone());
+        let mut options = tool_options(&settings, http, "butler-runner self update".to_owned());
+        let current = Version::parse(env!("CARGO_PKG_VERSION")).expect("cargo has read it");
+        let forbidden = environment.value(variable::NO_SELF_UPDATE.name);
+        let dry_run = self.dry_run;
+        let update = Update {
+            releases: self.releases,
+            version: self.version,
+            attestation: self.attestation,
+            dry_run,
+            executable: environment.executable().to_owned(),
+            forbidden: forbidden.map(|reason| reason.to_string_lossy().into_owned()),
+            environment: environment.of_children(),
+        };
+        let done = block_on(async {
+            let live = Live::start(&screen);
+            if let Some(live) = &live {
+                options.meter = Some(super::tool::meter(&screen));
+                live.leave_with_signals();
+            }
+            update.run(&current, &options, &|step| tracing::info!("{step}")).await
+        });
+        let text = match done {
+            None => return Exit::Failed.code(),
+            Some(Err(error)) => {
+                complain(&chain(&error), error.advice().as_deref());
+                return Exit::Failed.code();
+            }
+            Some(Ok((Updated::Not, version))) if version == current => {
+                format!("butler-runner {current} is already installed\n")
+            }
+            Some(Ok((Updated::Not, version))) => {
+                format!("butler-runner {current} is newer than the newest release, {version}\n")
+            }
+            Some(Ok((Updated::Replaced, version))) => {
+                let executable = environment.executable().display();
+                let would = if dry_run { "would replace" } else { "replaced" };
+                format!("{would} butler-runner {current} by {version}: {executable}\n")
+            }
+        };
+        print(text.as_bytes())
+    }
+}
+
+fn version(text: &str) -> Result<Version, String> {
+    let number = text.strip_prefix('v').unwrap_or(text);
+    Version::parse(number).map_err(|_| "write it like 0.2.1".to_owned())
+}
+
+fn releases(text: &str) -> Result<Url, String> {
+    match Url::parse(text) {
+        Ok(url) if url.scheme() == "https" => Ok(url),
+        _ => {
+            Err("it is not an https URL: a checksum from the same place proves nothing without TLS"
+                .to_owned())
+        }
+    }
+}

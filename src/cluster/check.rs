@@ -1,0 +1,152 @@
+//! Has the cluster check a run's objects without keeping them.
+//!
+//! A cluster takes a Job whose pod it would refuse, and a pod whose Secrets are missing: so the pod is
+//! checked as well, and what it needs is looked for. Who may not do that is told what is not checked.
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec, Secret,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::api::Api;
+use serde::de::DeserializeOwned;
+
+use super::JobName;
+use super::apply::{JOBS, POLICIES, parameters};
+use super::client::Cluster;
+use super::error::{ClusterError, Request};
+use super::manifest::{Manifests, TOKEN_VOLUME};
+
+/// What a cluster only finds out with the pod.
+const NEVER: &str = "whether the image can be pulled, whether a node has room, and whether the network lets the pod reach the registry";
+
+/// Checks all objects, and returns what was not checked.
+///
+/// # Errors
+/// When the cluster does not take one of them, or lacks what the pod needs.
+pub async fn check(cluster: &Cluster, manifests: &Manifests) -> Result<Vec<String>, ClusterError> {
+    let name = manifests.name();
+    let dry = parameters(true);
+    cluster.post(&manifests.job, JOBS, &name, &dry).await?;
+    if let Some(policy) = &manifests.policy {
+        cluster.post(policy, POLICIES, &name, &dry).await?;
+    }
+    cluster.create_secret(&manifests.secret, &manifests.token, &name, &dry).await?;
+    let mut unchecked = Vec::new();
+    let Some(template) = manifests.job.spec.as_ref().map(|spec| &spec.template) else {
+        return Ok(unchecked);
+    };
+    match cluster.post(&pod(template, &name), "pods", &name, &dry).await {
+        Ok(_) => {}
+        Err(error @ ClusterError::Forbidden { .. }) => unchecked
+            .push(not_allowed("the pod against quotas, limits and the service account", &error)),
+        Err(error) => return Err(error),
+    }
+    let mut missing = Vec::new();
+    for need in template.spec.as_ref().map(needs).unwrap_or_default() {
+        match cluster.has(&need, &name).await {
+            Ok(true) => {}
+            Ok(false) => missing.push(need.to_string()),
+            Err(error @ ClusterError::Forbidden { .. }) => {
+                unchecked.push(not_allowed(&format!("whether there is a {need}"), &error));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    if !missing.is_empty() {
+        let namespace = cluster.namespace.clone();
+        return Err(ClusterError::Lacking { namespace, what: missing });
+    }
+    unchecked.push(NEVER.to_owned());
+    Ok(unchecked)
+}
+
+fn not_allowed(what: &str, error: &ClusterError) -> String {
+    match error {
+        ClusterError::Forbidden { request: Request { verb, resource }, .. } => {
+            format!("{what} (no permission to `{verb}` `{resource}`)")
+        }
+        other => format!("{what} ({other})"),
+    }
+}
+
+/// The pod as the Job's controller would create it.
+fn pod(template: &PodTemplateSpec, name: &JobName) -> Pod {
+    let metadata = template.metadata.clone().unwrap_or_default();
+    Pod {
+        metadata: ObjectMeta { generate_name: Some(format!("{name}-")), ..metadata },
+        spec: template.spec.clone(),
+        status: None,
+    }
+}
+
+/// Something that the pod waits for where it is missing.
+#[derive(Debug, Eq, PartialEq)]
+enum Need {
+    Secret(String),
+    ConfigMap(String),
+    Claim(String),
+}
+
+impl std::fmt::Display for Need {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (kind, name) = match self {
+            Self::Secret(name) => ("Secret", name),
+            Self::ConfigMap(name) => ("ConfigMap", name),
+            Self::Claim(name) => ("PersistentVolumeClaim", name),
+        };
+        write!(formatter, "{kind} `{name}`")
+    }
+}
+
+/// Everything that has to be there before the pod starts, but the Secret with the token. A login for the
+/// image's registry need not be there for the kubelet; who names one means it.
+fn needs(pod: &PodSpec) -> Vec<Need> {
+    let logins = pod.image_pull_secrets.iter().flatten();
+    let mut needs: Vec<_> = logins.map(|login| Need::Secret(login.name.clone())).collect();
+    let from = pod.containers.iter().flat_map(|container| container.env_from.iter().flatten());
+    needs
+        .extend(from.filter_map(|from| Some(Need::Secret(from.secret_ref.as_ref()?.name.clone()))));
+    for volume in pod.volumes.iter().flatten().filter(|volume| volume.name != TOKEN_VOLUME) {
+        let secret = volume.secret.as_ref().and_then(|secret| secret.secret_name.clone());
+        let config_map = volume.config_map.as_ref().map(|it| it.name.clone());
+        let claim = volume.persistent_volume_claim.as_ref().map(|it| it.claim_name.clone());
+        needs.extend(secret.map(Need::Secret));
+        needs.extend(config_map.map(Need::ConfigMap));
+        needs.extend(claim.map(Need::Claim));
+    }
+    needs
+}
+
+impl Cluster {
+    async fn has(&self, need: &Need, run: &JobName) -> Result<bool, ClusterError> {
+        match need {
+            Need::Secret(name) => self.has_object::<Secret>(name, "secrets", run).await,
+            Need::ConfigMap(name) => self.has_object::<ConfigMap>(name, "configmaps", run).await,
+            Need::Claim(name) => {
+                let resource = "persistentvolumeclaims";
+                self.has_object::<PersistentVolumeClaim>(name, resource, run).await
+            }
+        }
+    }
+
+    /// Whether there is such an object; what is in it is not asked for.
+    async fn has_object<K>(
+        &self,
+        name: &str,
+        resource: &'static str,
+        run: &JobName,
+    ) -> Result<bool, ClusterError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + std::fmt::Debug
+            + DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
+        let request = Request { verb: "get", resource };
+        let found = self.ask(request, run, || api.get_metadata_opt(name)).await?;
+        Ok(found.is_some())
+    }
+}

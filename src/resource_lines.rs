@@ -1,0 +1,113 @@
+//! Reads what Terraform and `OpenTofu` print about one resource while they work on it, such as
+//! `aws_instance.web: Creating...`.
+//!
+//! A module can print lines that look the same. So such a line is good enough to show progress, and to
+//! mark a change as not completed; it never proves that something was done.
+
+use memchr::memmem;
+
+/// What a line says about a resource.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ResourceLine<'line> {
+    /// Work on it begins, or still goes on.
+    Working {
+        /// Its address.
+        address: &'line str,
+        /// What is done, `creating` for example.
+        verb: &'static str,
+    },
+    /// Work on it is complete.
+    Complete {
+        /// Its address.
+        address: &'line str,
+        /// Whether that was a change which the plan counts.
+        is_change: bool,
+    },
+    /// Its state is compared with what is there. No line says when that ends.
+    Refreshing,
+}
+
+/// Follows the address when work begins.
+const BEGINNINGS: [(&str, &str); 8] = [
+    ("Creating...", "creating"),
+    ("Modifying...", "modifying"),
+    ("Destroying...", "destroying"),
+    ("Reading...", "reading"),
+    ("Importing...", "importing"),
+    ("Opening...", "opening"),
+    ("Renewing...", "renewing"),
+    ("Closing...", "closing"),
+];
+
+/// Follows the address while work goes on.
+const STILL: &str = "Still ";
+
+/// Follows the address when work is complete, and whether that is a change which the plan counts.
+const ENDS: [(&str, bool); 9] = [
+    ("Creation complete", true),
+    ("Modifications complete", true),
+    ("Destruction complete", true),
+    ("Read complete", false),
+    ("Import complete", false),
+    ("Opening complete", false),
+    ("Renewal complete", false),
+    ("Closing complete", false),
+    ("Provisioning complete", false),
+];
+
+/// Follows the address when state and reality are compared.
+const REFRESHING: &str = "Refreshing state...";
+
+/// What `line` says about a resource; none when it is any other line.
+#[must_use]
+pub fn resource_line(line: &str) -> Option<ResourceLine<'_>> {
+    const SEPARATOR: &[u8] = b": ";
+    if line.starts_with(' ') {
+        return None;
+    }
+    // The address itself can contain the separator: `x["a: b"]`.
+    memmem::find_iter(line.as_bytes(), SEPARATOR).filter(|end| *end > 0).find_map(|end| {
+        let (address, rest) = (&line[..end], &line[end + SEPARATOR.len()..]);
+        if let Some(rest) = rest.strip_prefix(STILL) {
+            let mut verbs = BEGINNINGS.iter().map(|(_, verb)| *verb);
+            let verb = verbs.find(|verb| rest.starts_with(verb)).unwrap_or("busy");
+            return Some(ResourceLine::Working { address, verb });
+        }
+        if rest.starts_with(REFRESHING) {
+            return Some(ResourceLine::Refreshing);
+        }
+        let begins = BEGINNINGS.iter().find(|(sign, _)| rest.starts_with(sign));
+        let ends = || ENDS.iter().find(|(sign, _)| rest.starts_with(sign));
+        begins.map(|(_, verb)| ResourceLine::Working { address, verb }).or_else(|| {
+            ends().map(|(_, is_change)| ResourceLine::Complete { address, is_change: *is_change })
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_about_a_resource_names_its_whole_address() {
+        let working = |address, verb| Some(ResourceLine::Working { address, verb });
+        let complete = |address, is_change| Some(ResourceLine::Complete { address, is_change });
+        for (line, expected) in [
+            ("a.b[\"x: y\"]: Destroying... [id=1]", working("a.b[\"x: y\"]", "destroying")),
+            ("a.b: Still modifying... [10s elapsed]", working("a.b", "modifying")),
+            ("a.b: Still provisioning...", working("a.b", "busy")),
+            (
+                "a.b (deposed object 0a1b): Destruction complete after 0s",
+                complete("a.b (deposed object 0a1b)", true),
+            ),
+            ("data.a.b: Read complete after 0s [id=1]", complete("data.a.b", false)),
+            ("a.b: Refreshing state... [id=1]", Some(ResourceLine::Refreshing)),
+            ("  a.b: Creating...", None),
+            (": Creating...", None),
+            ("Creating...", None),
+            ("a.b: c", None),
+        ] {
+            assert_eq!(resource_line(line), expected, "{line}");
+        }
+    }
+}

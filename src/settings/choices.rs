@@ -1,0 +1,55 @@
+//! The values that a setting knows, for completion. What reads a value is in `parse`; a test holds
+//! the two together.
+
+use super::Setting;
+use super::setting::{
+    CI, LOG, LOG_FORMAT, OPERATION, PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE, SENSITIVE_VALUES,
+};
+use crate::ci::System;
+use crate::spec::Operation;
+
+/// The values that can be given for `setting`, where they are known; others may be possible too.
+#[must_use]
+pub fn choices(setting: &Setting) -> Vec<&'static str> {
+    match setting {
+        it if *it == OPERATION => Operation::NAMES.map(|(name, _)| name).to_vec(),
+        it if *it == CI => System::ALL.map(System::id).to_vec(),
+        it if *it == LOG => super::parse::LEVELS.to_vec(),
+        it if *it == LOG_FORMAT => vec!["text", "json"],
+        it if *it == PLAN_STATUS => vec!["succeeded", "planned"],
+        it if *it == PLAN_JSON => vec!["clean", "raw"],
+        it if *it == SENSITIVE_VALUES => vec!["auto", "literal"],
+        it if *it == PROVIDER_CACHE => vec!["off"],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SETTINGS, parse};
+    use super::*;
+
+    #[test]
+    fn each_choice_is_a_value_that_is_taken() {
+        let mut known = 0;
+        for setting in SETTINGS {
+            for text in choices(setting) {
+                let read = match setting {
+                    it if **it == OPERATION => parse::operation(text).map(drop),
+                    it if **it == CI => parse::ci_system(text).map(drop),
+                    it if **it == LOG => parse::log_filter(text).map(drop),
+                    it if **it == LOG_FORMAT => parse::log_format(text).map(drop),
+                    it if **it == PLAN_STATUS => parse::plan_status(text).map(drop),
+                    it if **it == PLAN_JSON => parse::plan_json(text).map(drop),
+                    it if **it == SENSITIVE_VALUES => parse::sensitive_values(text).map(drop),
+                    // Any other value is a path.
+                    it if **it == PROVIDER_CACHE => Ok(()),
+                    other => panic!("{other}"),
+                };
+                assert_eq!(read, Ok(()), "{setting}: {text}");
+                known += 1;
+            }
+        }
+        assert!(known > 20, "{known}");
+    }
+}

@@ -1,0 +1,23 @@
+//! How a run's sensitive values are to be taken.
+
+/// How a sensitive value that could be a reference is taken.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum SensitiveValues {
+    /// As a reference if it has the form of one.
+    #[default]
+    Auto,
+    /// Always as the secret itself.
+    Literal,
+}
+
+impl SensitiveValues {
+    /// The one with this name, in a run's `sensitiveValues` and for `--sensitive-values`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "literal" => Some(Self::Literal),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Tells references from secrets by their form, because a run sends one text for either.
+//!
+//! A registry may send the name of a secret in the place of its value without saying so. What has a
+//! form that names have and secrets hardly ever have must lead to a secret: else the name would be
+//! applied as the password. Nothing is copied here; the text may be the secret itself.
+
+/// The longest name that a part of a reference may have, as for any Kubernetes object.
+const LONGEST_PART: usize = 253;
+
+/// The longest name in screaming snake case that is shown.
+const LONGEST_SHOWN_NAME: usize = 64;
+
+/// A name in screaming snake case with more digits than this may be a generated secret.
+const MOST_DIGITS_SHOWN: usize = 4;
+
+/// What a sensitive text is by its form.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Form<'text> {
+    /// A reference; it has to lead to a secret.
+    Reference(Parts<'text>),
+    /// Probably a reference, but a part of it is not a DNS label: without a secret it is one itself.
+    Likely(Parts<'text>),
+    /// One word that an environment variable may be called; without such a variable it is the
+    /// secret itself.
+    Word,
+    /// The secret itself.
+    Secret,
+}
+
+/// The parts of a reference.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Parts<'text> {
+    pub(super) namespace: Option<&'text str>,
+    pub(super) name: &'text str,
+    pub(super) key: Option<&'text str>,
+    /// Whether messages may show it: secrets never have this form.
+    pub(super) showable: bool,
+}
+
+/// The form of a sensitive text.
+pub(super) fn form(text: &str) -> Form<'_> {
+    let (path, key) = match text.split_once(':') {
+        Some((path, key)) => (path, Some(key)),
+        None => (text, None),
+    };
+    // `NAME:` is what is left of a form whose field for the key was empty.
+    let (key, ends_with_colon) = (key.filter(|key| !key.is_empty()), key == Some(""));
+    let (namespace, name) = match path.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, path),
+    };
+    let labels = namespace.is_none_or(is_dns_label) && is_dns_label(name);
+    let parts = |showable| Parts { namespace, name, key, showable };
+    match (namespace, key) {
+        (Some(_), Some(key)) if labels && is_dns_label(key) => Form::Reference(parts(true)),
+        (Some(_), None) if labels => Form::Reference(parts(false)),
+        (None, Some(key)) if labels && is_dns_label(key) => Form::Reference(parts(false)),
+        (Some(_), Some(key)) if labels && is_part(key) => Form::Likely(parts(true)),
+        (None, Some(key)) if is_upper_snake_case(name) && is_part(key) => {
+            Form::Likely(parts(false))
+        }
+        (None, None) if is_upper_snake_case(name) => Form::Reference(parts(is_readable(name))),
+        (None, None) if ends_with_colon && (labels || is_word(name)) => {
+            Form::Reference(parts(false))
+        }
+        (None, None) if is_word(name) => Form::Word,
+        _ => Form::Secret,
+    }
+}
+
+/// Whether shells can write such a variable.
+fn is_word(text: &str) -> bool {
+    !text.starts_with(|first: char| first.is_ascii_digit())
+        && !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Names like `DB_PASSWORD`: capitals and digits, with an underscore.
+fn is_upper_snake_case(text: &str) -> bool {
+    text.contains('_')
+        && text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
+}
+
+/// Whether a name in screaming snake case is surely not a generated secret.
+fn is_readable(name: &str) -> bool {
+    name.len() <= LONGEST_SHOWN_NAME
+        && name.bytes().filter(u8::is_ascii_digit).count() <= MOST_DIGITS_SHOWN
+}
+
+/// A label by RFC 1123: at most 63 lower-case letters, digits and inner hyphens.
+pub(super) fn is_dns_label(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+}
+
+/// What Kubernetes allows in names and keys, and CI systems in names; never a path's `/` or `..`.
+pub(super) fn is_part(text: &str) -> bool {
+    (1..=LONGEST_PART).contains(&text.len())
+        && !matches!(text, "." | "..")
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_and_secrets_differ_by_their_form() {
+        for (text, namespace, name, key, showable) in [
+            ("prod/db:password", Some("prod"), "db", Some("password"), true),
+            ("db:password", None, "db", Some("password"), false),
+            ("prod/db", Some("prod"), "db", None, false),
+            ("prod/db:", Some("prod"), "db", None, false),
+            ("db-creds:", None, "db-creds", None, false),
+            ("dbPassword:", None, "dbPassword", None, false),
+            ("DB_PASSWORD", None, "DB_PASSWORD", None, true),
+            ("DB_PASSWORD:", None, "DB_PASSWORD", None, true),
+            ("S3_KEY_2", None, "S3_KEY_2", None, true),
+            ("A1_B2C3D4E5", None, "A1_B2C3D4E5", None, false),
+        ] {
+            let parts = Parts { namespace, name, key, showable };
+            assert_eq!(form(text), Form::Reference(parts), "{text}");
+        }
+        for text in ["prod/db:DB_PASSWORD", "prod/db:tls.key", "DB_CREDS:password"] {
+            assert!(matches!(form(text), Form::Likely(_)), "{text}");
+        }
+        for text in ["hunter2", "PASSWORD", "dbPassword", "_x", "db_password"] {
+            assert_eq!(form(text), Form::Word, "{text}");
+        }
+        for text in [
+            "",
+            ":",
+            "/",
+            "1abc",
+            "two words",
+            "correct-horse",
+            "p@ssw0rd",
+            "postgres://user:pw@host/db",
+            "https://example.com",
+            "10.0.0.0/16",
+            "a/b/c",
+            "a/b/c:d",
+            "a:b:c",
+            "Ab:cd",
+            "-a:b",
+            "Prod/db",
+            "prod/db:..",
+            "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            "{\"type\": \"service_account\"}",
+            "-----BEGIN KEY-----\nA_B\n",
+            "\u{c4}_B",
+        ] {
+            assert_eq!(form(text), Form::Secret, "{text}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Settles what depends on the variables that the module declares: whether a sensitive variable may
+//! do without a value, and what becomes of variables that the module does not declare.
+//!
+//! A registry sends a module's environment variables among its variables, without their category:
+//! a name such as `AWS_REGION` that is declared nowhere is meant for the environment. Other
+//! undeclared variables go to Terraform, which warns of them.
+
+use std::collections::HashSet;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{Inputs, Unresolved, VariableError, names};
+use crate::spec::RunSpec;
+use crate::workspace::Module;
+use crate::workspace::hcl::json_string;
+use crate::workspace::references::INPUT_PREFIX;
+
+/// Settles `inputs` by what `module` declares. Returns what the log should say.
+///
+/// # Errors
+/// Names every sensitive variable that has neither a value nor a default in the module. Fails as
+/// [`resolve`](super::resolve) does if a name or value cannot be an environment variable.
+pub fn settle_declared(
+    inputs: &mut Inputs,
+    spec: &RunSpec,
+    module: &Module,
+) -> Result<Vec<String>, VariableError> {
+    let mut messages = Vec::new();
+    let mut unresolved = Vec::new();
+    for name in std::mem::take(&mut inputs.without_value) {
+        let variable = name.strip_prefix(INPUT_PREFIX).unwrap_or(&name);
+        if module.variables.get(variable).is_some_and(|declared| declared.has_default) {
+            messages.push(format!("`{name}` has no value: the module's default counts"));
+        } else if module.is_incomplete {
+            // Terraform refuses a variable without a value where there is no default.
+            messages.push(format!("`{name}` has no value: what the module says counts"));
+        } else {
+            unresolved.push(Unresolved::without_value(name));
+        }
+    }
+    if !unresolved.is_empty() {
+        return Err(VariableError::Unresolved(unresolved));
+    }
+    export(inputs, spec, module, &mut messages)?;
+    Ok(messages)
+}
+
+/// Moves variables that the module does not declare and that are called like environment variables
+/// to the environment.
+fn export(
+    inputs: &mut Inputs,
+    spec: &RunSpec,
+    module: &Module,
+    messages: &mut Vec<String>,
+) -> Result<(), VariableError> {
+    // Not the outputs of other modules.
+    let sent: HashSet<&str> = spec.variables.iter().map(|(name, _)| name.as_str()).collect();
+    let given: HashSet<String> = inputs.environment.iter().map(|(name, ..)| name.clone()).collect();
+    let mut kept = Vec::new();
+    for (name, value, sensitive) in std::mem::take(&mut inputs.variables) {
+        let is_meant = sent.contains(name.as_str())
+            && is_upper_case(&name)
+            && !module.variables.contains_key(&name);
+        let Some(text) = is_meant.then(|| text(&value)).flatten() else {
+            kept.push((name, value, sensitive));
+            continue;
+        };
+        if given.contains(&name) {
+            messages.push(format!(
+                "not declared by the module: {name}; the run's environment variable of that name counts"
+            ));
+        } else if let Some(message) = names::judge(&name, text.expose_secret())? {
+            messages.push(message);
+        } else if text.expose_secret().contains('\0') {
+            return Err(VariableError::EnvironmentValue(name));
+        } else {
+            messages.push(format!(
+                "not declared by the module: {name}; exported as an environment variable"
+            ));
+            inputs.environment.push((name.clone(), text, sensitive));
+        }
+        if module.is_incomplete {
+            // A file that was passed over may declare it.
+            kept.push((name, value, sensitive));
+        }
+    }
+    inputs.variables = kept;
+    Ok(())
+}
+
+/// Names as most environment variables have: `AWS_REGION`, `DEBUG`.
+fn is_upper_case(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
+}
+
+/// The value as an environment variable has it: text without quotes, anything else as JSON; none for
+/// `null`.
+fn text(json: &SecretString) -> Option<SecretString> {
+    let json = json.expose_secret().trim();
+    if json == "null" {
+        return None;
+    }
+    let text = json_string(json);
+    Some(SecretString::from(text.as_ref().map_or(json, |text| text.as_str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::spec::{Operation, SensitiveValues, Source, TerraformSetup, Variable};
+    use crate::workspace::VariableDeclaration;
+
+    fn module(variables: &[(&str, bool)]) -> Module {
+        let mut module = Module::default();
+        for (name, has_default) in variables {
+            let declared =
+                VariableDeclaration { has_default: *has_default, ..VariableDeclaration::default() };
+            module.variables.insert((*name).to_owned(), declared);
+        }
+        module
+    }
+
+    fn run(variables: &[(&str, &str)]) -> (Inputs, RunSpec) {
+        let spec = RunSpec {
+            operation: Operation::Plan,
+            tool: None,
+            source: Source::Directory(PathBuf::new()),
+            variables: variables
+                .iter()
+                .map(|(name, json)| {
+                    let value = Some(SecretString::from(*json));
+                    ((*name).to_owned(), Variable { value, sensitive: false, reference: None })
+                })
+                .collect(),
+            sensitive_values: SensitiveValues::Auto,
+            upstream_outputs: Vec::new(),
+            environment: Vec::new(),
+            backend: None,
+            setup: TerraformSetup::default(),
+        };
+        let inputs = super::super::resolve(&spec, &crate::workspace::SecretSources::default());
+        (inputs.unwrap(), spec)
+    }
+
+    fn shown(list: &[(String, SecretString, bool)]) -> Vec<(&str, &str)> {
+        list.iter().map(|(name, value, _)| (name.as_str(), value.expose_secret())).collect()
+    }
+
+    #[test]
+    fn undeclared_names_in_capitals_become_environment_variables() {
+        let (mut inputs, spec) = run(&[
+            ("AWS_REGION", "\"eu-central-1\""),
+            ("COUNT", "3"),
+            ("DECLARED", "\"variable\""),
+            ("LIST", "[\"a\", 1]"),
+            ("NOTHING", "null"),
+            ("TAKEN", "\"lost\""),
+            ("BUTLER_TOKEN", "\"lost\""),
+            ("region", "\"eu\""),
+            ("Mixed_Case", "\"m\""),
+        ]);
+        inputs.environment.push(("TAKEN".to_owned(), "given".into(), false));
+        inputs.variables.push(("UPSTREAM".to_owned(), "\"output\"".into(), false));
+        let messages =
+            settle_declared(&mut inputs, &spec, &module(&[("DECLARED", false)])).unwrap();
+        assert_eq!(
+            messages,
+            [
+                "not declared by the module: AWS_REGION; exported as an environment variable",
+                "not declared by the module: COUNT; exported as an environment variable",
+                "not declared by the module: LIST; exported as an environment variable",
+                "not declared by the module: TAKEN; the run's environment variable of that name counts",
+                "The environment variable `BUTLER_TOKEN` of the run is left out: it is a setting of the runner, which reads none from the run",
+            ]
+        );
+        assert_eq!(
+            shown(&inputs.environment),
+            [
+                ("TAKEN", "given"),
+                ("AWS_REGION", "eu-central-1"),
+                ("COUNT", "3"),
+                ("LIST", "[\"a\", 1]")
+            ]
+        );
+        assert_eq!(
+            shown(&inputs.variables),
+            [
+                ("DECLARED", "\"variable\""),
+                ("NOTHING", "null"),
+                ("region", "\"eu\""),
+                ("Mixed_Case", "\"m\""),
+                ("UPSTREAM", "\"output\""),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_run_may_not_export_is_refused_among_its_variables_too() {
+        for (name, value) in
+            [("LD_PRELOAD", "\"/x.so\""), ("PATH", "\"/x\""), ("A", "\"a\\u0000\"")]
+        {
+            let (mut inputs, spec) = run(&[(name, value)]);
+            let error = settle_declared(&mut inputs, &spec, &Module::default()).unwrap_err();
+            assert!(error.to_string().contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_module_that_is_not_known_as_a_whole_gets_the_variable_in_both_places() {
+        let (mut inputs, spec) = run(&[("AWS_REGION", "\"eu\"")]);
+        let module = Module { is_incomplete: true, ..Module::default() };
+        settle_declared(&mut inputs, &spec, &module).unwrap();
+        assert_eq!(shown(&inputs.environment), [("AWS_REGION", "eu")]);
+        assert_eq!(shown(&inputs.variables), [("AWS_REGION", "\"eu\"")]);
+    }
+
+    #[test]
+    fn a_sensitive_variable_without_a_value_needs_a_default_in_the_module() {
+        let without = |names: &[&str]| {
+            let (mut inputs, spec) = run(&[]);
+            inputs.without_value = names.iter().map(|name| (*name).to_owned()).collect();
+            (inputs, spec)
+        };
+        let declared = module(&[("a", true), ("b", true), ("c", false)]);
+        let (mut inputs, spec) = without(&["a", "TF_VAR_b"]);
+        assert_eq!(
+            settle_declared(&mut inputs, &spec, &declared).unwrap(),
+            [
+                "`a` has no value: the module's default counts",
+                "`TF_VAR_b` has no value: the module's default counts"
+            ]
+        );
+        let (mut inputs, spec) = without(&["a", "c", "d"]);
+        let error = settle_declared(&mut inputs, &spec, &declared).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot resolve 2 secrets: \
+             `c` (it has no value: set `TF_VAR_c`, name a secret in the registry, or declare a default in the module), \
+             `d` (it has no value: set `TF_VAR_d`, name a secret in the registry, or declare a default in the module)"
+        );
+        let (mut inputs, spec) = without(&["c", "d"]);
+        let unknown = Module { is_incomplete: true, ..declared };
+        assert_eq!(settle_declared(&mut inputs, &spec, &unknown).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,246 @@
+//! `--after-plan`: a program that judges each plan before anything is applied.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::support::world::{End, MODULE, TOKEN, World, eventually};
+
+/// A module with a secret that only the plan marks, and one that the run brings.
+const SECRETS: &str = r#"
+variable "password" {
+  type      = string
+  sensitive = true
+}
+resource "terraform_data" "kept" {
+  input = { region = "eu-central-1", password = var.password, made = sensitive("hunter22-of-the-module") }
+}
+"#;
+
+/// A world in which `judge` is a program.
+struct Judged {
+    world: World,
+}
+
+impl Judged {
+    async fn new(module: &str, script: &str) -> Self {
+        let mut world = World::new(&[("main.tf", module)]).await;
+        let judge = world.path("judge");
+        let head = format!("#!/bin/sh\nset -eu\nwork={}\n", world.directory.path().display());
+        // By a process of its own: what this one had open for writing may still be open in a child that
+        // another test is just starting, and cannot be executed then.
+        let write = "printf '%s' \"$2\" > \"$1\" && chmod 755 \"$1\"";
+        let mut shell = std::process::Command::new("/bin/sh");
+        let shell = shell.args(["-c", write, "sh"]).arg(&judge).arg(format!("{head}{script}\n"));
+        assert!(shell.status().unwrap().success());
+        world.set("BUTLER_AFTER_PLAN", format!("{} one  two", judge.display()));
+        Self { world }
+    }
+
+    async fn run(&self, operation: &str) -> End {
+        self.world.run(self.world.config(operation)).await
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.world.path(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_plan_that_is_accepted_is_applied_and_its_json_was_masked() {
+    let script = "cat > $work/plan.json; echo \"$# $1 $2 $BUTLER_OPERATION $BUTLER_RUN_ID\"; pwd > $work/cwd";
+    for kind in ["clean", "raw"] {
+        let mut judged = Judged::new(SECRETS, script).await;
+        judged.world.set("BUTLER_PLAN_JSON", kind);
+        let mut config = judged.world.config("apply");
+        config["variables"] =
+            json!({"password": {"value": "hunter22-of-the-run", "sensitive": true}});
+        config["sensitiveValues"] = json!("literal");
+        let end = judged.world.run(config).await;
+        assert_eq!(end.code, Some(0), "{kind}: {}", end.stderr);
+        let text = judged.read("plan.json");
+        let plan: Value = serde_json::from_str(&text).unwrap();
+        let after = &plan["resource_changes"][0]["change"]["after"]["input"];
+        assert_eq!(after["region"], "eu-central-1");
+        assert!(!text.contains("hunter22"), "{kind}: {text}");
+        let said = "2 one two apply 550e8400-e29b-41d4-a716-446655440000";
+        assert!(judged.world.received().log_text().contains(said));
+        assert!(end.stdout.contains(said), "{}", end.stdout);
+        let own = std::env::current_dir().unwrap();
+        assert_eq!(judged.read("cwd").trim(), own.display().to_string(), "not the module's");
+    }
+}
+
+#[tokio::test]
+async fn a_plan_that_is_rejected_is_not_applied_and_the_output_is_the_reason() {
+    let script = "cat > /dev/null; echo 'FAIL: no owner tag'; echo 'and more' >&2; exit 7";
+    for operation in ["plan", "apply", "destroy"] {
+        let judged = Judged::new(MODULE, script).await;
+        let end = judged.run(operation).await;
+        assert_eq!(end.code, Some(1), "{operation}: {}", end.stderr);
+        let status = judged.world.last_status();
+        assert_eq!(status["status"], "failed");
+        assert_eq!(status["error"]["phase"], "after-plan");
+        let message = status["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with("`judge` (--after-plan) stopped the run with exit code 7: "));
+        assert!(
+            message.contains("FAIL: no owner tag") && message.contains("and more"),
+            "{message}"
+        );
+        assert!(!judged.path("terraform.tfstate").exists(), "nothing was applied");
+        assert_eq!(judged.world.received().plans.len(), 1, "the plan is reported all the same");
+    }
+}
+
+#[tokio::test]
+async fn operations_without_a_plan_to_apply_start_no_program() {
+    for operation in ["validate", "drift-check", "refresh"] {
+        let judged = Judged::new(MODULE, "exit 7").await;
+        let end = judged.run(operation).await;
+        assert_eq!(end.code, Some(0), "{operation}: {}", end.stderr);
+    }
+}
+
+#[tokio::test]
+async fn the_program_gets_no_secret_of_the_run_in_its_environment() {
+    let script =
+        "cat > /dev/null; env > $work/env; tr '\\0' '\\n' < /proc/self/environ >> $work/env";
+    let mut judged = Judged::new(SECRETS, script).await;
+    for (name, value) in [
+        ("TF_VAR_password", "hunter22-of-the-job"),
+        ("TF_TOKEN_app_terraform_io", "hunter22-token"),
+        ("AWS_SECRET_ACCESS_KEY", "hunter22-cloud"),
+        ("DB_PASSWORD", "hunter22-of-the-run"),
+        ("BUTLER_GIT_TOKEN", "hunter22-git"),
+        ("INFRACOST_API_KEY", "ico-0123456789"),
+        ("LC_ALL", "C"),
+    ] {
+        judged.world.set(name, value);
+    }
+    let settings = judged.path("settings.yaml");
+    let program = judged.path("judge");
+    std::fs::write(
+        &settings,
+        format!(
+            "afterPlan:\n  command: [{}, a b]\n  env: [INFRACOST_API_KEY]\n",
+            program.display()
+        ),
+    )
+    .unwrap();
+    judged.world.variables.retain(|(name, _)| name != "BUTLER_AFTER_PLAN");
+    judged.world.set("BUTLER_SETTINGS", settings);
+    let mut config = judged.world.config("plan");
+    config["variables"] = json!({"password": {"value": "DB_PASSWORD", "sensitive": true}});
+    config["envVars"] = json!({"SOME_TOKEN": {"value": "hunter22-env", "sensitive": true}});
+    let end = judged.world.run(config).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let environment = judged.read("env");
+    assert!(!environment.contains("hunter22") && !environment.contains(TOKEN), "{environment}");
+    for name in ["PATH=", "HOME=", "LC_ALL=C", "INFRACOST_API_KEY=ico-", "BUTLER_OPERATION=plan"] {
+        assert!(environment.lines().any(|line| line.starts_with(name)), "{name}: {environment}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_program_prints_is_masked_and_a_flood_is_cut() {
+    let script = "cat > /dev/null; echo leak: hunter22-of-the-run; yes 'a line of the flood' | head -n 100000; exit 1";
+    let judged = Judged::new(SECRETS, script).await;
+    let mut config = judged.world.config("plan");
+    config["variables"] = json!({"password": {"value": "hunter22-of-the-run", "sensitive": true}});
+    config["sensitiveValues"] = json!("literal");
+    let end = judged.world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let shown = judged.world.shown(&end);
+    assert!(!shown.contains("hunter22-of-the-run"), "{shown}");
+    let log = judged.world.received().log_text();
+    assert!(log.contains("leak: ***"), "{log}");
+    let flood = log.lines().filter(|line| line.contains("a line of the flood")).count();
+    // 64 KiB as it was printed, and 4 KiB once more in the reason.
+    assert!((3200..3500).contains(&flood), "{flood}");
+    assert!(end.stderr.contains("is cut after 64 KiB"), "{}", end.stderr);
+    let message = judged.world.last_error().0;
+    assert!(message.contains("leak: ***") && message.len() < 5000, "{}", message.len());
+}
+
+#[tokio::test]
+async fn a_run_that_is_stopped_meanwhile_is_cancelled_and_leaves_nothing_running() {
+    let judged = Judged::new(MODULE, "echo > $work/begun; exec sleep 600").await;
+    judged.world.add_run(judged.world.config("apply"));
+    let child = judged.world.execute().spawn().unwrap();
+    let begun = judged.path("begun");
+    eventually("the program to begin", || begun.exists()).await;
+    let runner = nix::unistd::Pid::from_raw(child.id().unwrap().try_into().unwrap());
+    nix::sys::signal::kill(runner, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    let end = judged.world.end(&output);
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+    assert_eq!(judged.world.last_status()["status"], "cancelled");
+    assert!(!judged.path("terraform.tfstate").exists());
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_started_is_refused_before_anything_is_sent() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    world.add_run(world.config("plan"));
+    std::fs::write(world.path("settings.yaml"), "afterPlan: {command: [no-such-judge]}\n").unwrap();
+    for (name, value, said) in [
+        ("BUTLER_AFTER_PLAN", "no-such-judge -", "there is no program `no-such-judge` in PATH"),
+        ("BUTLER_AFTER_PLAN", "/etc/passwd", "`/etc/passwd` is not an executable file"),
+        ("BUTLER_AFTER_PLAN", "sh -c 'exit 0'", "has quotes"),
+        ("BUTLER_SETTINGS", "settings.yaml", "there is no program `no-such-judge` in PATH"),
+    ] {
+        let value = match name {
+            "BUTLER_SETTINGS" => world.path(value).into_os_string(),
+            _ => value.into(),
+        };
+        world.variables = vec![(name.into(), value)];
+        let end = world.end(&world.execute().output().await.unwrap());
+        assert_eq!(end.code, Some(2), "{}", end.stderr);
+        assert!(end.stderr.contains(said), "{said}: {}", end.stderr);
+    }
+    assert_eq!(world.statuses(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_run_cannot_name_a_program() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let mut config = world.config("plan");
+    let program = world.path("started");
+    config["terraformSettings"] =
+        json!({"afterPlan": {"command": ["touch", program.display().to_string()]}});
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(!program.exists());
+    let said = "`afterPlan` of the run's `terraformSettings` is ignored";
+    assert!(world.received().log_text().contains(said));
+}
+
+#[tokio::test]
+async fn a_plan_that_is_rejected_is_not_saved_and_a_saved_one_is_judged_before_it_is_applied() {
+    let judged = Judged::new(MODULE, "cat > /dev/null; ! test -e $work/strict").await;
+    let run = async |words: &[&str]| {
+        let mut command = judged.world.command(words);
+        command.current_dir(judged.path("repository"));
+        judged.world.end(&command.output().await.unwrap())
+    };
+    std::fs::write(judged.path("strict"), "").unwrap();
+    let end = run(&["plan", "--out", "saved"]).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(!judged.path("repository/saved").exists());
+    std::fs::remove_file(judged.path("strict")).unwrap();
+    let end = run(&["plan", "--out", "saved"]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    std::fs::write(judged.path("strict"), "").unwrap();
+    let end = run(&["apply", "saved"]).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("stopped the run with exit code 1"), "{}", end.stderr);
+    assert!(!judged.path("repository/terraform.tfstate").exists());
+    std::fs::remove_file(judged.path("strict")).unwrap();
+    let end = run(&["apply", "saved"]).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(judged.path("repository/terraform.tfstate").exists());
+}

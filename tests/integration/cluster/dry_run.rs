@@ -1,0 +1,100 @@
+//! `--dry-run server`: what the cluster checks before anything is created, and what nobody checks.
+
+use super::{JOB, Scene};
+use crate::support::api_server::{Broken, NAMESPACE};
+
+const PODS: &str = "/api/v1/namespaces/runs/pods";
+
+/// Everything that a Job can need of its namespace, and where the cluster keeps it.
+const NEEDS: [(&str, &str, &str); 5] = [
+    ("--pull-secret", "registry-login", "secrets"),
+    ("--env-from", "git-token", "secrets"),
+    ("--mount-secret", "database", "secrets"),
+    ("--cache-claim", "terraform-cache", "persistentvolumeclaims"),
+    ("--ca-config-map", "company-ca", "configmaps"),
+];
+
+const NEVER_CHECKED: &str = "not checked: whether the image can be pulled, whether a node has room, and whether the network lets the pod reach the registry\n";
+
+fn words(flags: &[(&'static str, &'static str, &str)]) -> Vec<&'static str> {
+    let flags = flags.iter().flat_map(|(flag, name, _)| [*flag, *name]);
+    ["--dry-run", "server"].into_iter().chain(flags).collect()
+}
+
+#[tokio::test]
+async fn dry_run_has_the_cluster_check_everything_and_creates_nothing() {
+    let scene = Scene::still().await;
+    for (_, name, plural) in NEEDS {
+        scene.cluster.keep(plural, name);
+    }
+    scene.cluster.keep("serviceaccounts", "terraform");
+    let words = [&words(&NEEDS)[..], &["--service-account", "terraform", "--network-policy"]];
+    let before = scene.cluster.objects();
+    let said = scene.applied(&words.concat()).await;
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    said.says(&format!("the cluster would take the Job {JOB} in namespace {NAMESPACE}"));
+    said.ends_with(NEVER_CHECKED);
+    assert_eq!(said.count("not checked"), 1, "{said:#?}");
+    let asked = scene.cluster.requests();
+    let posts: Vec<_> = asked.iter().filter(|request| request.starts_with("POST")).collect();
+    assert_eq!(posts.len(), 4, "a Job, its pod, a policy and a Secret");
+    assert!(posts.iter().all(|request| request.contains("dryRun=All")), "{posts:?}");
+    assert_eq!(scene.cluster.objects(), before);
+}
+
+/// The cluster takes a Job whose pod it would never take.
+#[tokio::test]
+async fn pod_that_would_be_refused_is_said_by_a_dry_run() {
+    let quota = "pods \"x\" is forbidden: exceeded quota: runs, requested: pods=1, used: pods=0, limited: pods=0";
+    let range =
+        "pods \"x\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi";
+    for refusal in [quota, range] {
+        let scene = Scene::still().await;
+        scene.cluster.fault("POST", PODS, Broken::Status(403, "Forbidden", refusal));
+        let said = scene.applied(&["--dry-run", "server"]).await;
+        assert_eq!(said.code, Some(1), "{said:#?}");
+        said.says(&format!(
+            "error: the cluster refuses to `create` `pods` in namespace `runs`: {refusal}\n"
+        ));
+    }
+}
+
+#[tokio::test]
+async fn service_account_that_is_missing_is_said_by_a_dry_run() {
+    let scene = Scene::still().await;
+    let said = scene.applied(&["--dry-run", "server", "--service-account", "terraform"]).await;
+    assert_eq!(said.code, Some(1), "{said:#?}");
+    said.says("serviceaccount \"terraform\" not found\n");
+}
+
+#[tokio::test]
+async fn everything_that_the_namespace_lacks_is_said_at_once_by_a_dry_run() {
+    let scene = Scene::still().await;
+    scene.cluster.keep("secrets", "git-token");
+    let said = scene.applied(&words(&NEEDS)).await;
+    assert_eq!(said.code, Some(1), "{said:#?}");
+    said.says(
+        "error: the run would never begin: namespace `runs` has no Secret `registry-login`, PersistentVolumeClaim `terraform-cache`, ConfigMap `company-ca`, Secret `database`\nhint: create what is missing",
+    );
+}
+
+/// An account that may create Jobs need not be allowed to do more.
+#[tokio::test]
+async fn dry_run_says_what_the_account_may_not_check() {
+    let scene = Scene::still().await;
+    let forbidden = |what: &str| {
+        let text = format!("pods is forbidden: User \"ci\" cannot {what} in API group \"\"");
+        Broken::Status(403, "Forbidden", text.leak())
+    };
+    scene.cluster.fault("POST", PODS, forbidden("create resource \"pods\""));
+    scene.cluster.fault("GET", "/secrets/git-token", forbidden("get resource \"secrets\""));
+    let said = scene.applied(&["--dry-run", "server", "--env-from", "git-token"]).await;
+    assert_eq!(said.code, Some(0), "{said:#?}");
+    said.says(
+        "not checked: the pod against quotas, limits and the service account (no permission to `create` `pods`)\n",
+    );
+    said.says(
+        "not checked: whether there is a Secret `git-token` (no permission to `get` `secrets`)\n",
+    );
+    said.ends_with(NEVER_CHECKED);
+}

@@ -1,0 +1,112 @@
+//! A cluster that is away for a while, and one that will never answer.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use super::{Collected, SLOW, Said, Scene};
+use crate::support::api_server::{Course, Gate, TOKEN};
+use crate::support::authority::Authority;
+use crate::support::release_site::executable;
+use crate::support::world::{eventually, with_mounts};
+
+#[tokio::test]
+async fn outage_is_said_once_when_it_begins_and_once_when_it_is_over() {
+    let scene = Scene::new("apply", SLOW).await;
+    let gate = Gate::before(scene.cluster.address()).await;
+    let token = json!({"token": TOKEN});
+    scene.log_in(&scene.cluster.kubeconfig_of(&token, &[("server", &gate.url())]));
+    let mut child = scene.apply(&[]).spawn().unwrap();
+    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    scene.under_way().await;
+    gate.shut();
+    let server = gate.url();
+    stderr.until(&format!("WARN the cluster at `{server}` does not answer: ")).await;
+    eventually("further tries", || gate.refused() > 5).await;
+    gate.open();
+    stderr.until("INFO the cluster answers again").await;
+    scene.cluster.course(Course::Deadline);
+    assert_eq!(child.wait().await.unwrap().code(), Some(143));
+    let said = stderr.rest().await;
+    assert_eq!(said.matches("does not answer").count(), 1, "{said}");
+    assert_eq!(said.matches("; trying again for 10 minutes\n").count(), 1, "{said}");
+    assert_eq!(said.matches("answers again").count(), 1, "{said}");
+    assert!(!said.contains("ERROR") && !said.contains("client error"), "{said}");
+}
+
+/// What the command said of a cluster that will never answer: at once, and once.
+fn never(said: &Said, error: &str) {
+    assert_eq!(said.code, Some(1), "{said:#?}");
+    assert!(said.stderr.starts_with(&format!("error: {error}")), "{said:#?}");
+    assert!(!said.stderr.contains("trying again"), "it is asked once: {said:#?}");
+}
+
+#[tokio::test]
+async fn certificate_that_is_not_trusted_is_said_at_once() {
+    let scene = Scene::still().await;
+    let other = std::fs::read(Authority::create().bundle()).unwrap();
+    let other = ("certificate-authority-data", &*STANDARD.encode(other));
+    scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": TOKEN}), &[other]));
+    let said = scene.applied(&[]).await;
+    let server = format!("https://{}", scene.cluster.address());
+    never(&said, &format!("cannot connect securely to the cluster at `{server}`: "));
+    said.says("certificate verify failed");
+    said.says("hint: check `certificate-authority-data` of its entry in the kubeconfig");
+}
+
+#[tokio::test]
+async fn host_that_nobody_knows_is_said_at_once() {
+    let scene = Scene::still().await;
+    let server = "https://cluster.invalid:6443";
+    scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": TOKEN}), &[("server", server)]));
+    // No resolver is asked, so that the answer is a final one everywhere.
+    let hosts = scene.world.path("nsswitch.conf");
+    std::fs::write(&hosts, "hosts: files\n").unwrap();
+    let mounts = format!("mount --bind {} /etc/nsswitch.conf", hosts.display());
+    let output = with_mounts(&scene.apply(&[]), &mounts).output().await.unwrap();
+    let said = Said::of(&output);
+    never(&said, "the cluster's host `cluster.invalid` is not known: ");
+    said.says("hint: check the server's address in the kubeconfig");
+}
+
+#[tokio::test]
+async fn login_that_is_refused_is_said_at_once() {
+    let scene = Scene::still().await;
+    scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": "expired"}), &[]));
+    never(
+        &scene.applied(&[]).await,
+        &format!("the cluster at `https://{}` does not accept the login", scene.cluster.address()),
+    );
+}
+
+/// What a helper prints is a token, even where it is not what is expected.
+#[tokio::test]
+async fn helper_whose_answer_cannot_be_read_is_said_at_once_and_not_quoted() {
+    let scene = Scene::still().await;
+    let server = format!("https://{}", scene.cluster.address());
+    for (name, script, said_so) in [
+        (
+            "garbled",
+            "echo 'token: [hunter2hunter2'",
+            "what its helper program printed cannot be read",
+        ),
+        (
+            "failing",
+            "echo hunter2hunter2; echo 'the session is over' >&2; exit 9",
+            "failed with exit status: 9: the session is over",
+        ),
+    ] {
+        let helper = scene.world.path(name);
+        executable(&helper, format!("#!/bin/sh\n{script}\n"));
+        let user = json!({"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": helper,
+            "interactiveMode": "Never",
+        }});
+        scene.log_in(&scene.cluster.kubeconfig_of(&user, &[]));
+        let said = scene.applied(&[]).await;
+        never(&said, &format!("cannot log in to the cluster at `{server}`: "));
+        said.says(said_so);
+        assert!(!said.stderr.contains("hunter2"), "{said:#?}");
+    }
+}

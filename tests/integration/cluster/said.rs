@@ -1,0 +1,76 @@
+//! What a command says, at its end or while it goes on.
+
+use std::process::Output;
+
+use crate::support::world::TOKEN;
+
+/// What the command said.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) code: Option<i32>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Said {
+    pub(super) fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let said = Self {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        };
+        assert!(!format!("{said:?}").contains(TOKEN), "the token shows: {said:?}");
+        said
+    }
+
+    /// Whether it said this on standard error.
+    #[track_caller]
+    pub(super) fn says(&self, text: &str) {
+        assert!(self.stderr.contains(text), "it does not say `{text}`: {self:#?}");
+    }
+
+    /// Whether this is the last that it said on standard error.
+    #[track_caller]
+    pub(super) fn ends_with(&self, text: &str) {
+        assert!(self.stderr.ends_with(text), "it does not end with `{text}`: {self:#?}");
+    }
+
+    /// How many lines on standard error have this in them.
+    pub(super) fn count(&self, text: &str) -> usize {
+        self.stderr.lines().filter(|line| line.contains(text)).count()
+    }
+}
+
+/// A stream that is read while the process goes on.
+pub(super) struct Collected {
+    lines: tokio::io::Lines<tokio::io::BufReader<tokio::process::ChildStderr>>,
+    seen: String,
+}
+
+impl Collected {
+    pub(super) fn of(stream: tokio::process::ChildStderr) -> Self {
+        use tokio::io::AsyncBufReadExt;
+        Self { lines: tokio::io::BufReader::new(stream).lines(), seen: String::new() }
+    }
+
+    /// Reads until a line has this in it.
+    pub(super) async fn until(&mut self, text: &str) {
+        while let Some(line) = self.lines.next_line().await.unwrap() {
+            self.seen.push_str(&line);
+            self.seen.push('\n');
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("it never said `{text}`: {}", self.seen);
+    }
+
+    pub(super) async fn rest(mut self) -> String {
+        while let Some(line) = self.lines.next_line().await.unwrap() {
+            self.seen.push_str(&line);
+            self.seen.push('\n');
+        }
+        self.seen
+    }
+}

@@ -1,0 +1,123 @@
+//! `apply` and `destroy` ask at a terminal, and nowhere else.
+
+use super::{MODULE, applied, command, run, state_file, well, world};
+use crate::support::terminal::{INTERRUPT, Terminal};
+use crate::support::world::{End, World};
+
+/// Types `answer` when the question is there.
+async fn answered(world: &World, words: &[&str], answer: &[u8]) -> (End, String) {
+    let terminal = Terminal::new(200, 200);
+    let module = world.path("module");
+    let child = terminal.start(&world.command(&[words, &[module.to_str().unwrap()]].concat()));
+    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    let asked = terminal.text();
+    for key in answer {
+        terminal.press(*key);
+    }
+    let output = terminal.finish(child).await;
+    (world.end(&output), asked)
+}
+
+#[tokio::test]
+async fn apply_shows_the_plan_and_applies_it_after_yes_and_destroy_too() {
+    let world = world(&[("main.tf", MODULE)]).await;
+    let (end, asked) = answered(&world, &["apply"], b"yes\n").await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let (plan, question) = asked.split_once("Do you want to perform these actions?").expect(&asked);
+    assert!(plan.contains("# terraform_data.server will be created"), "{plan}");
+    let module = world.path("module").display().to_string();
+    assert!(
+        question.contains(&module) && question.contains("Only 'yes' will be accepted"),
+        "{question}"
+    );
+    assert_eq!(applied(&world).as_deref(), Some("small"));
+
+    let (end, asked) = answered(&world, &["destroy"], b"yes\n").await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert!(asked.contains("Do you really want to destroy all of this?"), "{asked}");
+    assert_eq!(applied(&world), None);
+}
+
+#[tokio::test]
+async fn anything_but_yes_changes_nothing() {
+    for answer in [&b"no\n"[..], b"y\n", b"YES\n", b"\n", b"\x04"] {
+        let world = world(&[("main.tf", MODULE)]).await;
+        let (end, _) = answered(&world, &["apply"], answer).await;
+        assert_eq!(end.code, Some(1), "{answer:?}: {}", end.stderr);
+        assert!(
+            end.stderr.contains("the plan was not approved, and nothing was changed"),
+            "{}",
+            end.stderr
+        );
+        assert!(!state_file(&world).exists(), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn ctrl_c_at_the_question_ends_with_130_and_leaves_no_lock() {
+    let world = world(&[("main.tf", MODULE)]).await;
+    let (end, _) = answered(&world, &["apply"], &[INTERRUPT]).await;
+    assert_eq!(end.code, Some(130), "{}", end.stderr);
+    assert!(!state_file(&world).exists());
+    assert!(!world.path("module/.terraform.tfstate.lock.info").exists());
+    well(&world, &["apply", "--yes"]).await;
+}
+
+#[tokio::test]
+async fn the_state_is_free_while_the_question_waits_and_a_plan_that_is_stale_by_then_is_refused() {
+    let world = world(&[("main.tf", MODULE)]).await;
+    let module = world.path("module");
+    let terminal = Terminal::new(200, 200);
+    let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
+    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    let output = command(&world, &["apply", "--yes", "--var", "size=big"]).output().await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    b"yes\n".iter().for_each(|key| terminal.press(*key));
+    let end = world.end(&terminal.finish(child).await);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(end.stderr.contains("Saved plan is stale"), "{}", end.stderr);
+    assert_eq!(applied(&world).as_deref(), Some("big"));
+}
+
+#[tokio::test]
+async fn what_was_typed_before_the_question_is_no_answer() {
+    let world = world(&[("main.tf", MODULE)]).await;
+    let module = world.path("module");
+    let terminal = Terminal::new(200, 200);
+    b"yes\n".iter().for_each(|key| terminal.press(*key));
+    let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
+    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    b"no\n".iter().for_each(|key| terminal.press(*key));
+    let end = world.end(&terminal.finish(child).await);
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(!state_file(&world).exists());
+}
+
+#[tokio::test]
+async fn a_plan_without_changes_is_not_asked_about() {
+    let world = world(&[("main.tf", MODULE)]).await;
+    well(&world, &["apply", "--yes"]).await;
+    let terminal = Terminal::new(200, 200);
+    let module = world.path("module");
+    let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
+    let output = terminal.finish(child).await;
+    assert_eq!(world.end(&output).code, Some(0));
+    assert!(!terminal.text().contains("Enter a value:"), "{}", terminal.text());
+}
+
+#[tokio::test]
+async fn without_a_terminal_only_yes_on_the_command_line_applies() {
+    let world = world(&[("main.tf", MODULE)]).await;
+    for words in [&["apply"][..], &["destroy"], &["apply", "."]] {
+        let end = run(&world, words).await;
+        assert_eq!(end.code, Some(2), "{words:?}: {}", end.stderr);
+        let said = "asks before it changes anything, and there is no terminal to ask at";
+        assert!(end.stderr.contains(said) && end.stderr.contains("--yes"), "{}", end.stderr);
+        assert_eq!(end.stdout, "");
+    }
+    assert!(!world.path("module/.terraform").exists(), "nothing was started");
+    well(&world, &["apply", "-auto-approve"]).await;
+    assert_eq!(applied(&world).as_deref(), Some("small"));
+    well(&world, &["destroy", "--yes"]).await;
+    assert_eq!(applied(&world), None);
+}

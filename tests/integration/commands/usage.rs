@@ -1,0 +1,55 @@
+//! Typos, and words where none belong, are answered in two lines before anything is started.
+
+use super::{MODULE, run, well, world, write};
+
+#[tokio::test]
+async fn what_is_no_module_is_answered_with_what_is_near() {
+    let world = world(&[("network/main.tf", MODULE), ("notes.txt", "")]).await;
+    for (words, said, hint) in [
+        (&["plan", "netwrok"][..], "`netwrok`: No such file", "did you mean `network`?"),
+        (&["plan"], "`.` has no Terraform configuration", "there is configuration in `network`"),
+        (&["destroy", "--yes", "notes.txt"], "`notes.txt` is a file", "name the directory"),
+        (&["apply", "plan.bin"], "`plan.bin` is neither a saved plan nor a directory", ""),
+        (&["apply", "notes.txt"], "`notes.txt` is not a plan that", "plan --out FILE"),
+        (&["plan", "--out", "missing/x"], "cannot be saved as `missing/x`", "--out"),
+        (&["plan", "--var", "hunter22"], "number 1 is not NAME=VALUE", "--var region"),
+        (&["plan", "-refresh-only"], "`plan` has no flag `-refresh-only`", "butler-runner drift"),
+        (&["plan", "-chdir=nowhere"], "cannot go to the directory `nowhere`", ""),
+        (&["validate", "network", "more"], "", ""),
+    ] {
+        let end = run(&world, words).await;
+        assert_eq!(end.code, Some(2), "{words:?}: {}", end.stderr);
+        assert!(end.stderr.contains(said), "{words:?}: {}", end.stderr);
+        assert!(end.stderr.contains(hint), "{words:?}: {}", end.stderr);
+        assert!(end.stderr.lines().count() <= 2, "{words:?}: {}", end.stderr);
+        assert!(!end.stderr.contains("hunter22") && end.stdout.is_empty(), "{end:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_can_be_named_or_gone_to() {
+    let world = world(&[("network/main.tf", MODULE)]).await;
+    write(&world, "network/big.tfvars", "size = \"big\"\n");
+    let end = well(&world, &["plan", "network", "--var-file", "network/big.tfvars"]).await;
+    assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
+    for words in [
+        &["-chdir=network", "plan", "-var-file=big.tfvars"][..],
+        &["plan", "-chdir=network", "-var-file=big.tfvars", "-input=false"],
+    ] {
+        let end = well(&world, words).await;
+        assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
+    }
+}
+
+#[tokio::test]
+async fn settings_of_other_runs_do_not_count_and_files_of_variables_do() {
+    let mut world = world(&[("main.tf", MODULE)]).await;
+    write(&world, "big.tfvars", "size = \"big\"\n");
+    world.set("BUTLER_ENDPOINT", world.endpoint());
+    world.set("BUTLER_OPERATION", "destroy");
+    world.set("BUTLER_MODULE_DIR", "/nonexistent");
+    world.set("BUTLER_CONFIG", "/nonexistent");
+    world.set("BUTLER_VAR_FILE", "big.tfvars");
+    let end = well(&world, &["plan"]).await;
+    assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
+}

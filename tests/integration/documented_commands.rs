@@ -1,0 +1,198 @@
+//! Every command that the documentation shows can be typed: each is a command line that the runner
+//! understands, and what needs nothing from outside of this machine is run as it is written.
+
+use std::path::{Path, PathBuf};
+
+use butler_runner::cli;
+
+use crate::support::environment::search_path;
+use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
+
+/// What cannot run here, by the words that a line begins with, and why.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("brew ", "needs Homebrew's servers"),
+    ("butler-runner ci-status ", "needs a CI system or a cluster"),
+    ("butler-runner completions zsh >", "is a line of zsh"),
+    ("butler-runner generate kubernetes --apply", "needs a cluster"),
+    ("butler-runner self update", "needs a release"),
+    ("butler-runner tool exec ", "needs the release sites"),
+    ("butler-runner tool install ", "needs the release sites"),
+    ("butler-runner tool list --available", "needs the release sites"),
+    ("butler-runner trigger ", "needs a CI system or a cluster"),
+    ("curl ", "needs a release"),
+    ("docker ", "needs a container engine"),
+    ("envsubst ", "needs a cluster"),
+    ("export BUTLER_CI_TOKEN=", "is a secret of the reader's"),
+    ("export OTEL_", "needs a collector"),
+    ("gh ", "needs GitHub"),
+    ("git clone ", "is the script that the runner is compared with"),
+    ("make ", "builds the project"),
+    ("terraform ", "is the script that the runner is compared with"),
+    ("~/.local/bin/butler-runner demo", "is `make demo`, which CI runs"),
+];
+
+/// A block of shell in a document.
+struct Block {
+    document: PathBuf,
+    lines: Vec<String>,
+}
+
+fn documents() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = vec![root.join("README.md")];
+    let mut directories = vec![root.join("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The blocks marked as `bash`, `sh` or `console`; of the last, the lines that are typed.
+fn blocks() -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).unwrap();
+        let mut language: Option<&str> = None;
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            match (line.strip_prefix("```"), language) {
+                (Some(name), None) => language = Some(name),
+                (Some(_), Some(name)) => {
+                    if matches!(name, "bash" | "sh" | "console") {
+                        let lines = std::mem::take(&mut lines);
+                        blocks.push(Block { document: document.clone(), lines });
+                    }
+                    lines.clear();
+                    language = None;
+                }
+                (None, Some("console")) => {
+                    lines.extend(line.strip_prefix("$ ").map(str::to_owned));
+                }
+                (None, Some(_)) => lines.push(line.to_owned()),
+                (None, None) => {}
+            }
+        }
+    }
+    blocks
+}
+
+/// Why a line cannot run here.
+fn elsewhere(line: &str) -> Option<&'static str> {
+    ELSEWHERE.iter().find_map(|(beginning, why)| line.starts_with(beginning).then_some(*why))
+}
+
+/// The command lines of the runner in a line of shell.
+fn command_lines(line: &str) -> Vec<Vec<String>> {
+    let code = line.split(" #").next().unwrap();
+    let commands = code.split(['|', ';']).flat_map(|part| part.split("&&"));
+    let commands = commands.map(|command| command.split(['>', '<']).next().unwrap());
+    let words = commands.map(|command| {
+        let words = command.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+        words.map(str::to_owned).collect::<Vec<_>>()
+    });
+    let is_the_runner = |words: &Vec<String>| {
+        words.first().is_some_and(|word| Path::new(word).ends_with("butler-runner"))
+    };
+    words.filter(is_the_runner).collect()
+}
+
+/// Writes a program by a process of its own: one that this process had open for writing may still be
+/// open in a child that another test is just starting, and cannot be executed then.
+fn stand_in(path: &Path, script: &str) {
+    let write = "printf '%s' \"$2\" >\"$1\" && chmod 755 \"$1\"";
+    let mut shell = std::process::Command::new("sh");
+    assert!(shell.args(["-c", write, "sh"]).arg(path).arg(script).status().unwrap().success());
+}
+
+#[test]
+fn every_command_line_is_understood() {
+    let mut understood = 0;
+    for Block { document, lines } in blocks() {
+        for line in &lines {
+            for mut words in command_lines(line) {
+                // Stands for the flags that are the reader's.
+                words.retain(|word| word != "...");
+                if let Err(error) = cli::command().try_get_matches_from(&words) {
+                    let shows = clap::error::ErrorKind::DisplayHelp;
+                    let version = clap::error::ErrorKind::DisplayVersion;
+                    assert!(
+                        [shows, version].contains(&error.kind()),
+                        "{}: {line}\n{error}",
+                        document.display()
+                    );
+                }
+                understood += 1;
+            }
+        }
+    }
+    assert!(understood >= 30, "{understood}");
+}
+
+#[tokio::test]
+async fn every_command_that_can_run_here_runs() {
+    let mut ran = 0;
+    for Block { document, lines } in blocks() {
+        let lines: Vec<_> = lines.iter().filter(|line| elsewhere(line).is_none()).collect();
+        let count = lines.iter().filter(|line| !command_lines(line).is_empty()).count();
+        if count == 0 {
+            continue;
+        }
+        let mut world = World::new(&[("main.tf", MODULE)]).await;
+        world.add_run(world.config("plan"));
+        for module in ["network", "."] {
+            let directory = world.path("home").join(module);
+            std::fs::create_dir_all(&directory).unwrap();
+            std::fs::write(directory.join("main.tf"), MODULE).unwrap();
+        }
+        let config = world.config("plan").to_string();
+        std::fs::write(world.path("home/run.json"), config).unwrap();
+        let bin = world.path("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_butler-runner"), bin.join("butler-runner"))
+            .unwrap();
+        // Stands in for a cluster, which is not here: it takes whatever it is given.
+        stand_in(&bin.join("kubectl"), "#!/bin/sh\nexec cat >/dev/null\n");
+        let inherited = search_path();
+        let path = [bin].into_iter().chain(std::env::split_paths(&inherited));
+        world.set("PATH", std::env::join_paths(path).unwrap());
+        let script: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        let script = script
+            .replace(
+                "https://portal.example.com/api/registry",
+                world.endpoint().trim_end_matches('/'),
+            )
+            .replace("brce_...", TOKEN)
+            .replace(" ... ", " ");
+        let job = world.command(&[]);
+        let mut shell = tokio::process::Command::new("bash");
+        shell
+            .args(["-e", "-o", "pipefail", "-c", &script])
+            .current_dir(world.path("home"))
+            .env_clear()
+            .envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .env("BUTLER_ENDPOINT", world.endpoint())
+            .env("BUTLER_RUN_ID", RUN_ID)
+            .env("BUTLER_TOKEN", TOKEN)
+            .stdin(std::process::Stdio::null());
+        let output = shell.output().await.unwrap();
+        let end = world.end(&output);
+        assert_eq!(
+            end.code,
+            Some(0),
+            "{}:\n{script}\n{}\n{}",
+            document.display(),
+            end.stdout,
+            end.stderr
+        );
+        ran += count;
+    }
+    assert!(ran >= 15, "{ran}");
+}

@@ -1,0 +1,80 @@
+//! How errors of a run read: once, with what to do last, and by the place that has to be changed.
+
+use expect_test::expect;
+
+use crate::support::machine::Machine;
+use crate::support::terminal::Terminal;
+use crate::support::world::{MODULE, World};
+
+#[tokio::test]
+async fn failed_run_at_a_terminal_ends_with_one_error_and_its_hint() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let mut config = world.config("plan");
+    config["terraformVersion"] = "newest".into();
+    world.add_run(config);
+    let terminal = Terminal::new(60, 160);
+    let child = terminal.start(&world.execute());
+    let output = terminal.finish(child).await;
+    let text = terminal.text();
+    assert_eq!(world.end(&output).code, Some(1), "{text}");
+    assert_eq!(text.matches("Error").count() + text.matches("ERROR").count(), 1, "{text}");
+    assert!(!text.contains("INFO") && !text.contains("Z "), "there is a timestamp: {text}");
+    let last: Vec<_> = text.trim_end().lines().rev().take(3).collect();
+    expect![[r"
+        Error: config: `terraformVersion` cannot be used: `newest` is neither a version nor a constraint
+        hint: write `1.9.8`, `1.9`, `opentofu-1.8.3`, `>= 1.6, < 2` or `latest`, in quotes if there are spaces
+    "]].assert_eq(&format!("{}\n{}\n", last[1], last[0]));
+    assert_eq!(last[2], "", "{text}");
+}
+
+#[tokio::test]
+async fn failed_run_elsewhere_says_error_once_and_has_times() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    let mut config = world.config("plan");
+    config["terraformVersion"] = "newest".into();
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(end.stderr.matches("ERROR config: ").count(), 1, "{}", end.stderr);
+    assert!(!end.stderr.contains("Error: "), "{}", end.stderr);
+}
+
+#[test]
+fn registry_that_has_no_address_is_complained_of_once() {
+    let mut machine = Machine::new();
+    machine.set("BUTLER_ENDPOINT", "http://registry.invalid/api");
+    machine.set("BUTLER_RUN_ID", "7");
+    machine.set("BUTLER_TOKEN", "brce_hunter2");
+    machine.set("BUTLER_REGISTRY_TIMEOUT", "3s");
+    let said = machine.run(&["execute"]);
+    assert_eq!(said.code, Some(4), "{said:?}");
+    assert_eq!(said.stderr.matches("trying again").count(), 1, "{said:?}");
+    let said = machine.run(&["execute", "-v"]);
+    assert!(said.stderr.matches("failed again").count() > 1, "it is tried more often: {said:?}");
+}
+
+#[test]
+fn run_file_that_has_another_shape_is_named_with_field_and_shape() {
+    let machine = Machine::new();
+    let mut shown = String::new();
+    for json in [
+        r#"{"operation": "plan", "variables": {"password": {"sensitive": "hunter2"}}}"#,
+        r#"{"operation": ["hunter2"]}"#,
+        r#"{"operation": "plan", "source": "hunter2"}"#,
+        "{\"operation\": \"plan\",\n\n \"source\": {},\n}",
+        "operation: plan",
+    ] {
+        std::fs::write(machine.path("run.json"), json).unwrap();
+        let said = machine.run(&["execute", "--config", "run.json"]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        let message = said.stderr.split_once(" ERROR ").expect(&said.stderr).1;
+        shown.push_str(&message.replace(machine.path("").to_str().unwrap(), "<machine>/"));
+    }
+    assert!(!shown.contains("hunter2"), "{shown}");
+    expect![[r"
+        `<machine>/run.json`: the run's configuration cannot be read: line 1, column 71: `variables.password.sensitive` must be true or false, and is text; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
+        `<machine>/run.json`: the run's configuration cannot be read: line 1, column 14: `operation` must be text, and is a list; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
+        `<machine>/run.json`: the run's configuration cannot be read: line 1, column 41: `source` must be an object, and is text; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
+        `<machine>/run.json`: the run's configuration cannot be read: line 4, column 1: trailing comma; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
+        `<machine>/run.json`: the run's configuration cannot be read: line 1, column 1: expected value; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
+    "]].assert_eq(&shown);
+}

@@ -1,0 +1,209 @@
+//! A job that fails before the runner could report tells the registry so, once, and nothing after the
+//! runner has taken over.
+
+use std::path::PathBuf;
+use std::process::Output;
+
+use serde_json::json;
+
+use super::github::{Kind, by_hand, dispatched, step};
+use super::run::{Releases, archive, in_gitlab, in_jenkins, shown, world};
+use super::{generate, gitlab_script, jenkins_script};
+use crate::support::environment::find_program;
+use crate::support::release_site::{Fault, executable};
+use crate::support::world::{RUN_ID, TOKEN, World};
+
+/// What the registry was told of a run that never started; asserts that it is told once and in full.
+fn told(world: &World) -> String {
+    let received = world.received();
+    assert_eq!(world.statuses(), ["failed"]);
+    let status = world.last_status();
+    let summary = status["plan_summary"].as_str().unwrap().to_owned();
+    assert_eq!(status["error"]["message"], *summary);
+    assert!(status["exit_code"].as_i64().unwrap() > 0, "{status}");
+    let lines: Vec<_> = received.logs.iter().map(|line| line.content.as_str()).collect();
+    assert_eq!(lines, [summary.as_str()], "people look at the log");
+    assert_eq!(received.logs[0].sequence, 1);
+    summary
+}
+
+/// Asserts that neither the log nor the arguments of curl have the token.
+fn kept_secret(world: &World, output: &Output) {
+    let said = shown(output);
+    assert!(!said.contains(TOKEN), "{said}");
+    assert!(said.contains("the registry was told that the run failed"), "{said}");
+    let arguments = std::fs::read_to_string(world.path("curl-arguments")).unwrap();
+    assert!(arguments.contains("/status"), "{arguments}");
+    assert!(!arguments.contains(TOKEN), "{arguments}");
+}
+
+/// A directory whose curl notes its arguments.
+fn noting_curl(world: &World) -> PathBuf {
+    let curl = find_program("curl").unwrap();
+    let script = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$*\" >>'{}'\nexec '{}' \"$@\"\n",
+        world.path("curl-arguments").display(),
+        curl.display()
+    );
+    executable(&world.path("noting/curl"), script);
+    world.path("noting")
+}
+
+/// PATH with this directory before it.
+fn path_with(directory: PathBuf) -> std::ffi::OsString {
+    let mut paths = vec![directory];
+    paths.extend(std::env::split_paths(&crate::support::environment::search_path()));
+    std::env::join_paths(paths).unwrap()
+}
+
+#[tokio::test]
+async fn a_github_job_that_cannot_install_or_log_in_reports_the_run_as_failed() {
+    let releases = Releases::of_the_runner();
+    let aws = json!({"aws_role_arn": "arn:aws:iam::1:role/a"});
+    for kind in Kind::ALL {
+        for (event, failing, expected) in [
+            (by_hand(), None, "installing butler-runner"),
+            (dispatched(&aws), Some("Log in to AWS"), "logging in to AWS"),
+        ] {
+            let world = world("plan", &releases).await;
+            releases.site.misbehave(&archive(), Fault::Missing);
+            let (mut job, steps) = kind.job(&world, &event, &["--oidc=aws"]);
+            std::fs::write(world.path("GITHUB_PATH"), noting_curl(&world).to_str().unwrap())
+                .unwrap();
+            job.failing.extend(failing);
+            let done = job.carry_out(&steps).await;
+            releases.site.behave();
+            assert_eq!(step(&done, "Carry out the run").outcome, "skipped");
+            assert_eq!(step(&done, "Keep the report").outcome, "skipped");
+            let report = step(&done, "Report a run that did not start");
+            let output = report.output.as_ref().unwrap();
+            // GitHub prints the environment of a step before it begins.
+            assert!(!report.given.values().any(|value| value.contains(TOKEN)), "{report:?}");
+            kept_secret(&world, output);
+            let place = "https://github.com/acme/infra/actions/runs/42";
+            let expected =
+                format!("the job ended before butler-runner started, while {expected}: {place}");
+            assert_eq!(told(&world), expected, "{kind:?} {}", shown(output));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_github_job_without_its_image_reports_the_run_as_failed() {
+    let releases = Releases::of_the_runner();
+    let world = world("plan", &releases).await;
+    let docker = "#!/bin/sh\n[ \"$1\" != run ] || touch \"$HOME/was-run\"\nexit 1\n";
+    executable(&world.path("noting/docker"), docker);
+    let (mut job, steps) = Kind::Workflow.job(&world, &by_hand(), &["--image"]);
+    std::fs::write(world.path("GITHUB_PATH"), noting_curl(&world).to_str().unwrap()).unwrap();
+    let done = job.carry_out(&steps).await;
+    assert_eq!(step(&done, "Carry out the run").outcome, "failure");
+    assert!(!world.path("home/was-run").exists());
+    kept_secret(&world, step(&done, "Report a run that did not start").output.as_ref().unwrap());
+    assert!(told(&world).contains("while starting butler-runner"), "{}", told(&world));
+}
+
+#[tokio::test]
+async fn a_github_event_without_a_token_reports_nothing_and_says_so() {
+    let releases = Releases::of_the_runner();
+    let world = world("plan", &releases).await;
+    let event = json!({"inputs": {"run_id": RUN_ID}});
+    let (mut job, steps) = Kind::Workflow.job(&world, &event, &[]);
+    let done = job.carry_out(&steps).await;
+    let output = step(&done, "Report a run that did not start").output.as_ref().unwrap();
+    assert!(shown(output).contains("there is no valid run id or token"), "{}", shown(output));
+    assert_eq!(world.received().requests.len(), 0);
+}
+
+#[tokio::test]
+async fn a_gitlab_job_that_cannot_install_or_log_in_reports_the_run_as_failed() {
+    let releases = Releases::of_the_runner();
+    for (fault, options, expected) in [
+        (Some(Fault::Missing), &["--oidc=aws"][..], "installing butler-runner"),
+        (None, &["--oidc=aws"], "logging in to the cloud"),
+        (Some(Fault::Changed), &[], "installing butler-runner"),
+    ] {
+        let world = world("plan", &releases).await;
+        if let Some(fault) = fault {
+            releases.site.misbehave(&archive(), fault);
+        }
+        let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
+        let script = gitlab_script(&generate("gitlab-ci", &options).well().stdout);
+        let mut job = in_gitlab(&world, &script);
+        job.env("CI_JOB_URL", "https://gitlab.example.com/a/b/-/jobs/7\"\\");
+        let output = job.env("PATH", path_with(noting_curl(&world))).output().await.unwrap();
+        releases.site.behave();
+        assert_ne!(output.status.code(), Some(0), "{}", shown(&output));
+        kept_secret(&world, &output);
+        let place = "https://gitlab.example.com/a/b/-/jobs/7\"\\";
+        let expected =
+            format!("the job ended before butler-runner started, while {expected}: {place}");
+        assert_eq!(told(&world), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_jenkins_step_that_cannot_install_or_find_docker_reports_the_run_as_failed() {
+    let releases = Releases::of_the_runner();
+    for (options, expected) in
+        [(&[][..], "installing butler-runner"), (&["--image".to_owned()], "starting butler-runner")]
+    {
+        let world = world("plan", &releases).await;
+        releases.site.misbehave(&archive(), Fault::Missing);
+        executable(&world.path("noting/docker"), "#!/bin/sh\nexit 1\n");
+        let script = jenkins_script(&generate("jenkins", options).well().stdout);
+        let mut step = in_jenkins(&world, &script);
+        step.env("PATH", path_with(noting_curl(&world)));
+        step.env("BUILD_URL", "https://jenkins.example.com/job/1/");
+        let output = step.output().await.unwrap();
+        releases.site.behave();
+        kept_secret(&world, &output);
+        let expected = format!("while {expected}: https://jenkins.example.com/job/1/");
+        assert!(told(&world).ends_with(&expected), "{}", told(&world));
+    }
+}
+
+#[tokio::test]
+async fn a_trace_of_the_shell_does_not_show_the_token_in_the_report() {
+    let releases = Releases::of_the_runner();
+    let world = world("plan", &releases).await;
+    releases.site.misbehave(&archive(), Fault::Missing);
+    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    // From where the shell has the token.
+    let (before, report) = script.split_once("# Ends a run").unwrap();
+    let script = format!("{before}set -x\n# Ends a run{report}");
+    let output = in_gitlab(&world, &script).output().await.unwrap();
+    releases.site.behave();
+    assert!(shown(&output).contains("+ report_failure"), "{}", shown(&output));
+    assert!(!shown(&output).contains(TOKEN), "{}", shown(&output));
+    told(&world);
+}
+
+#[tokio::test]
+async fn a_run_that_is_over_is_not_reported_as_failed() {
+    let releases = Releases::of_the_runner();
+    let world = world("plan", &releases).await;
+    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    let output = in_gitlab(&world, &script).output().await.unwrap();
+    assert_eq!(world.statuses(), ["running", "succeeded"], "{}", shown(&output));
+    releases.site.misbehave(&archive(), Fault::Missing);
+    let output = in_gitlab(&world, &script).output().await.unwrap();
+    releases.site.behave();
+    assert!(shown(&output).contains("the run is succeeded"), "{}", shown(&output));
+    assert_eq!(world.statuses(), ["running", "succeeded"]);
+}
+
+#[tokio::test]
+async fn a_token_that_is_none_gets_into_no_configuration_of_curl() {
+    let releases = Releases::of_the_runner();
+    let world = world("plan", &releases).await;
+    releases.site.misbehave(&archive(), Fault::Missing);
+    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    let mut job = in_gitlab(&world, &script);
+    job.env("CALLBACK_TOKEN", format!("{TOKEN}\"\nurl = \"file:///etc/passwd"));
+    let output = job.env("PATH", path_with(noting_curl(&world))).output().await.unwrap();
+    releases.site.behave();
+    assert!(shown(&output).contains("there is no valid run id or token"), "{}", shown(&output));
+    let arguments = std::fs::read_to_string(world.path("curl-arguments")).unwrap();
+    assert!(!arguments.contains("--config"), "{arguments}");
+}

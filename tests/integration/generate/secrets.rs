@@ -1,0 +1,141 @@
+//! `--secret`: what a run finds in its environment of the secrets of the CI system.
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use super::github::{Kind, by_hand, step};
+use super::run::{Releases, in_gitlab, in_jenkins, shown, world};
+use super::{generate, gitlab_script, jenkins_script};
+use crate::support::world::World;
+
+/// A module that only a job with the secret can plan.
+const WITH_SECRET: &str = r#"
+variable "password" {
+  type      = string
+  sensitive = true
+  validation {
+    condition     = var.password == "hunter2-of-production"
+    error_message = "this is another password"
+  }
+}
+resource "terraform_data" "database" {
+  input = "made"
+}
+"#;
+
+const PASSWORD: &str = "hunter2-of-production";
+
+fn options() -> Vec<String> {
+    vec!["--secret=DB_PASSWORD=PROD_PASSWORD".to_owned()]
+}
+
+/// A run whose variable names the secret.
+async fn run_with_secret(releases: &Releases) -> World {
+    let world = world("plan", releases).await;
+    world.commit(&[("main.tf", WITH_SECRET)]);
+    let mut config = world.config("plan");
+    config["variables"] = json!({"password": {"value": "DB_PASSWORD", "sensitive": true}});
+    world.add_run(config);
+    world
+}
+
+#[tokio::test]
+async fn a_run_in_github_finds_the_secrets_that_are_handed_on() {
+    let releases = Releases::of_the_runner();
+    let world = run_with_secret(&releases).await;
+    let options = options();
+    let options: Vec<_> = options.iter().map(String::as_str).collect();
+    let (mut job, steps) = Kind::Workflow.job(&world, &by_hand(), &options);
+    job.set("secrets", "PROD_PASSWORD", PASSWORD);
+    let done = job.carry_out(&steps).await;
+    let output = step(&done, "Carry out the run").output.as_ref().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", shown(output));
+    for other in done.iter().filter(|other| other.name != "Carry out the run") {
+        assert!(!other.given.values().any(|value| value == PASSWORD), "{other:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_in_gitlab_and_in_jenkins_finds_the_secrets_that_are_handed_on() {
+    let releases = Releases::of_the_runner();
+    let gitlab = gitlab_script(&generate("gitlab-ci", &options()).well().stdout);
+    let pipeline = generate("jenkins", &options()).well().stdout;
+    let line = "                DB_PASSWORD = credentials('PROD_PASSWORD')\n";
+    assert!(pipeline.contains(line), "{pipeline}");
+    for is_jenkins in [false, true] {
+        let world = run_with_secret(&releases).await;
+        let mut job = if is_jenkins {
+            let mut job = in_jenkins(&world, &jenkins_script(&pipeline));
+            job.env("DB_PASSWORD", PASSWORD);
+            job
+        } else {
+            in_gitlab(&world, &gitlab)
+        };
+        let output = job.env("PROD_PASSWORD", PASSWORD).output().await.unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+    }
+}
+
+#[test]
+fn a_container_gets_the_secrets_and_nothing_of_them_in_its_arguments() {
+    for target in ["github-actions", "jenkins", "azure-pipelines"] {
+        let options = [options(), vec!["--image".to_owned()]].concat();
+        let text = generate(target, &options).well().stdout;
+        assert!(text.contains("--env DB_PASSWORD \\"), "{target}: {text}");
+        assert!(!text.contains("--env DB_PASSWORD="), "{target}: {text}");
+    }
+}
+
+#[test]
+fn json_for_other_systems_has_a_place_for_each_secret() {
+    let answer = generate("generic", &options()).well().json();
+    assert_eq!(answer["runner"]["envVars"]["DB_PASSWORD"], "<secret PROD_PASSWORD>");
+    assert_eq!(answer["manual"].get("DB_PASSWORD"), None::<&Value>);
+}
+
+#[test]
+fn secrets_that_cannot_be_are_refused() {
+    let shown = |target: &str, options: &[&str]| {
+        let options: Vec<_> = options.iter().map(|option| format!("--secret={option}")).collect();
+        generate(target, &options).shown().to_owned()
+    };
+    let refused = [
+        shown("github-actions", &["db-password"]),
+        shown("github-actions", &["DB_PASSWORD=prod/db"]),
+        shown("github-actions", &["BUTLER_TOKEN"]),
+        shown("github-actions", &["GITHUB_TOKEN=BOT"]),
+        shown("gitlab-ci", &["DB_PASSWORD", "DB_PASSWORD=OTHER"]),
+        shown("azure-pipelines", &["DB_PASSWORD=$(X)"]),
+        shown("tekton", &["DB_PASSWORD=a/b/c"]),
+        shown("kubernetes", &["DB_PASSWORD"]),
+    ];
+    expect![[r"
+        exit 2
+        error: invalid value 'db-password' for '--secret <NAME[=OTHER]>': it has to begin with the name of an environment variable
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: a secret of `github-actions` cannot be called `prod/db`
+        hint: it has to consist of letters, digits and `_`, without a digit at the beginning
+        exit 2
+        error: invalid value 'BUTLER_TOKEN' for '--secret <NAME[=OTHER]>': `BUTLER_TOKEN` is a setting of the runner and not a secret of runs
+        hint: `butler-runner generate github-actions --help` shows what there is
+        exit 2
+        error: `--secret GITHUB_TOKEN` sets a variable that is set already
+        hint: name each variable once, and none that the wrapper itself sets for the job
+        exit 2
+        error: `--secret DB_PASSWORD` sets a variable that is set already
+        hint: name each variable once, and none that the wrapper itself sets for the job
+        exit 2
+        error: `azure-pipelines` would not take `$(X)` of `--secret` as it is, but evaluate the `$(` in it
+        hint: leave the option out: the file then names a variable of the CI system's own
+        exit 2
+        error: a secret of `tekton` cannot be called `a/b/c`
+        hint: it is the key in the Secret `butler-runner`, or SECRET/KEY: letters, digits, `-`, `_` and `.`
+        exit 2
+        error: invalid value 'DB_PASSWORD' for '--secret <NAME>': name a Secret of the cluster with `--env-from` or `--mount-secret` instead
+        hint: `butler-runner generate kubernetes --help` shows what there is
+    "]].assert_eq(&refused.concat());
+    for target in ["github-actions", "gitlab-ci", "jenkins"] {
+        generate(target, &["--secret=BUTLER_GIT_TOKEN".to_owned()]).well();
+    }
+}

@@ -1,0 +1,86 @@
+//! `--fragment`: what goes into a pipeline that is there already.
+
+use super::*;
+
+#[test]
+fn a_fragment_of_gitlab_is_a_job_to_be_extended() {
+    let words = ["generate", "gitlab-ci", "--fragment", "--cache", "--oidc=aws"];
+    let fragment = Machine::new().run(&words).well().stdout;
+    yamllint(&fragment).unwrap();
+    let mut included = yaml(&fragment).remove(0);
+    let keys: Vec<_> = included.as_object().unwrap().keys().collect();
+    assert_eq!(keys, [".butler-run"], "nothing starts by itself");
+    let whole = Machine::new().run(&["generate", "gitlab-ci", "--cache", "--oidc=aws"]).well();
+    assert_eq!(included[".butler-run"], yaml(&whole.stdout)[0]["butler-run"]);
+    // As the comment at its head has it.
+    included["stages"] = json!(["build", "deploy"]);
+    included["compile"] = json!({
+        "stage": "build",
+        "script": ["make"],
+        "rules": [{"if": "$RUN_ID", "when": "never"}, {"when": "on_success"}],
+    });
+    included["butler-run"] = json!({"extends": ".butler-run", "stage": "deploy"});
+    check_jsonschema(Schema::GitLabCi, &included.to_string()).unwrap();
+}
+
+#[test]
+fn a_fragment_of_bitbucket_stands_below_the_custom_pipelines_of_another_file() {
+    let fragment = Bitbucket.write(&["--fragment", "--cache"]);
+    assert!(fragment.contains("`butler-runner: ~/.butler-runner`"), "{fragment}");
+    let existing = "definitions:\n  caches:\n    butler-runner: ~/.butler-runner\n\
+                    pipelines:\n  default:\n    - step:\n        script:\n          - make\n  custom:\n    \
+                    nightly:\n      - step:\n          script:\n            - make nightly\n";
+    let together = format!("{existing}{fragment}");
+    yamllint(&together).unwrap();
+    check_jsonschema(Schema::BitbucketPipelines, &together).unwrap();
+    let whole = &yaml(&Bitbucket.write(&["--cache"]))[0];
+    let custom = &yaml(&together)[0]["pipelines"]["custom"];
+    assert_eq!(custom["butler-run"], whole["pipelines"]["custom"]["butler-run"]);
+    assert!(custom["nightly"].is_array());
+}
+
+#[test]
+fn a_fragment_of_circleci_is_merged_into_another_configuration() {
+    let fragment = CircleCi.write(&["--fragment", "--gate=production"]);
+    yamllint(&fragment).unwrap();
+    let mut together = json!({
+        "version": 2.1,
+        "parameters": {"nightly": {"type": "boolean", "default": false}},
+        "jobs": {"build": {"docker": [{"image": "cimg/base:current"}], "steps": ["checkout"]}},
+        "workflows": {"build": {
+            "when": {"not": "<< pipeline.parameters.run_id >>"},
+            "jobs": ["build"],
+        }},
+    });
+    crate::support::world::merge(&mut together, &yaml(&fragment)[0]);
+    check_jsonschema(Schema::CircleCi, &together.to_string()).unwrap();
+    let whole = &yaml(&CircleCi.write(&["--gate=production"]))[0];
+    assert_eq!(together["jobs"]["butler-run"], whole["jobs"]["butler-run"]);
+    assert_eq!(together["workflows"]["butler-run"], whole["workflows"]["butler-run"]);
+    assert!(together["parameters"]["run_id"].is_object());
+    assert!(yaml(&fragment)[0]["version"].is_null(), "{fragment}");
+}
+
+#[test]
+fn targets_whose_files_are_not_for_others_say_what_to_do_instead() {
+    let machine = Machine::new();
+    let said = |target: &str| machine.run(&["generate", target, "--fragment"]).shown().to_owned();
+    let targets = ["github-actions", "azure-pipelines", "jenkins", "tekton", "generic"];
+    expect![[r"
+        exit 2
+        error: `github-actions` cannot do `--fragment`
+        hint: a workflow has a file of its own; a job of another one uses butlerdotdev/butler-runner as a step
+        exit 2
+        error: `azure-pipelines` cannot do `--fragment`
+        hint: a pipeline has a file of its own: make a pipeline of it in the same project
+        exit 2
+        error: `jenkins` cannot do `--fragment`
+        hint: a Jenkinsfile is a whole pipeline: make a job of it, which another starts with the step `build`
+        exit 2
+        error: `tekton` cannot do `--fragment`
+        hint: its objects are applied beside those that are there
+        exit 2
+        error: `generic` cannot do `--fragment`
+        hint: `runner.install` and `runner.command` are what a script includes
+    "]].assert_eq(&targets.map(said).concat());
+}

@@ -1,0 +1,131 @@
+//! The container as a real process: its volumes, its log, and its end.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+
+use super::Shared;
+
+/// Kills everything that the node's containers have started, as the kernel does with a container:
+/// what a runner that is killed leaves behind would go on otherwise.
+pub(super) fn kill_all(shared: &Shared) {
+    // A runner is shielded from who is not root, and so not found by its environment.
+    for process in shared.store.lock().unwrap().processes.values() {
+        let _ = kill(Pid::from_raw(i32::try_from(*process).unwrap()), Signal::SIGKILL);
+    }
+    let mark = shared.node.as_os_str().as_encoded_bytes();
+    let is_ours = |environment: Vec<u8>| environment.windows(mark.len()).any(|it| it == mark);
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let process = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(process) = process.map(Pid::from_raw) else { continue };
+        if std::fs::read(entry.path().join("environ")).is_ok_and(is_ours) {
+            let _ = kill(process, Signal::SIGKILL);
+        }
+    }
+}
+
+/// What the pod says of a volume.
+fn source<'pod>(pod: &'pod Value, volume: &str) -> &'pod Value {
+    let volumes = pod["spec"]["volumes"].as_array().unwrap();
+    volumes.iter().find(|other| other["name"] == volume).unwrap()
+}
+
+/// Makes a volume as the kubelet does for a pod with a group: everybody may write to an empty one,
+/// and the files of a Secret are links to where the current ones are, with the mode that it says.
+fn make_volume(place: &Path, source: &Value, secret: &Value) {
+    std::fs::create_dir_all(place).unwrap();
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    if source["secret"].is_null() {
+        return mode(place, 0o2777);
+    }
+    let files = place.join("..2026_11_21_10_00_00.1");
+    std::fs::create_dir(&files).unwrap();
+    symlink(files.file_name().unwrap(), place.join("..data")).unwrap();
+    let default = source["secret"]["defaultMode"].as_u64().unwrap().try_into().unwrap();
+    for (key, value) in secret["stringData"].as_object().unwrap() {
+        std::fs::write(files.join(key), value.as_str().unwrap()).unwrap();
+        mode(&files.join(key), default);
+        symlink(Path::new("..data").join(key), place.join(key)).unwrap();
+    }
+}
+
+/// Starts the container's command: volumes are directories of the node, and paths below them are
+/// theirs in the variables.
+pub(super) fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Value) -> Child {
+    let container = &pod["spec"]["containers"][0];
+    let root = shared.node.join(name);
+    let mut places: Vec<(String, String)> = Vec::new();
+    for mount in container["volumeMounts"].as_array().unwrap() {
+        let (volume, path) =
+            (mount["name"].as_str().unwrap(), mount["mountPath"].as_str().unwrap());
+        let place = root.join(volume);
+        make_volume(&place, source(pod, volume), secret);
+        places.push((path.to_owned(), place.to_str().unwrap().to_owned()));
+    }
+    let mapped = |value: &str| {
+        let place = places.iter().find(|(path, _)| {
+            value
+                .strip_prefix(path.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
+        place.map_or_else(|| value.to_owned(), |(path, place)| value.replacen(path, place, 1))
+    };
+    let words = container["command"].as_array().unwrap();
+    assert_eq!(words[0], "butler-runner");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
+    command
+        .args(words[1..].iter().map(|word| word.as_str().unwrap()))
+        .env_clear()
+        .env("PATH", crate::support::environment::search_path())
+        .envs(shared.variables.iter().map(|(name, value)| (name, value)))
+        .env("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+        .env("TMPDIR", mapped("/tmp"))
+        .current_dir(mapped(container["workingDir"].as_str().unwrap()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for variable in container["env"].as_array().unwrap() {
+        command
+            .env(variable["name"].as_str().unwrap(), mapped(variable["value"].as_str().unwrap()));
+    }
+    let mut child = command.spawn().unwrap();
+    let id = child.id().unwrap();
+    shared.update(|store| {
+        store.processes.insert(name.to_owned(), id);
+        store.logs.entry(name.to_owned()).or_default();
+    });
+    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (shared, name) = (Arc::clone(shared), name.to_owned());
+    tokio::spawn(async move {
+        tokio::join!(keep(&shared, &name, stdout), keep(&shared, &name, stderr));
+        shared.update(|store| {
+            if let Some(log) = store.logs.get_mut(&name) {
+                log.is_complete = true;
+            }
+        });
+    });
+    child
+}
+
+/// Keeps the lines of one stream of the container's.
+async fn keep(shared: &Shared, name: &str, stream: impl AsyncRead + Unpin) {
+    let mut lines = BufReader::new(stream).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        shared.update(|store| {
+            if let Some(log) = store.logs.get_mut(name) {
+                log.lines.push((Timestamp::now(), line));
+            }
+        });
+    }
+}
