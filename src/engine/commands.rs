@@ -13,7 +13,6 @@ use zeroize::Zeroizing;
 use super::arguments::{self, PlanRequest};
 use super::clean::Content;
 use super::diagnostics::Validation;
-use super::environment;
 use super::error::{EngineError, Failed};
 use super::junit::readable_junit;
 use super::lock::StateLock;
@@ -317,7 +316,7 @@ impl<S: Sink> Engine<'_, S> {
     /// For a command that starts no provider; what wraps the tool may start anything.
     fn collect_less(&self, command: &mut Command) {
         if self.wrapper.is_none() {
-            environment::collect_less(&mut command.environment);
+            command.environment.collect_less_garbage();
         }
     }
 

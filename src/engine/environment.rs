@@ -2,17 +2,6 @@
 
 use crate::process::Environment;
 
-/// How much garbage a tool that starts no other programs may let grow before it collects it, in
-/// hundredths of what it uses. Go collects from the first 4 MB on, which is half of the processor
-/// time of an `init` and makes its peak no smaller.
-const GARBAGE: &str = "400";
-
-/// Has a command collect its garbage less often, unless somebody has said how often. Not one that
-/// starts providers: they inherit it, and are those that use much memory.
-pub(super) fn collect_less(environment: &mut Environment) {
-    environment.set_default("GOGC", GARBAGE);
-}
-
 /// Sets what the runner needs on top of what was inherited and what the run asks for.
 ///
 /// `own_directory` says that the data directory is the runner's to decide: it must then be

@@ -23,6 +23,15 @@ impl Environment {
         self.0.entry(name.into()).or_insert_with(|| value.into());
     }
 
+    /// Lets a Go program collect its garbage less often, unless the user has set `GOGC`.
+    ///
+    /// Go collects from the first 4 MB on. In a short command without providers that is up to half of
+    /// the processor time, and the peak of memory is the same without it. Do not use it for a command
+    /// that starts providers: they inherit the variable and need most of the memory.
+    pub fn collect_less_garbage(&mut self) {
+        self.set_default("GOGC", "400");
+    }
+
     /// Takes a variable out.
     pub fn remove(&mut self, name: impl AsRef<OsStr>) {
         self.0.remove(name.as_ref());

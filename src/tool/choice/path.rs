@@ -242,8 +242,9 @@ async fn put_question(
     path: &Path,
     product: Product,
     directory: &Path,
-    environment: Environment,
+    mut environment: Environment,
 ) -> Result<Option<Version>, ProcessError> {
+    environment.collect_less_garbage();
     let command = Command {
         program: path.to_owned(),
         arguments: product.version_question().iter().map(Into::into).collect(),

@@ -24,7 +24,8 @@ impl Bench {
     /// A script that answers with `answer`, and leaves a mark each time it is asked.
     fn script(&self, name: &str, answer: &str) -> PathBuf {
         let marks = self.marks();
-        let script = format!("#!/bin/sh\necho x >> '{}'\necho '{answer}'\n", marks.display());
+        let script =
+            format!("#!/bin/sh\necho GOGC=$GOGC >> '{}'\necho '{answer}'\n", marks.display());
         self.file(name, script.as_bytes(), 0o755)
     }
 
@@ -51,6 +52,14 @@ impl Bench {
             .await
             .map(|found| found.path)
     }
+}
+
+#[tokio::test]
+async fn version_question_sets_gogc() {
+    let bench = Bench::new();
+    bench.script("a/terraform", JSON);
+    assert!(bench.find(&["a"], "1.9.8").await.is_some());
+    assert_eq!(std::fs::read_to_string(bench.marks()).unwrap(), "GOGC=400\n");
 }
 
 const JSON: &str = r#"{"terraform_version": "1.9.8", "platform": "linux_amd64"}"#;
