@@ -54,6 +54,9 @@ pub(super) async fn start(
     let (redactor, notices) = (reports.redactor.clone(), reports.notices.clone());
     let asking = reports.notices.timeline.begin(Phase::Config);
     let version = EarlyQuestion::ask(settings);
+    // Lets the question start before the first request: it takes longer than both requests and the
+    // clone from a near server.
+    tokio::task::yield_now().await;
     let run = match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
