@@ -40,8 +40,8 @@ FOREIGN = "*/terraform,*/git,*/sh,*/git-*"
 FETCHES = "internal-fetch"
 
 HEAD = """\
-/* Functions that run, so that they lie next to each other: see docs/performance.md. Written by
-   `make order`. Not needed to build: what is not found here is linked as ever. */
+/* Functions that run, in order, so that they are adjacent: see docs/internals/performance-notes.md.
+   Written by `make order`. Not needed to build: functions not listed here are linked as usual. */
 SECTIONS {
   .text.order : {
 """

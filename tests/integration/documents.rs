@@ -62,7 +62,7 @@ fn every_message_that_is_explained_is_one_of_the_runners() {
         .iter()
         .map(|path| std::fs::read_to_string(path).unwrap())
         .collect();
-    let explained = rows("README.md", "troubleshooting");
+    let explained = rows("docs/troubleshooting.md", "troubleshooting");
     assert!(explained.len() >= 10, "{explained:?}");
     for row in explained {
         let pieces = code(&row[0]);
