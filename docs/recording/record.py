@@ -3,9 +3,9 @@
 
     docs/recording/record.py BUTLER_RUNNER
 
-It applies `module/` in a directory of its own with the Terraform that is on PATH, and writes
-`apply.cast` and `apply.svg` beside itself. Nothing is needed but Python; escape sequences that it
-does not know are an error, so that the picture never shows anything else than a terminal would.
+It applies `module/` in a temporary directory with the Terraform on PATH, and writes `apply.cast` and
+`apply.svg` to its own directory. It needs only Python. An unknown escape sequence is an error, so the
+picture always matches a terminal.
 """
 
 import codecs
@@ -30,16 +30,16 @@ COLUMNS, ROWS = 100, 30
 ARGUMENTS = ["execute", "--local", "--module-dir", ".", "--operation", "apply"]
 PROMPT = "\x1b[32m$\x1b[0m "
 
-# The picture shows no more frames a second than this, and its last one for so long.
+# The minimum duration of a frame, and the duration of the last frame, in seconds.
 FRAME, LAST = 0.1, 5.0
-# The size of a letter, in pixels.
+# The size of a character, in pixels.
 WIDTH, HEIGHT = 8.4, 18
 COLOURS = {31: "#e06c75", 32: "#98c379", 33: "#e5c07b", 34: "#61afef", 35: "#c678dd", 36: "#56b6c2"}
 BACKGROUND, FOREGROUND = "#1e222a", "#c8ccd4"
 
 
 def record(runner):
-    """The output of the run: what was written, and how long after the start."""
+    """Return the output of the run as pairs of seconds since the start and text."""
     with tempfile.TemporaryDirectory() as directory:
         place = pathlib.Path(directory).resolve()
         module, home = place / "network", place / "home"
@@ -99,7 +99,7 @@ def cast(events):
 
 
 class Screen:
-    """As much of a terminal as is used: lines that wrap and scroll, and letters with a style."""
+    """A minimal terminal: lines that wrap and scroll, and characters with a style."""
 
     TOKEN = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])|\x1b|[^\x1b]")
 
@@ -155,7 +155,7 @@ class Screen:
             self.rows = [*self.rows[1:], []]
 
     def frame(self):
-        """Each row as runs of one style: where it begins, the style, the text."""
+        """Return each row as segments of one style: start column, style, text, width."""
         return tuple(tuple(runs(row)) for row in self.rows)
 
 
@@ -170,7 +170,7 @@ def runs(row):
 
 
 def frames(events):
-    """The screens that there were, and when each began."""
+    """Return all screens with their start times."""
     screen, shown = Screen(), []
     for index, (at, text) in enumerate(events):
         screen.write(text)

@@ -1,4 +1,4 @@
-# What the recording applies: nothing but what is built into Terraform, with some time of its own.
+# The module of the recording. It uses only resources that are built into Terraform, with delays.
 
 variable "subnets" {
   type    = set(string)
