@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use butler_runner::secret::ZeroingAllocator;
+use butler_base::secret::ZeroingAllocator;
 
 #[global_allocator]
 static ALLOCATOR: ZeroingAllocator = ZeroingAllocator;

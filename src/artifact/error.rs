@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::Advice;
+use butler_base::error::Advice;
 
 /// What to do with a file that is of no use.
 const SAVE_ANEW: &str = "save a new plan with `butler-runner plan --out FILE`";

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ArtifactError;
 use super::{LOCK_FILE, digesting::Copied};
-use crate::spec::{Operation, ToolRequest};
+use butler_protocol::spec::{Operation, ToolRequest};
 
 /// The version of the format that is written, and the only one that is read.
 pub const FORMAT_VERSION: u64 = 1;
@@ -135,7 +135,7 @@ impl Manifest {
         for Entry { name, .. } in &self.entries {
             let is_known = name == PLAN || name == LOCK_FILE || file_path(name).is_some();
             if !is_known || !seen.insert(name) {
-                return Err(crate::error::visible(name).collect());
+                return Err(butler_base::error::visible(name).collect());
             }
         }
         Ok(())

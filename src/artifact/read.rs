@@ -122,7 +122,7 @@ fn check(file: &File, path: &Path) -> Result<Contents, ArtifactError> {
         let is_file = entry.header().entry_type() == tar::EntryType::Regular;
         if !is_file || *entry.path_bytes() != *name.as_bytes() {
             let given = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-            let given: String = crate::error::visible(&given).collect();
+            let given: String = butler_base::error::visible(&given).collect();
             return Err(damaged(&format!("it holds `{given}` where the file `{name}` belongs")));
         }
         Ok(entry)

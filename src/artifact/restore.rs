@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::digesting::copy;
 use super::error::ArtifactError;
 use super::read::{Artifact, Placed};
-use crate::platform::fs::{OpenOptionsExt, PermissionsExt, sync_directory};
+use butler_base::platform::fs::{OpenOptionsExt, PermissionsExt, sync_directory};
 
 impl Artifact {
     /// Writes Terraform's own plan to the new file `plan` (mode 0600), and what the plan created into

@@ -8,7 +8,7 @@ use super::digesting::{copy, digest};
 use super::error::ArtifactError;
 use super::manifest::{Entry, FILES, MANIFEST, MANIFEST_DIGEST, Manifest, PLAN};
 use super::{Head, LOCK_FILE};
-use crate::platform::fs::{PermissionsExt, sync_directory};
+use butler_base::platform::fs::{PermissionsExt, sync_directory};
 
 /// What goes into a saved plan.
 #[derive(Clone, Copy, Debug)]

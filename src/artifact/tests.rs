@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::digesting::digest;
 use super::*;
-use crate::error::{Advice, chain};
-use crate::fuzz::Target;
-use crate::spec::Operation;
+use butler_base::error::{Advice, chain};
+use butler_fuzz::Target;
+use butler_protocol::spec::Operation;
 
 /// A module's directory, and a plan beside it.
 struct Scene {

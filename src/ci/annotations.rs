@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use url::Url;
 
 use super::{Job, System};
-use crate::result::{Diagnostic, Place, RunResult, Severity};
+use butler_result::{Diagnostic, Place, RunResult, Severity};
 
 /// How many of each severity there are in a step: GitHub shows no more.
 const MOST: usize = 10;
@@ -222,8 +222,8 @@ fn teamcity(note: &Note) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Phase;
-    use crate::result::{Problem, Timings};
+    use butler_base::event::Phase;
+    use butler_result::{Problem, Timings};
 
     fn result() -> RunResult {
         let timings = Timings {

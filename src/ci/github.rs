@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::io::{Error, Result, Write};
 use std::path::Path;
 
-use crate::platform::fs::{OFlag, OpenOptionsExt};
-use crate::result::{Incomplete, RunResult};
+use butler_base::platform::fs::{OFlag, OpenOptionsExt};
+use butler_result::{Incomplete, RunResult};
 
 /// How large the summary of a step may be, in bytes; a larger one is not shown at all.
 const LARGEST_SUMMARY: u64 = 1024 * 1024;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::result::{ChangeCounts, Output, Shown};
+use butler_result::{ChangeCounts, Output, Shown};
 
 /// How many variables a `dotenv` report may have, and how many bytes: what an instance takes that
 /// nobody has configured. A larger one fails the job.

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use super::group::Group;
 use super::{System, disarm};
-use crate::event::{AsItIs, Notation, Phase};
+use butler_base::event::{AsItIs, Notation, Phase};
 
 /// How `system`'s people see the log.
 #[must_use]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::spec::Assignment;
+use butler_protocol::spec::Assignment;
 
 const VALUE: &str = "var";
 const FILE: &str = "var-file";

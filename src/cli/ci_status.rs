@@ -11,10 +11,11 @@ use super::flags::{Flags, Selection};
 use super::{block_on, complain, kubernetes, logging, refuse, together};
 use crate::run::Exit;
 use crate::screen::Screen;
-use crate::secret::Redactor;
 use crate::settings::setting::{CA_BUNDLE, REQUEST_TIMEOUT, SECRETS_DIR};
-use crate::settings::{Arguments, Environment, Logging, Setting, SettingsError, TriggerSettings};
-use crate::trigger::{RunState, State, follow};
+use crate::settings::{Arguments, Environment, Logging, Setting, SettingsError, trigger_settings};
+use butler_base::secret::Redactor;
+use butler_start::trigger::TriggerSettings;
+use butler_start::trigger::{RunState, State, follow};
 
 /// How long one look takes at most.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -106,10 +107,7 @@ fn settings(
     arguments: &Arguments,
     environment: &Environment,
 ) -> Result<(Logging, TriggerSettings), SettingsError> {
-    Ok((
-        Logging::resolve(arguments, environment)?,
-        TriggerSettings::resolve(arguments, environment)?,
-    ))
+    Ok((Logging::resolve(arguments, environment)?, trigger_settings(arguments, environment)?))
 }
 
 fn print(state: &RunState, redactor: &Redactor) -> u8 {

@@ -13,11 +13,12 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::complain;
-use crate::error::{Advice, chain};
 use crate::run::Exit;
-use crate::secret::{Redactor, redact_json};
-use crate::settings::{TriggerSettings, interval};
-use crate::trigger::{
+use crate::settings::interval;
+use butler_base::error::{Advice, chain};
+use butler_base::secret::{Redactor, redact_json};
+use butler_start::trigger::TriggerSettings;
+use butler_start::trigger::{
     CiConfig, ConfigError, CredentialReference, Event, LARGEST_CONFIG, Provider, ProviderName,
     TriggerError, parse_input, parse_url,
 };

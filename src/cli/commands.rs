@@ -19,10 +19,12 @@ use super::execute::carry_out;
 use super::flags::Flags;
 use super::place::module_directory;
 use super::{complain, together};
-use crate::error::{Advice, chain};
 use crate::run::Exit;
 use crate::settings::{Arguments, Environment, LocalRequest, Settings};
-use crate::spec::{ChangesExit, LocalOptions, Operation, PlanFile, PlanningOptions, Purpose};
+use butler_base::error::{Advice, chain};
+use butler_protocol::spec::{
+    ChangesExit, LocalOptions, Operation, PlanFile, PlanningOptions, Purpose,
+};
 
 /// How `drift`, and `plan` with `--detailed-exitcode`, end when the command line is wrong: 2 says
 /// that there are changes. It is `EX_USAGE` of sysexits.h.

@@ -15,8 +15,8 @@ use super::{complain, print};
 use crate::run::Exit;
 use crate::settings::setting::{DEFAULT_TOOL_VERSION, TF_VERSION};
 use crate::settings::{Arguments, Environment, Kind, Setting, ToolSettings, choices, variable};
-use crate::spec::Product;
 use crate::tool::installed_versions;
+use butler_protocol::spec::Product;
 
 const NAME: &str = "butler-runner";
 

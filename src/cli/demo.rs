@@ -8,8 +8,8 @@ use super::flags::{Flags, Selection};
 use super::screen::{self, Output};
 use super::{block_on, complain, logging, refuse, terminal, together};
 use crate::run::Exit;
-use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting};
+use butler_base::secret::Redactor;
 
 #[derive(Args)]
 pub(super) struct Demo {

@@ -11,10 +11,10 @@ use super::{block_on, logging, refuse, together};
 use crate::doctor::{Finding, State, examine};
 use crate::run::Exit;
 use crate::screen::Screen;
-use crate::secret::Redactor;
 use crate::settings::{
     Arguments, DoctorSettings, Environment, Logging, Section, Setting, variable,
 };
+use butler_base::secret::Redactor;
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]

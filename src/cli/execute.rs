@@ -8,8 +8,8 @@ use super::flags::{Flags, Selection};
 use super::screen::{self, Output};
 use super::{block_on, logging, refuse, terminal, together};
 use crate::run::Exit;
-use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Section, Setting, Settings};
+use butler_base::secret::Redactor;
 
 #[derive(Args)]
 #[command(after_help = super::MORE_FLAGS, after_long_help = super::EXIT_CODES)]

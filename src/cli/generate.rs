@@ -10,15 +10,15 @@ use url::Url;
 
 use super::kubernetes::Kubernetes;
 use super::{complain, print};
-use crate::error::Advice;
-use crate::generate::{
+use crate::run::Exit;
+use crate::settings::{Arguments, Environment};
+use butler_base::error::Advice;
+use butler_base::platform::fs::PermissionsExt;
+use butler_start::generate::{
     Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Secret, Version,
     azure_pipelines, bitbucket_pipelines, circleci, generic, github_actions, gitlab_ci, jenkins,
     run_outline, tekton,
 };
-use crate::platform::fs::PermissionsExt;
-use crate::run::Exit;
-use crate::settings::{Arguments, Environment};
 
 #[derive(Args)]
 pub(super) struct Generate {

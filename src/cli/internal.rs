@@ -9,15 +9,15 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::run::Exit;
-use crate::workspace::source;
+use butler_source::git;
 
 #[derive(Subcommand)]
 pub(super) enum Internal {
     /// Fetch a module's source as the task on standard input says.
-    #[command(name = source::FETCH_COMMAND, hide = true)]
+    #[command(name = git::FETCH_COMMAND, hide = true)]
     Fetch,
     /// Answer git's question for credentials out of a file of the run's.
-    #[command(name = source::CREDENTIAL_COMMAND, hide = true)]
+    #[command(name = git::CREDENTIAL_COMMAND, hide = true)]
     GitCredential {
         /// The file with the credentials.
         file: PathBuf,
@@ -29,12 +29,10 @@ pub(super) enum Internal {
 impl Internal {
     pub(super) fn run(self) -> u8 {
         let done = match self {
-            Self::Fetch => {
-                source::run_child(std::io::stdin(), std::io::stdout(), std::io::stderr())
-            }
+            Self::Fetch => git::run_child(std::io::stdin(), std::io::stdout(), std::io::stderr()),
             Self::GitCredential { file, operation } => {
                 let arguments = [file.into_os_string(), operation.into()];
-                source::answer_git(arguments.into_iter(), std::io::stdin(), std::io::stdout())
+                git::answer_git(arguments.into_iter(), std::io::stdin(), std::io::stdout())
             }
         };
         if done == ExitCode::SUCCESS { Exit::Success.code() } else { Exit::Failed.code() }

@@ -17,12 +17,12 @@ pub(super) use look::Look;
 pub(super) use start::Start;
 
 use super::{complain, logging};
-use crate::cluster::{ClusterError, Progress, Run};
-use crate::error::{Advice, chain};
 use crate::run::Exit;
 use crate::screen::Screen;
-use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, HandedOn, Logging, SettingsError};
+use butler_base::error::{Advice, chain};
+use butler_base::secret::Redactor;
+use butler_start::cluster::{ClusterError, Progress, Run};
 
 /// A run that is handed on to a cluster, and the log of doing so.
 struct Handing {

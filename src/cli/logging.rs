@@ -16,10 +16,10 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use super::flags::Selection;
 use super::screen;
 use crate::ci::{System, disarm};
-use crate::event::Stream;
 use crate::screen::{Screen, View};
-use crate::secret::{Redactor, redact_json};
 use crate::settings::{Environment, LogFormat, Logging, Section, Setting};
+use butler_base::event::Stream;
+use butler_base::secret::{Redactor, redact_json};
 
 /// How many lines of the log may wait for an output that takes none; further ones are lost. Room for
 /// them is taken at the start, and the library's own choice costs 4 MB.
@@ -177,7 +177,7 @@ where
 /// Libraries are not heard below `info`, whatever the filter says: their traces hold what goes
 /// over the wire, and with it the token.
 fn may_be_logged(metadata: &Metadata<'_>) -> bool {
-    *metadata.level() <= Level::INFO || metadata.target().starts_with("butler_runner")
+    *metadata.level() <= Level::INFO || metadata.target().starts_with("butler_")
 }
 
 #[cfg(test)]

@@ -37,14 +37,14 @@ use std::time::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::ci::System;
-use crate::error::{Advice, chain};
-use crate::event::Stream;
-use crate::platform::{self, is_the_platforms};
 use crate::run::{Exit, Terminal};
 use crate::screen::Screen;
-use crate::secret::zero_memory_of_openssl;
 use crate::settings::setting::TOKEN;
 use crate::settings::{Arguments, Environment, SettingsError, variable};
+use butler_base::error::{Advice, chain};
+use butler_base::event::Stream;
+use butler_base::platform::{self, is_the_platforms};
+use butler_base::secret::zero_memory_of_openssl;
 use deferred::Deferred;
 
 /// How long the end of the process waits for work in blocking threads. Everything that matters is

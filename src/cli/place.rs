@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::workspace::has_configuration;
+use butler_source::module::has_configuration;
 
 /// How many modules are named where the directory itself is none.
 const MOST_NAMED: usize = 5;
@@ -39,7 +39,7 @@ pub(super) enum PlaceError {
     },
 }
 
-impl crate::error::Advice for PlaceError {
+impl butler_base::error::Advice for PlaceError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Unusable { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
@@ -103,7 +103,7 @@ pub(super) fn neighbour(path: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{Advice, chain};
+    use butler_base::error::{Advice, chain};
 
     fn refused(path: &Path) -> (String, Option<String>) {
         let error = module_directory(Some(path)).unwrap_err();

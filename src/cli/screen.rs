@@ -4,9 +4,9 @@
 use std::io::IsTerminal;
 
 use crate::ci::System;
-use crate::platform::is_apart;
 use crate::screen::{Abilities, Screen, View};
 use crate::settings::{Environment, LogFormat, Logging, Variable, variable};
+use butler_base::platform::is_apart;
 
 /// What terminals are called that have no colours, beside those whose name ends in `-m` or `-mono`.
 const COLOURLESS: [&str; 3] = ["vt100", "vt102", "vt220"];

@@ -9,17 +9,17 @@ use url::Url;
 use super::flags::{Flags, Selection};
 use super::screen::{self, Output};
 use super::{block_on, complain, logging, print, refuse, together};
-use crate::error::{Advice, chain};
-use crate::generate::RELEASES;
-use crate::http::LazyClient;
 use crate::run::{Exit, tool_options};
 use crate::screen::Live;
-use crate::secret::Redactor;
 use crate::settings::setting::{CA_BUNDLE, TOOL_TIMEOUT};
 use crate::settings::{
     Arguments, Environment, Logging, Setting, SettingsError, ToolSettings, variable,
 };
 use crate::update::{Update, Updated};
+use butler_base::error::{Advice, chain};
+use butler_base::http::LazyClient;
+use butler_base::secret::Redactor;
+use butler_start::generate::RELEASES;
 
 #[derive(Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]

@@ -11,14 +11,15 @@ use super::flags::{Flags, Selection};
 use super::{block_on, complain, kubernetes, logging, refuse, together};
 use crate::run::Exit;
 use crate::screen::Screen;
-use crate::secret::Redactor;
 use crate::settings::setting::{
     CA_BUNDLE, ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN_FILE,
 };
 use crate::settings::{
-    Arguments, Environment, HandedOn, Logging, Setting, SettingsError, TriggerSettings,
+    Arguments, Environment, HandedOn, Logging, Setting, SettingsError, trigger_settings,
 };
-use crate::trigger::{Order, Started};
+use butler_base::secret::Redactor;
+use butler_start::trigger::TriggerSettings;
+use butler_start::trigger::{Order, Started};
 
 /// How long it takes at most until the CI system says which run it is.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -105,7 +106,7 @@ fn settings(
 ) -> Result<(Logging, TriggerSettings, HandedOn), SettingsError> {
     Ok((
         Logging::resolve(arguments, environment)?,
-        TriggerSettings::resolve(arguments, environment)?,
+        trigger_settings(arguments, environment)?,
         HandedOn::resolve(arguments, environment)?,
     ))
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::complain;
-use crate::error::visible;
 use crate::run::Exit;
 use crate::settings::{SETTINGS, Setting};
-use crate::similar::closest;
-use crate::spec::{Operation, Product, RunId};
+use butler_base::error::visible;
+use butler_base::similar::closest;
+use butler_protocol::spec::{Operation, Product, RunId};
 
 /// What tokens start with; a word that holds one of these is not shown.
 const TOKENS: [&str; 2] = ["brce_", "breg_"];

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::BASE_PATH;
 use super::state::{Registry, Request, Run, hash};
-use crate::event::LogLine;
+use butler_base::event::LogLine;
 
 /// Bodies over this size are refused with 413.
 const BODY_LIMIT: usize = 52_428_800;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::event::LogLine;
+use butler_base::event::LogLine;
 
 /// All runs of one development registry.
 #[derive(Debug, Default)]

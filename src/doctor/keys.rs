@@ -24,7 +24,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::spec::Product;
+    use butler_protocol::spec::Product;
 
     #[test]
     fn a_key_that_expires_is_told_with_its_day() {

@@ -1,10 +1,10 @@
 //! What else there is on this machine: git, limits, and the system that started the runner.
 
 use super::Finding;
-use crate::platform::fs::{AccessFlags, access};
-use crate::platform::open_files;
 use crate::settings::Settings;
 use crate::tool::ToolOptions;
+use butler_base::platform::fs::{AccessFlags, access};
+use butler_base::platform::open_files;
 
 /// Terraform opens a few files and sockets for each provider.
 const DESCRIPTORS: u64 = 256;

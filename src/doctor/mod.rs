@@ -15,12 +15,12 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use crate::error::{Advice, chain};
-use crate::http;
 use crate::run::{register_settings, tool_options};
-use crate::secret::Redactor;
 use crate::settings::{DoctorSettings, Settings};
 use crate::tool::{ToolOptions, expiring_keys};
+use butler_base::error::{Advice, chain};
+use butler_base::http;
+use butler_base::secret::Redactor;
 use network::Clock;
 
 /// How long one thing may take to be looked at: whoever asks waits for the page.

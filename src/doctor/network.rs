@@ -8,12 +8,12 @@ use reqwest::StatusCode;
 
 use super::tools::Releases;
 use super::{Finding, LONGEST, State, bounded};
-use crate::error::{Advice, chain};
-use crate::http::has_system_certificates;
-use crate::process::Environment;
 use crate::settings::{DoctorSettings, Settings};
-use crate::spec::Product;
 use crate::tool::{Probe, ToolError, ToolOptions, list_url, probe};
+use butler_base::error::{Advice, chain};
+use butler_base::http::has_system_certificates;
+use butler_base::process::Environment;
+use butler_protocol::spec::Product;
 
 const RELEASES: &str = "releases";
 const PROXY: &str = "proxy";

@@ -8,11 +8,11 @@ use url::Url;
 
 use super::network::Clock;
 use super::{Finding, LONGEST, bounded};
-use crate::error::{Advice, chain, is_about_certificate};
-use crate::http::{self, Clients, Redirects};
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
 use crate::settings::{Access, Settings, SettingsError};
-use crate::spec::RunId;
+use butler_base::error::{Advice, chain, is_about_certificate};
+use butler_base::http::{self, Clients, Redirects};
+use butler_protocol::spec::RunId;
 
 const CHECK: &str = "registry";
 

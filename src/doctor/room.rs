@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::Finding;
-use crate::platform::room;
 use crate::run::secret_place;
 use crate::settings::Settings;
+use butler_base::platform::room;
 
 const CACHE: &str = "cache";
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Finding, LONGEST, bounded};
-use crate::spec::Product;
 use crate::tool::{Audited, ToolError, ToolOptions, Verdict, audit, default_version, on_path};
+use butler_protocol::spec::Product;
 
 const CHECK: &str = "tools";
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use semver::Version;
 
-use crate::spec::{Assignment, Operation, PlanningOptions, Product, Refresh, ToolRequest};
+use butler_protocol::spec::{
+    Assignment, Operation, PlanningOptions, Product, Refresh, ToolRequest,
+};
 
 /// What a plan is made for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

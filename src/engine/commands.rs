@@ -11,28 +11,25 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 use super::arguments::{self, PlanRequest};
-use super::clean::Content;
 use super::diagnostics::Validation;
 use super::error::{EngineError, Failed};
 use super::junit::readable_junit;
 use super::lock::StateLock;
 use super::locking::{APPLY, KilledLock, Locked, Unfinished};
-use super::plan::PlanSummary;
-use super::reading::{Copied, read};
 use super::reported::Reported;
 use super::state::Applied;
-use super::survey::Survey;
 use super::test_results::TestCounts;
 use super::watching::{Messages, Watch};
 use super::wrapper::Wrapper;
-use crate::cancel::{Stop, StopReason};
-use crate::event::Stream;
-use crate::platform::{Signal, signal_of};
-use crate::process::{
+use butler_base::cancel::{Stop, StopReason};
+use butler_base::event::Stream;
+use butler_base::platform::{Signal, signal_of};
+use butler_base::process::{
     Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
-use crate::secret::Redactor;
-use crate::spec::{Assignment, PlanningOptions, Product, ToolRequest};
+use butler_base::secret::Redactor;
+use butler_plan::{Content, Copied, PlanSummary, Survey, read};
+use butler_protocol::spec::{Assignment, PlanningOptions, Product, ToolRequest};
 
 /// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
 const LARGEST_ANSWER: usize = 48 * 1024 * 1024;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::plan::counted;
+use butler_plan::counted;
 
 /// The answer of `validate -json`.
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,6 @@
 //! What Terraform finds in its environment.
 
-use crate::process::Environment;
+use butler_base::process::Environment;
 
 /// Sets what the runner needs on top of what was inherited and what the run asks for.
 ///

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use super::lock::{LeftLock, StateLock};
-use crate::cancel::StopReason;
-use crate::process::{OutOfMemory, ProcessError};
+use butler_base::cancel::StopReason;
+use butler_base::process::{OutOfMemory, ProcessError};
 
 /// What the OOM killer sends; the runner's own is part of a stop and no failure.
-const SIGKILL: i32 = crate::platform::Signal::SIGKILL as i32;
+const SIGKILL: i32 = butler_base::platform::Signal::SIGKILL as i32;
 
 /// What Terraform says of a plan of a state that is not there any more.
 const STALE: &str = "Saved plan is stale";
@@ -130,7 +130,7 @@ impl EngineError {
     }
 }
 
-impl crate::error::Advice for EngineError {
+impl butler_base::error::Advice for EngineError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Process { source, .. } => source.advice(),
@@ -185,7 +185,7 @@ impl Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Advice;
+    use butler_base::error::Advice;
 
     #[test]
     fn only_who_holds_a_lock_is_told_of_it_when_it_is_killed() {

@@ -13,7 +13,7 @@
 
 use std::time::SystemTime;
 
-use crate::platform::{host_name, user_name};
+use butler_base::platform::{host_name, user_name};
 
 /// Who took a lock.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -20,9 +20,9 @@ use super::error::{EngineError, Failed};
 use super::lock::{LeftLock, StateLock, Trace, own_name};
 use super::reported::Reported;
 use super::watching::{Alone, Asking, Watch};
-use crate::cancel::{Step, Stop, StopReason};
-use crate::platform::Signal;
-use crate::process::{Command, Exit, Output, Sink, supervise};
+use butler_base::cancel::{Step, Stop, StopReason};
+use butler_base::platform::Signal;
+use butler_base::process::{Command, Exit, Output, Sink, supervise};
 
 /// How long the backend may take to say who holds the lock, or to remove it. After a signal it is
 /// [`Step::Lock`].
@@ -261,7 +261,7 @@ impl<S: Sink> Engine<'_, S> {
             }
             Err(error) => Some(error),
         };
-        unfinished.error.set_left(match failure.map(|error| crate::error::chain(&error)) {
+        unfinished.error.set_left(match failure.map(|error| butler_base::error::chain(&error)) {
             Some(failure) => LeftLock::Own { id, failure: Some(failure) },
             None => LeftLock::Removed { id },
         });

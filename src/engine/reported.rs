@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::resource_lines::{ResourceLine, resource_line};
+use butler_base::resource_lines::{ResourceLine, resource_line};
 
 /// How many resources are remembered of each kind: the tool works on ten at once by default, and
 /// nobody reads more errors.

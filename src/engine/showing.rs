@@ -17,11 +17,11 @@ use super::arguments;
 use super::commands::{Engine, Saved};
 use super::error::EngineError;
 use super::locking::Unfinished;
-use crate::event::Stream;
-use crate::platform::fs::MetadataExt;
-use crate::platform::saved;
-use crate::process::{Command, Output, Sink, memory_left};
-use crate::secret::append;
+use butler_base::event::Stream;
+use butler_base::platform::fs::MetadataExt;
+use butler_base::platform::saved;
+use butler_base::process::{Command, Output, Sink, memory_left};
+use butler_base::secret::append;
 
 /// So much memory has to be left, in bytes: providers of large clouds take half of it to say what they
 /// know, while the tool that makes the plan still has all of its own.
@@ -196,9 +196,9 @@ mod tests {
 
     use super::super::{KilledLock, Wrapper};
     use super::*;
-    use crate::cancel::Stop;
-    use crate::process::{Discard, Environment, Grace, Input};
-    use crate::spec::{Product, ToolRequest};
+    use butler_base::cancel::Stop;
+    use butler_base::process::{Discard, Environment, Grace, Input};
+    use butler_protocol::spec::{Product, ToolRequest};
 
     #[tokio::test]
     async fn a_plan_may_be_shown_early_only_where_nothing_speaks_against_it() {

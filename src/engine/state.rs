@@ -10,10 +10,10 @@ use std::io::Read;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::changes::{action, is_listed};
-use super::plan::Counts;
 use super::reported::Reported;
-use crate::result::{Action, ChangeOutcome};
+use butler_plan::Counts;
+use butler_plan::{action, is_listed};
+use butler_result::{Action, ChangeOutcome};
 
 /// What was really applied.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Applied {
     pub counts: Counts,
     /// How many resource instances there are now, those included that are tainted.
     pub resources: u32,
-    /// What became of each change, in the order in which [`crate::result::Changes`] lists them; none
+    /// What became of each change, in the order in which [`butler_result::Changes`] lists them; none
     /// when that is not known.
     pub outcomes: Vec<Option<ChangeOutcome>>,
 }
@@ -50,7 +50,7 @@ impl Applied {
             let outcome = if change.mode == "data" {
                 change.outcome_of_reading(reported)
             } else {
-                Some(applied.counts.count_applied(change, &now, reported))
+                Some(count_applied(&mut applied.counts, change, &now, reported))
             };
             if change.is_listed() {
                 applied.outcomes.push(outcome);
@@ -60,56 +60,54 @@ impl Applied {
     }
 }
 
-impl Counts {
-    /// Counts what of `change` was done, and says what became of it, with the state as it is `now`.
-    fn count_applied(
-        &mut self,
-        change: &WireChange,
-        now: &Resources,
-        reported: &Reported,
-    ) -> ChangeOutcome {
-        let place = (change.address.clone(), change.deposed.clone());
-        let found = now.get(&place);
-        let exists = found.is_some();
-        let differs = found.map(|found| &found.values) != Some(&change.change.before);
-        let is_unfinished = change.is_unfinished(reported);
-        // A replacement that creates first keeps the old object aside until it is destroyed.
-        let set_aside = change.deposed.is_none()
-            && now.keys().any(|(address, deposed)| *address == place.0 && deposed.is_some());
-        let planned = |action: &str| change.change.actions.iter().any(|other| other == action);
-        let creates = planned("create");
-        let is_new = creates && exists && (!planned("delete") || differs);
-        let is_tainted = is_new && found.is_some_and(|found| found.tainted);
-        let is_created = is_new && !is_tainted && !is_unfinished;
-        let deleted = planned("delete") && if creates { differs && !set_aside } else { !exists };
-        let updated = planned("update") && exists && differs && !is_unfinished;
-        let forgotten = planned("forget") && !exists;
-        self.create += u32::from(is_created);
-        self.delete += u32::from(deleted);
-        self.replace += u32::from(is_created && deleted);
-        self.update += u32::from(updated);
-        self.forget += u32::from(forgotten);
-        self.import += u32::from(change.change.importing.is_some() && exists);
-        self.moved += u32::from(change.previous_address.is_some() && exists);
-        let is_done = match action(&change.change.actions) {
-            Action::Create => is_created,
-            Action::Replace => is_created && (deleted || !planned("delete")),
-            Action::Delete => deleted,
-            Action::Update => updated,
-            Action::Forget => forgotten,
-            Action::Read | Action::Nothing => exists,
-        };
-        if is_done {
-            ChangeOutcome::Done
-        } else if is_tainted {
-            ChangeOutcome::Tainted
-        } else if reported.has_failed(&change.address) {
-            ChangeOutcome::Failed
-        } else if is_unfinished || is_created || deleted {
-            ChangeOutcome::Interrupted
-        } else {
-            ChangeOutcome::NotStarted
-        }
+/// Counts what of `change` was done, and says what became of it, with the state as it is `now`.
+fn count_applied(
+    counts: &mut Counts,
+    change: &WireChange,
+    now: &Resources,
+    reported: &Reported,
+) -> ChangeOutcome {
+    let place = (change.address.clone(), change.deposed.clone());
+    let found = now.get(&place);
+    let exists = found.is_some();
+    let differs = found.map(|found| &found.values) != Some(&change.change.before);
+    let is_unfinished = change.is_unfinished(reported);
+    // A replacement that creates first keeps the old object aside until it is destroyed.
+    let set_aside = change.deposed.is_none()
+        && now.keys().any(|(address, deposed)| *address == place.0 && deposed.is_some());
+    let planned = |action: &str| change.change.actions.iter().any(|other| other == action);
+    let creates = planned("create");
+    let is_new = creates && exists && (!planned("delete") || differs);
+    let is_tainted = is_new && found.is_some_and(|found| found.tainted);
+    let is_created = is_new && !is_tainted && !is_unfinished;
+    let deleted = planned("delete") && if creates { differs && !set_aside } else { !exists };
+    let updated = planned("update") && exists && differs && !is_unfinished;
+    let forgotten = planned("forget") && !exists;
+    counts.create += u32::from(is_created);
+    counts.delete += u32::from(deleted);
+    counts.replace += u32::from(is_created && deleted);
+    counts.update += u32::from(updated);
+    counts.forget += u32::from(forgotten);
+    counts.import += u32::from(change.change.importing.is_some() && exists);
+    counts.moved += u32::from(change.previous_address.is_some() && exists);
+    let is_done = match action(&change.change.actions) {
+        Action::Create => is_created,
+        Action::Replace => is_created && (deleted || !planned("delete")),
+        Action::Delete => deleted,
+        Action::Update => updated,
+        Action::Forget => forgotten,
+        Action::Read | Action::Nothing => exists,
+    };
+    if is_done {
+        ChangeOutcome::Done
+    } else if is_tainted {
+        ChangeOutcome::Tainted
+    } else if reported.has_failed(&change.address) {
+        ChangeOutcome::Failed
+    } else if is_unfinished || is_created || deleted {
+        ChangeOutcome::Interrupted
+    } else {
+        ChangeOutcome::NotStarted
     }
 }
 

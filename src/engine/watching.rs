@@ -11,8 +11,8 @@ use super::junit::{Cases, Part};
 use super::lock::{LockMessage, named_id, shows_end, shows_work};
 use super::reported::Reported;
 use super::test_results::TestCounts;
-use crate::event::Stream;
-use crate::process::Sink;
+use butler_base::event::Stream;
+use butler_base::process::Sink;
 
 /// A longer headline is left out, in bytes. It is not cut, because it is masked later, and half a
 /// secret is not found.
@@ -214,7 +214,7 @@ impl<S: Sink> Sink for Messages<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Discard;
+    use butler_base::process::Discard;
 
     #[test]
     fn a_lock_is_not_given_back_where_that_fails_after_all() {

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use semver::Version;
 
-use crate::process::Environment;
-use crate::spec::ToolRequest;
+use butler_base::process::Environment;
+use butler_protocol::spec::ToolRequest;
 
 /// The oldest version that can be kept from asking questions and from `init`s of its own.
 pub const OLDEST_WRAPPER: Version = Version::new(0, 48, 7);

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use super::error::ProvidersError;
 use super::lock;
 use super::package::Package;
-use crate::platform::fs::{AccessFlags, PermissionsExt, access};
-use crate::trust;
+use butler_base::platform::fs::{AccessFlags, PermissionsExt, access};
+use butler_base::trust;
 
 /// The directory's name.
 const BOOKS: &str = ".butler-runner";

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::Advice;
-use crate::trust::Distrust;
+use butler_base::error::Advice;
+use butler_base::trust::Distrust;
 
 /// Why the provider cache cannot be used.
 #[derive(Debug, thiserror::Error)]

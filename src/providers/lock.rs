@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::platform::fs::{OFlag, OpenOptionsExt, try_lock};
+use butler_base::platform::fs::{OFlag, OpenOptionsExt, try_lock};
 
-use crate::pace::jittered;
+use butler_base::pace::jittered;
 
 /// How often it is tried again: soon enough not to be felt beside a download.
 const INTERVAL: Duration = Duration::from_millis(100);

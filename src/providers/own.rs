@@ -11,8 +11,8 @@ use std::time::Duration;
 use semver::Version;
 
 use super::lock;
-use crate::process::Environment;
-use crate::spec::{CLI_CONFIG_VARIABLES, Product, ToolRequest, cli_config_files};
+use butler_base::process::Environment;
+use butler_protocol::spec::{CLI_CONFIG_VARIABLES, Product, ToolRequest, cli_config_files};
 
 /// The variable that names a plugin cache; it beats what a configuration file says.
 pub const VARIABLE: &str = "TF_PLUGIN_CACHE_DIR";

@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::error::ProvidersError;
-use crate::platform::fs::{PermissionsExt, sync_directory};
-use crate::trust;
+use butler_base::platform::fs::{PermissionsExt, sync_directory};
+use butler_base::trust;
 
 /// `OpenTofu` locks each package by a file in it, which is no part of the package.
 const LOCK: &str = ".lock";

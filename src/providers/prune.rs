@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use super::books;
 use super::error::ProvidersError;
 use super::package::{self, Package};
-use crate::trust;
+use butler_base::trust;
 
 /// What was removed, or would be.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

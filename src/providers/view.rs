@@ -17,10 +17,10 @@ use super::error::ProvidersError;
 use super::lock;
 use super::locked::{self, LOCK_FILE, Locked};
 use super::package::{self, Package};
-use crate::blocking::blocking;
-use crate::error::chain;
-use crate::platform::fs::{open_directory, sync_directory};
-use crate::trust;
+use butler_base::blocking::blocking;
+use butler_base::error::chain;
+use butler_base::platform::fs::{open_directory, sync_directory};
+use butler_base::trust;
 
 /// The view's name in the data directory.
 pub const VIEW: &str = "provider-cache";

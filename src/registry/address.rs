@@ -3,7 +3,7 @@
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-use crate::spec::RunId;
+use butler_protocol::spec::RunId;
 
 /// A URL of the registry cannot be formed.
 #[derive(Debug, thiserror::Error)]

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::error::{Redirect, RegistryError};
 use super::rest::asked_rest;
-use crate::secret::append;
+use butler_base::secret::append;
 
 /// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
 const ERROR_BODY: usize = 16 * 1024;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use fs_err::File;
 use futures_util::{Stream, StreamExt, stream};
 
-use crate::blocking::blocking;
-use crate::platform::fs::FileExt;
+use butler_base::blocking::blocking;
+use butler_base::platform::fs::FileExt;
 
 /// How much of a file is read at a time.
 const CHUNK: u64 = 64 * 1024;

@@ -10,10 +10,10 @@ use zeroize::Zeroizing;
 use super::answer::{accept, accept_report, read, unreachable, was_cut_off};
 use super::key::idempotency_key;
 use super::retry::{Limits, Patience, retry};
-use super::wire::parse_config;
 use super::{Address, AddressError, Body, Callback, Callbacks, RegistryError};
-use crate::http::{Clients, Peer};
-use crate::spec::RunSpec;
+use butler_base::http::{Clients, Peer};
+use butler_protocol::configuration::parse_config;
+use butler_protocol::spec::RunSpec;
 
 /// The largest answer that is taken for a configuration or a status.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
@@ -303,7 +303,7 @@ mod tests {
         ]);
         let address = Address::new(Url::parse(&endpoint).unwrap(), "550e8400".parse().unwrap());
         let limits = Limits { attempt: Duration::from_secs(10), long: Duration::from_secs(10) };
-        let http = crate::http::clients(None, crate::http::Redirects::Refuse).unwrap();
+        let http = butler_base::http::clients(None, butler_base::http::Redirects::Refuse).unwrap();
         let client = Client::new(http, address, SecretString::from("brce_x"), limits);
         let callbacks = client.callbacks().unwrap();
         client.post(Callback::Plan, &callbacks, body, Patience::Short).await.unwrap();

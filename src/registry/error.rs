@@ -5,9 +5,9 @@ use std::time::Duration;
 use reqwest::StatusCode;
 
 use super::AddressError;
-use super::wire::ConfigError;
-use crate::error::is_about_certificate;
-use crate::spec::RunId;
+use butler_base::error::is_about_certificate;
+use butler_protocol::configuration::ConfigError;
+use butler_protocol::spec::RunId;
 
 /// Why the registry could not be asked or told something.
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +134,7 @@ impl RegistryError {
     }
 }
 
-impl crate::error::Advice for RegistryError {
+impl butler_base::error::Advice for RegistryError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Unreachable { .. } | Self::Timeout { .. } => {

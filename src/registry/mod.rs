@@ -7,17 +7,13 @@ mod address;
 mod answer;
 mod body;
 mod client;
-mod entries;
 mod error;
 mod key;
 mod rest;
 mod retry;
-mod shape;
-mod wire;
 
 pub use address::{Address, AddressError, Callback, Callbacks};
 pub use body::{Body, Part};
 pub use client::{Client, Config, RunStatus};
 pub use error::{Redirect, RegistryError};
 pub use retry::{Limits, Patience};
-pub use wire::{ConfigError, Parsed, parse_config};

@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::http::{retry_after, seconds};
+use butler_base::http::{retry_after, seconds};
 
 /// What `Retry-After` says, in seconds or as a date (RFC 9110, section 10.2.3), or else what a rate
 /// limiter says in the body, in seconds (registry API, Errors).

@@ -6,7 +6,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::time::Instant;
 
 use super::RegistryError;
-use crate::error::Advice;
+use butler_base::error::Advice;
 
 /// How long what the run can go on without is tried.
 const SHORT: Duration = Duration::from_mins(1);
@@ -92,7 +92,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
         if !helps || latest.is_zero() {
             return Err(error);
         }
-        let problem = crate::error::chain(&error);
+        let problem = butler_base::error::chain(&error);
         if said.as_ref() == Some(&problem) {
             tracing::debug!(error = problem, ?delay, "{what} failed again");
         } else {
@@ -212,7 +212,7 @@ mod tests {
     async fn what_cannot_be_understood_is_asked_for_three_times() {
         let page = || RegistryError::Answer { what: String::new() };
         assert_eq!(tries(Patience::Long, page).await.0, 3);
-        let page = || super::super::parse_config(b"<html>").unwrap_err().into();
+        let page = || butler_protocol::configuration::parse_config(b"<html>").unwrap_err().into();
         assert_eq!(tries(Patience::Long, page).await.0, 3);
         assert!(tries(Patience::Long, || busy(0)).await.0 > 10);
     }

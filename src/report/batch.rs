@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 
-use super::block::Entry;
 use super::spool::Receiver;
-use crate::event::Stream;
+use butler_base::event::LogLineRef;
+use butler_base::event::Stream;
 
 /// The registry takes 13,107 lines at once: five parameters each, of 65,535 in one SQL statement.
 pub(super) const MOST_LINES: usize = 10_000;
@@ -73,7 +73,7 @@ impl Batch {
     pub(super) fn note(sequence: u32, content: &str) -> Self {
         let mut body = OPENING.to_vec();
         let offset = body.len();
-        write(&mut body, Entry { sequence, stream: Stream::Stdout, content });
+        write(&mut body, LogLineRef { sequence, stream: Stream::Stdout, content });
         body.extend_from_slice(CLOSING);
         Self { body: body.into(), lines: vec![Line { sequence, offset }] }
     }
@@ -122,8 +122,8 @@ impl Batch {
 }
 
 /// Writes a line's object: member by member, because a run can have millions of them.
-fn write(body: &mut Vec<u8>, entry: Entry<'_>) {
-    let Entry { sequence, stream, content } = entry;
+fn write(body: &mut Vec<u8>, entry: LogLineRef<'_>) {
+    let LogLineRef { sequence, stream, content } = entry;
     body.extend_from_slice(br#"{"sequence":"#);
     write!(body, "{sequence}").expect("a vector takes all of it");
     body.extend_from_slice(br#","stream":""#);
@@ -154,7 +154,7 @@ mod tests {
     fn queue(lines: &[&str]) -> (Sender, Receiver) {
         let (sender, receiver) = channel(1 << 20, "/nonexistent/overflow".into());
         for (content, sequence) in lines.iter().zip(1..) {
-            sender.send(Entry { sequence, stream: Stream::Stderr, content });
+            sender.send(LogLineRef { sequence, stream: Stream::Stderr, content });
         }
         (sender, receiver)
     }

@@ -2,27 +2,10 @@
 //!
 //! A line costs its text and nine bytes, and no allocation of its own.
 
-use crate::event::{LogLine, Stream};
+use butler_base::event::{LogLineRef, Stream};
 
 /// Sequence (4 bytes), stream (1) and length (4), little-endian, come before each line's text.
 const HEADER: usize = 9;
-
-/// A log line whose text lies elsewhere.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Entry<'text> {
-    /// Position in the run's log.
-    pub sequence: u32,
-    /// Where the line came from.
-    pub stream: Stream,
-    /// The text.
-    pub content: &'text str,
-}
-
-impl From<Entry<'_>> for LogLine {
-    fn from(entry: Entry<'_>) -> Self {
-        Self { sequence: entry.sequence, stream: entry.stream, content: entry.content.to_owned() }
-    }
-}
 
 /// Some lines that follow one another.
 #[derive(Debug, Default)]
@@ -39,7 +22,7 @@ impl Block {
     }
 
     /// Adds a line.
-    pub(super) fn push(&mut self, entry: Entry<'_>) {
+    pub(super) fn push(&mut self, entry: LogLineRef<'_>) {
         if self.lines == 0 {
             self.first = entry.sequence;
         }
@@ -56,12 +39,12 @@ impl Block {
     }
 
     /// The line that starts at `offset`, and where the next one does.
-    pub(super) fn entry(&self, offset: usize) -> Option<(Entry<'_>, usize)> {
+    pub(super) fn entry(&self, offset: usize) -> Option<(LogLineRef<'_>, usize)> {
         let (header, rest) = self.bytes.get(offset..)?.split_at_checked(HEADER)?;
         let (sequence, header) = header.split_first_chunk()?;
         let (stream, header) = header.split_first()?;
         let length = usize::try_from(u32::from_le_bytes(*header.first_chunk()?)).ok()?;
-        let entry = Entry {
+        let entry = LogLineRef {
             sequence: u32::from_le_bytes(*sequence),
             stream: if *stream == 0 { Stream::Stdout } else { Stream::Stderr },
             content: std::str::from_utf8(rest.get(..length)?).ok()?,
@@ -93,7 +76,7 @@ mod tests {
     fn lines_come_out_as_they_went_in() {
         let lines =
             [(1, Stream::Stdout, "schön"), (2, Stream::Stderr, ""), (9, Stream::Stdout, "x")]
-                .map(|(sequence, stream, content)| Entry { sequence, stream, content });
+                .map(|(sequence, stream, content)| LogLineRef { sequence, stream, content });
         let mut block = Block::default();
         for line in lines {
             block.push(line);

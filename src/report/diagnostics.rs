@@ -4,8 +4,8 @@
 //! in every version. The lines are masked already. A module can print lines that look so too: what
 //! is found here is shown and nothing else, and there is a bound to how much of it.
 
-use crate::event::Stream;
-use crate::result::{Diagnostic, Place, Severity};
+use butler_base::event::Stream;
+use butler_result::{Diagnostic, Place, Severity};
 
 /// How many of each severity are kept; nobody reads more.
 const MOST: usize = 100;

@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
 
-use super::block::{Block, Entry};
-use crate::event::Stream;
-use crate::platform::fs::{FileExt, OpenOptionsExt};
-use crate::secret::wipe_file;
+use super::block::Block;
+use butler_base::event::LogLineRef;
+use butler_base::event::Stream;
+use butler_base::platform::fs::{FileExt, OpenOptionsExt};
+use butler_base::secret::wipe_file;
 
 /// The file's bound. A run that prints 200,000 lines as JSON stays below half of it; a temporary
 /// directory in memory, as containers have them, bears it.
@@ -67,7 +68,7 @@ impl Lost {
     pub(super) fn note(&self) -> Block {
         let mut note = Block::default();
         let content = format!("[{} lines could not be kept: {}]", self.lines, self.reason);
-        note.push(Entry { sequence: self.first, stream: Stream::Stdout, content: &content });
+        note.push(LogLineRef { sequence: self.first, stream: Stream::Stdout, content: &content });
         note
     }
 }
@@ -167,7 +168,7 @@ impl Drop for Overflow {
         if self.file.take().is_some()
             && let Err(error) = wipe_file(&self.path)
         {
-            tracing::error!(error = %crate::error::chain(&error), "log lines may be left on the disk");
+            tracing::error!(error = %butler_base::error::chain(&error), "log lines may be left on the disk");
         }
     }
 }
@@ -180,7 +181,7 @@ mod tests {
     fn block(number: u32) -> Block {
         let mut block = Block::default();
         let content = format!("{number:091}");
-        block.push(Entry { sequence: number, stream: Stream::Stdout, content: &content });
+        block.push(LogLineRef { sequence: number, stream: Stream::Stdout, content: &content });
         block
     }
 

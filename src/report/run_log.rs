@@ -6,14 +6,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::block::Entry;
 use super::diagnostics::Complaints;
 use super::spool::Sender;
-use crate::event::{Notation, Phase, Stream};
-use crate::process::Sink;
-use crate::result::Diagnostic;
-use crate::secret::Redactor;
-use crate::timeline::Watcher;
+use butler_base::event::LogLineRef;
+use butler_base::event::{Notation, Phase, Stream};
+use butler_base::process::Sink;
+use butler_base::secret::Redactor;
+use butler_result::Diagnostic;
+use butler_result::timeline::Watcher;
 
 /// The largest number that the registry can store, a signed 32-bit integer.
 const LARGEST_SEQUENCE: u32 = i32::MAX.unsigned_abs();
@@ -81,7 +81,7 @@ impl PlanHint {
 impl Shown {
     fn add(&self, sequence: u32, lines: Option<&str>) {
         for content in lines.into_iter().flat_map(str::lines) {
-            self.sender.send(Entry { sequence, stream: Stream::Stdout, content });
+            self.sender.send(LogLineRef { sequence, stream: Stream::Stdout, content });
         }
     }
 }
@@ -120,7 +120,7 @@ impl RunLog {
         let sequence = state.last;
         for content in text.lines() {
             if let Some(shown) = &state.shown {
-                shown.sender.send(Entry { sequence, stream: Stream::Stderr, content });
+                shown.sender.send(LogLineRef { sequence, stream: Stream::Stderr, content });
             }
         }
     }
@@ -178,7 +178,7 @@ impl RunLog {
             return;
         }
         state.last += 1;
-        let entry = Entry { sequence: state.last, stream, content: &content };
+        let entry = LogLineRef { sequence: state.last, stream, content: &content };
         for reader in &state.readers {
             reader.send(entry);
         }
@@ -191,7 +191,7 @@ impl RunLog {
                 return;
             }
             let content = shown.notation.line(&content);
-            shown.sender.send(Entry { content: &content, ..entry });
+            shown.sender.send(LogLineRef { content: &content, ..entry });
         }
     }
 
@@ -241,7 +241,7 @@ mod tests {
 
     use super::super::spool::{Receiver, channel};
     use super::*;
-    use crate::event::AsItIs;
+    use butler_base::event::AsItIs;
 
     fn log() -> (RunLog, Receiver, Receiver) {
         let (all, all_lines) = channel(1 << 20, "/nonexistent/all".into());

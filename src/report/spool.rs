@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
-use super::block::{Block, Entry};
+use super::block::Block;
 use super::overflow::{Lost, Overflow};
-use crate::event::LogLine;
+use butler_base::event::LogLine;
+use butler_base::event::LogLineRef;
 
 /// How much moves at once between the ends and to and from the file.
 const BLOCK: usize = 64 * 1024;
@@ -95,7 +96,7 @@ pub fn channel(memory: usize, overflow: PathBuf) -> (Sender, Receiver) {
 
 impl Sender {
     /// Queues a line. Never waits for the reader; a line for a reader that is gone is dropped.
-    pub fn send(&self, line: Entry<'_>) {
+    pub fn send(&self, line: LogLineRef<'_>) {
         let mut state = self.shared.state();
         state.push(line);
         if state.awaited.is_some_and(|awaited| state.waiting.reaches(awaited)) {
@@ -163,7 +164,7 @@ impl Receiver {
 
     /// Shows the lines that are there to `visit`, the oldest first, until it refuses one by
     /// returning `false`; that one stays.
-    pub fn take_while(&mut self, mut visit: impl FnMut(Entry<'_>) -> bool) {
+    pub fn take_while(&mut self, mut visit: impl FnMut(LogLineRef<'_>) -> bool) {
         loop {
             while let Some((entry, next)) = self.current.entry(self.offset) {
                 if !visit(entry) {
@@ -259,7 +260,7 @@ impl Amount {
 }
 
 impl State {
-    fn push(&mut self, line: Entry<'_>) {
+    fn push(&mut self, line: LogLineRef<'_>) {
         self.last = line.sequence;
         if self.overflow.is_none() {
             return;
@@ -329,12 +330,12 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::event::Stream;
+    use butler_base::event::Stream;
 
     fn send(sender: &Sender, numbers: RangeInclusive<u32>) {
         for sequence in numbers {
             let content = format!("line {sequence}");
-            sender.send(Entry { sequence, stream: Stream::Stderr, content: &content });
+            sender.send(LogLineRef { sequence, stream: Stream::Stderr, content: &content });
         }
     }
 

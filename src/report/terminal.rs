@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::spool::Receiver;
-use crate::event::Stream;
+use butler_base::event::Stream;
 
 /// How much is handed to the thread at once.
 const PIECE: usize = 64 * 1024;
@@ -127,9 +127,9 @@ mod tests {
     use super::super::spool::channel;
     use super::super::{PlanHint, RunLog, Shown};
     use super::*;
-    use crate::event::AsItIs;
-    use crate::process::Sink;
-    use crate::secret::Redactor;
+    use butler_base::event::AsItIs;
+    use butler_base::process::Sink;
+    use butler_base::secret::Redactor;
 
     const LONG: Duration = Duration::from_mins(10);
 

@@ -56,15 +56,15 @@ impl Undelivered {
 #[cfg(test)]
 mod tests {
 
-    use super::super::block::Entry;
     use super::super::spool::channel;
     use super::*;
-    use crate::event::{LogLine, Stream};
+    use butler_base::event::LogLineRef;
+    use butler_base::event::{LogLine, Stream};
 
     fn undelivered(directory: &std::path::Path) -> Undelivered {
         let (sender, mut receiver) = channel(100, directory.join("overflow"));
         let send = |sequence, content| {
-            sender.send(Entry { sequence, stream: Stream::Stderr, content });
+            sender.send(LogLineRef { sequence, stream: Stream::Stderr, content });
         };
         send(4, "in \"hand\"");
         send(5, "too");

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::batch::{Batch, LARGEST_BODY, MOST_LINES};
 use super::spool::Receiver;
 use super::undelivered::Undelivered;
-use crate::pace::{Pace, jittered};
+use butler_base::pace::{Pace, jittered};
 
 /// The longest pause between two tries while the run goes on: soon enough for whoever watches.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -270,10 +270,10 @@ mod tests {
 
     use bytes::Bytes;
 
-    use super::super::block::Entry;
     use super::super::spool::{Sender, channel};
     use super::*;
-    use crate::event::Stream;
+    use butler_base::event::LogLineRef;
+    use butler_base::event::Stream;
 
     const INTERVAL: Duration = Duration::from_secs(2);
     const DEADLINE: Duration = Duration::from_secs(20);
@@ -338,7 +338,7 @@ mod tests {
 
     fn send(sender: &Sender, numbers: RangeInclusive<u32>, content: &str) {
         for sequence in numbers {
-            sender.send(Entry { sequence, stream: Stream::Stdout, content });
+            sender.send(LogLineRef { sequence, stream: Stream::Stdout, content });
         }
     }
 

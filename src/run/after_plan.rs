@@ -17,19 +17,19 @@ use super::outcome::Failure;
 use super::part_writer::PartWriter;
 use super::phases::Findings;
 use super::plan_report::PlanOptions;
-use crate::blocking::blocking;
-use crate::cancel::{Stop, StopReason};
-use crate::engine::Content;
-use crate::error::chain;
-use crate::event::{Phase, Stream};
-use crate::process::{
-    Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
-};
 use crate::registry::Part;
 use crate::report::RunLog;
-use crate::secret::on_clean_stack;
 use crate::settings::{PlanJson, variable};
-use crate::spec::{AfterPlan, Operation};
+use butler_base::blocking::blocking;
+use butler_base::cancel::{Stop, StopReason};
+use butler_base::error::chain;
+use butler_base::event::{Phase, Stream};
+use butler_base::process::{
+    Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
+};
+use butler_base::secret::on_clean_stack;
+use butler_plan::Content;
+use butler_protocol::spec::{AfterPlan, Operation};
 
 /// How long the program may take.
 const LONGEST: Duration = Duration::from_mins(5);
@@ -127,7 +127,7 @@ impl Judge<'_> {
         let ended = tokio::time::timeout(longest, Box::pin(running)).await;
         if ended.is_err() {
             // What was dropped half-way has been killed.
-            crate::process::end_left_behind().await;
+            butler_base::process::end_left_behind().await;
         }
         let Kept { text, is_cut, .. } =
             said.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -270,7 +270,7 @@ impl Sink for Said<'_> {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::secret::Redactor;
+    use butler_base::secret::Redactor;
 
     async fn run(script: &str, longest: Duration) -> Result<(), Failure> {
         let directory = tempfile::tempdir().expect("a temporary directory");

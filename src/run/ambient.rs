@@ -220,7 +220,7 @@ impl Fields<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::Redactor;
+    use butler_base::secret::Redactor;
 
     fn redactor(variables: &[(&str, &str)]) -> Redactor {
         let redactor = Redactor::new();

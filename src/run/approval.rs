@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::outcome::Failure;
 use crate::engine::{Engine, PlanMode, Planned};
-use crate::event::Phase;
-use crate::platform::{forget_typed, typed_line};
 use crate::report::RunLog;
 use crate::screen::LiveControl;
+use butler_base::event::Phase;
+use butler_base::platform::{forget_typed, typed_line};
 
 /// What goes on; everything else does not.
 const YES: &str = "yes";

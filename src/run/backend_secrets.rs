@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 use super::ambient::add_assigned;
 use super::collected::{Collected, Known};
 use super::secret_names::{is_pointer, is_secret_name};
-use crate::secret::scalars;
-use crate::spec::Backend;
+use butler_base::secret::scalars;
+use butler_protocol::spec::Backend;
 
 /// Secret beside what is called like a variable that is.
 const SECRET_SETTINGS: [&str; 7] = [
@@ -224,7 +224,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::secret::Redactor;
+    use butler_base::secret::Redactor;
 
     fn shown(config: &serde_json::Value, text: &str) -> String {
         let settings = config.as_object().unwrap().iter();

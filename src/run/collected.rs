@@ -7,8 +7,8 @@ use serde::de::IgnoredAny;
 use url::Url;
 
 use super::secret_names::{can_be_secret, is_ordinary};
-use crate::secret::{Redactor, scalars};
-use crate::workspace::collection_texts;
+use butler_base::secret::{Redactor, scalars};
+use butler_source::hcl::collection_texts;
 
 /// A user name of that many bytes without a password is a token.
 const SHORTEST_TOKEN: usize = 16;

@@ -11,8 +11,8 @@ use url::Url;
 
 use super::{Exit, Terminal, execute};
 use crate::devregistry::{Received, Registry, serve};
-use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Settings, setting};
+use butler_base::secret::Redactor;
 
 /// The module: nothing but what is built into Terraform, so that no provider is downloaded. Its
 /// constraint takes what is installed, or else the newest release.

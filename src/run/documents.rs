@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::cancel::{Step, Stop};
-use crate::platform::fs::PermissionsExt;
-use crate::report::{LogCopy, SUMMARY_LIMIT, page, summary};
-use crate::result::RunResult;
 use crate::settings::Settings;
+use butler_base::cancel::{Step, Stop};
+use butler_base::platform::fs::PermissionsExt;
+use butler_result::RunResult;
+use butler_result::{LogCopy, SUMMARY_LIMIT, page, summary};
 
 /// Which documents are wanted.
 #[derive(Debug, Default)]
@@ -155,7 +155,7 @@ mod tests {
     use nix::sys::signal::Signal;
 
     use super::*;
-    use crate::cancel::StopReason;
+    use butler_base::cancel::StopReason;
 
     #[tokio::test]
     async fn a_file_that_takes_too_long_is_neither_there_later_nor_beside() {

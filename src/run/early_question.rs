@@ -7,10 +7,10 @@
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::http::LazyClient;
 use crate::settings::{RunSource, Settings};
-use crate::spec::Product;
 use crate::tool::{self, ToolOptions};
+use butler_base::http::LazyClient;
+use butler_protocol::spec::Product;
 
 use super::tools::tool_options;
 

@@ -5,12 +5,12 @@
 
 use super::outcome::{Exit, StatusReport};
 use super::reports::{ReportError, Reports};
-use crate::cancel::{Step, Stop, StopReason};
-use crate::error::{Advice, chain};
-use crate::event::Phase;
 use crate::registry::RegistryError;
-use crate::result::{Problem, RunResult};
-use crate::secret::Redactor;
+use butler_base::cancel::{Step, Stop, StopReason};
+use butler_base::error::{Advice, chain};
+use butler_base::event::Phase;
+use butler_base::secret::Redactor;
+use butler_result::{Problem, RunResult};
 
 /// Why the registry did not get the final status.
 #[derive(Debug)]

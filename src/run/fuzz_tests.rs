@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::fuzz::Target;
-use crate::registry::parse_config;
-use crate::secret::{PrivateDirectory, Redactor};
-use crate::spec::ToolRequest;
-use crate::workspace::{
-    Module, SecretSources, VariableDeclaration, resolve, write_backend, write_variable_files,
-};
+use crate::workspace::{resolve, write_backend, write_variable_files};
+use butler_base::secret::{PrivateDirectory, Redactor};
+use butler_fuzz::Target;
+use butler_protocol::configuration::parse_config;
+use butler_protocol::references::SecretSources;
+use butler_protocol::spec::ToolRequest;
+use butler_source::module::{Module, VariableDeclaration};
 
 const FULL: &[u8] = br#"{"runId":"550e8400","operation":"apply","terraformVersion":"1.9.0",
 "source":{"type":"git","gitRepo":"https://me:hunter22@git.example.com/org/infra.git","gitRef":"v1.2.0",
@@ -54,9 +54,9 @@ fn fuzz_config_whatever_a_registry_sends_is_a_run_or_an_error() {
     let base = tempfile::tempdir().unwrap();
     let tool: ToolRequest = "1.11.4".parse().unwrap();
     let kinds = [
-        crate::workspace::TypeKind::Complex,
-        crate::workspace::TypeKind::Any,
-        crate::workspace::TypeKind::Undeclared,
+        butler_source::module::TypeKind::Complex,
+        butler_source::module::TypeKind::Any,
+        butler_source::module::TypeKind::Undeclared,
     ];
     let mut understood = 0;
     Target { name: "config", samples: &[FULL, SMALL], tokens: &TOKENS, rounds: 3000 }.run(

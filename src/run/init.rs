@@ -10,12 +10,12 @@ use super::operations::{Files, engine_failure};
 use super::outcome::Failure;
 use super::state_place::data_directory;
 use crate::engine::Engine;
-use crate::error::chain;
-use crate::event::Phase;
-use crate::platform::fs::{AccessFlags, access};
 use crate::providers::{self, Directories, View};
 use crate::report::RunLog;
-use crate::spec::Product;
+use butler_base::error::chain;
+use butler_base::event::Phase;
+use butler_base::platform::fs::{AccessFlags, access};
+use butler_protocol::spec::Product;
 
 /// The first Terraform that writes lock files, without which the cache is of no use.
 const LOCKING: Version = Version::new(0, 14, 0);

@@ -13,10 +13,10 @@ use super::memory;
 use super::ownership::{Leftover, Use, candidates, inspect};
 use super::recovery::{ERRORED_STATE, bring_state_home, keep_state, states_below};
 use super::workspace::{DOWNLOADS, LAYOUT, module_of};
-use crate::cancel::Stop;
-use crate::error::chain;
-use crate::secret::wipe_directory;
 use crate::settings::{CleanSettings, Settings};
+use butler_base::cancel::Stop;
+use butler_base::error::chain;
+use butler_base::secret::wipe_directory;
 
 /// How long a run waits for what it tidies up after others; the rest goes on beside it.
 const WAIT: Duration = Duration::from_secs(5);

@@ -15,14 +15,15 @@ use super::notices::Notices;
 use super::reports::{RegistryReports, ReportError, Reports, log_file};
 use super::undelivered::{Place, UndeliveredLogs};
 use super::workspace::RunDirectory;
-use crate::cancel::{Step, Stop};
 use crate::ci;
-use crate::error::chain;
 use crate::report::{
-    LogCopy, PlanHint, Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel,
-    copy_log, show, upload,
+    PlanHint, Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, copy_log, show,
+    upload,
 };
 use crate::settings::{RunSource, Settings};
+use butler_base::cancel::{Step, Stop};
+use butler_base::error::chain;
+use butler_result::LogCopy;
 
 /// How long the last log lines may take after the end of the run; no longer than the final status.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);

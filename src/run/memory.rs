@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::platform::fs::{AccessFlags, access};
-use crate::platform::{has_room, is_in_memory};
+use butler_base::platform::fs::{AccessFlags, access};
+use butler_base::platform::{has_room, is_in_memory};
 
 /// Where Linux has a file system in memory that everybody can write to.
 const SHARED_MEMORY: &str = "/dev/shm";

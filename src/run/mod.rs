@@ -66,15 +66,15 @@ pub use secrets::register_settings;
 pub use tools::{tool_options, version_wish};
 pub use watch::{Watch, signals};
 
-use crate::cancel::{Stop, Times};
 use crate::ci;
-use crate::event::Phase;
-use crate::process::{Grace, adopt_orphans};
 use crate::screen::Screen;
-use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{LocalOptions, RunSpec, TerraformSettings};
-use crate::timeline::Span;
+use butler_base::cancel::{Stop, Times};
+use butler_base::event::Phase;
+use butler_base::process::{Grace, adopt_orphans};
+use butler_base::secret::Redactor;
+use butler_protocol::spec::{LocalOptions, RunSpec, TerraformSettings};
+use butler_result::timeline::Span;
 use descriptors::Reserve;
 use early_question::EarlyQuestion;
 use logs::Logs;
@@ -226,7 +226,7 @@ impl Run<'_> {
             }
             (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),
             (Err(error), _) => {
-                let failure = Failure::because(Phase::Config, crate::error::chain(&error));
+                let failure = Failure::because(Phase::Config, butler_base::error::chain(&error));
                 (None, Some(Failure { advice: Some(NO_DIRECTORY.to_owned()), ..failure }))
             }
         };

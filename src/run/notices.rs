@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use super::documents::Documents;
 use super::reports::replace_as;
-use crate::cancel::{Step, Stop};
 use crate::ci::{self, Job, System};
-use crate::http::Observed;
-use crate::report::{self, LogCopy};
-use crate::result::{RunResult, table};
 use crate::screen::{Ending, Live, LiveControl, Screen, View, ending};
 use crate::settings::{LogFormat, Settings};
 use crate::telemetry::Telemetry;
-use crate::timeline::Timeline;
+use butler_base::cancel::{Step, Stop};
+use butler_base::http::Observed;
+use butler_result::LogCopy;
+use butler_result::timeline::Timeline;
+use butler_result::{RunResult, table};
 
 /// How long an output that takes nothing may hold up the end.
 const STALL: Duration = Duration::from_secs(5);
@@ -255,8 +255,9 @@ fn place(settings: &Settings) -> Option<Place> {
 /// The summary and the outputs of the step, where there is room for them.
 fn write_for_github(job: &Job, result: &RunResult) {
     type Act<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
-    let summary: Act<'_> =
-        &|path| ci::append_summary(path, &report::summary(result, report::SUMMARY_LIMIT));
+    let summary: Act<'_> = &|path| {
+        ci::append_summary(path, &butler_result::summary(result, butler_result::SUMMARY_LIMIT))
+    };
     let outputs: Act<'_> = &|path| ci::write_outputs(path, &ci::step_outputs(result));
     for (what, path, write) in
         [("summary", &job.summary, summary), ("outputs", &job.outputs, outputs)]

@@ -12,18 +12,17 @@ use super::plan_report::{PlanOptions, PlanReport};
 use super::plan_text::PlanText;
 use super::saved_plan::{self, Saving};
 use super::{recovery, state_place, workspace_choice};
-use crate::blocking::blocking;
-use crate::cancel::{Step, StopReason};
-use crate::engine::{
-    Applied, Counts, Engine, EngineError, PlanMode, PlanRequest, Planned, Reported,
-};
-use crate::error::{Advice, chain};
-use crate::event::Phase;
+use crate::engine::{Applied, Engine, EngineError, PlanMode, PlanRequest, Planned, Reported};
 use crate::report::RunLog;
-use crate::secret::on_clean_stack;
-use crate::spec::{Assignment, ChangesExit, LocalOptions, Operation, Purpose};
-use crate::timeline::Timeline;
 use crate::workspace::VariableFiles;
+use butler_base::blocking::blocking;
+use butler_base::cancel::{Step, StopReason};
+use butler_base::error::{Advice, chain};
+use butler_base::event::Phase;
+use butler_base::secret::on_clean_stack;
+use butler_plan::Counts;
+use butler_protocol::spec::{Assignment, ChangesExit, LocalOptions, Operation, Purpose};
+use butler_result::timeline::Timeline;
 
 /// How long reading state and outputs may take once the registry has ended the run.
 const AFTER_CANCEL: Duration = Duration::from_secs(3);

@@ -5,17 +5,18 @@ use std::panic::AssertUnwindSafe;
 use serde::Serialize;
 
 use super::undelivered::UndeliveredLogs;
-use crate::cancel::StopReason;
-use crate::engine::{Counts, LeftLock, TestCounts};
-use crate::error::Advice;
-use crate::event::Phase;
-use crate::platform::Signal;
-use crate::result::{
+use crate::engine::{LeftLock, TestCounts};
+use crate::settings::PlanStatus;
+use butler_base::cancel::StopReason;
+use butler_base::error::Advice;
+use butler_base::event::Phase;
+use butler_base::platform::Signal;
+use butler_base::secret::Redactor;
+use butler_plan::Counts;
+use butler_result::{
     ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, TestResults,
     Timings,
 };
-use crate::secret::Redactor;
-use crate::settings::PlanStatus;
 
 /// The exit codes of the runner.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -139,7 +140,7 @@ impl Failure {
     pub(super) fn new(phase: Phase, error: &(impl Advice + 'static)) -> Self {
         Self {
             phase,
-            reason: crate::error::chain(error),
+            reason: butler_base::error::chain(error),
             advice: error.advice(),
             registry: false,
             stopped: None,

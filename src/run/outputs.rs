@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::result::{Output, Shown};
-use crate::secret::{Redactor, redact_json};
+use butler_base::secret::{Redactor, redact_json};
+use butler_result::{Output, Shown};
 
 /// A longer value is left out, in bytes: what shows outputs has no room for it.
 const LONGEST: usize = 16 * 1024;

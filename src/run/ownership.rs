@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::origin::Origin;
-use crate::platform::fs::{
+use butler_base::platform::fs::{
     MetadataExt, OFlag, OpenOptionsExt, is_at, try_lock, try_lock_shared, user,
 };
-use crate::platform::{is_local, os_string};
-use crate::secret::{Layout, PrivateDirectory, WipeError};
+use butler_base::platform::{is_local, os_string};
+use butler_base::secret::{Layout, PrivateDirectory, WipeError};
 
 /// How directories of runs are called. The cache's stand-in in the same place has a number there.
 pub(super) const PREFIX: &str = "butler-runner-run-";
@@ -386,8 +386,10 @@ mod tests {
                 for path in candidates(&place).unwrap_or_default() {
                     match inspect(&path) {
                         Use::Nobody(leftover) => {
-                            let _ =
-                                crate::secret::wipe_directory(&leftover.path, Layout::default());
+                            let _ = butler_base::secret::wipe_directory(
+                                &leftover.path,
+                                Layout::default(),
+                            );
                         }
                         Use::Empty => drop(std::fs::remove_dir(&path)),
                         Use::Foreign | Use::Unknown(_) | Use::Tool(_) => {}

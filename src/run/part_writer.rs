@@ -5,9 +5,9 @@ use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::platform::fs::OpenOptionsExt;
 use crate::registry::Part;
-use crate::secret::wipe_file;
+use butler_base::platform::fs::OpenOptionsExt;
+use butler_base::secret::wipe_file;
 
 /// As much is held in memory, in bytes.
 const SHORT: usize = 128 * 1024;

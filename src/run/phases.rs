@@ -23,15 +23,17 @@ use super::terraform_settings::{self, secret_sources};
 use super::tools::{Tools, check_operation, choose, choose_named, make_ready, run_options};
 use super::workspace::RunDirectory;
 use super::workspace_choice;
-use crate::cancel::Stop;
 use crate::engine::{Engine, KilledLock, Planned, Wrapper, prepare_environment};
-use crate::event::Phase;
-use crate::process::{Environment, Grace};
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{Approval, LocalOptions, RunSpec, Source, ToolRequest};
 use crate::tool::ToolOptions;
-use crate::workspace::{self, Inputs, Module, ModuleError, VariableError, source};
+use crate::workspace::{self, Inputs, VariableError};
+use butler_base::cancel::Stop;
+use butler_base::event::Phase;
+use butler_base::process::{Environment, Grace};
+use butler_protocol::spec::{Approval, LocalOptions, RunSpec, Source, ToolRequest};
+use butler_source::git;
+use butler_source::module::{Module, ModuleError};
 
 /// What a run leaves to be reported, whether or not it got to its end. It cannot be printed.
 #[derive(Default)]
@@ -335,16 +337,15 @@ async fn place(
         Source::Git(git) => {
             let destination = context.directory.source();
             let checkout =
-                source::fetch(git, &context.settings.git, &destination, context.log, context.stop)
+                git::fetch(git, &context.settings.git, &destination, context.log, context.stop)
                     .await
                     .map_err(|error| {
                         stopped_or(context, Phase::Source, Failure::new(Phase::Source, &error))
                     })?;
             *commit = Some(checkout.commit);
-            context
-                .directory
-                .adopt(&checkout.directory)
-                .map_err(|error| Failure::because(Phase::Source, crate::error::chain(&error)))?;
+            context.directory.adopt(&checkout.directory).map_err(|error| {
+                Failure::because(Phase::Source, butler_base::error::chain(&error))
+            })?;
             Ok(Place { directory: checkout.directory, used_tokens: checkout.used_tokens })
         }
     }
@@ -380,7 +381,7 @@ fn environment(
     terraform_settings::hand_over(context, spec, &mut environment)?;
     if let Source::Git(git) = &spec.source {
         let private = context.directory.secrets();
-        source::share_credentials(git, &context.settings.git, private, &mut environment)
+        git::share_credentials(git, &context.settings.git, private, &mut environment)
             .map_err(|error| Failure::new(Phase::Source, &error))?;
     }
     Ok(environment)

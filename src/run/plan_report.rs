@@ -14,13 +14,14 @@ use bytes::Bytes;
 
 use super::part_writer::PartWriter;
 use super::plan_text::PlanText;
-use crate::blocking::blocking;
-use crate::engine::{Content, Copied, EngineError, Member, PlanSummary, Saved};
+use crate::engine::{EngineError, Saved};
 use crate::registry::{Body, Part};
 use crate::report::RunLog;
-use crate::result::Changes;
-use crate::secret::{Redactor, on_clean_stack};
 use crate::settings::PlanJson;
+use butler_base::blocking::blocking;
+use butler_base::secret::{Redactor, on_clean_stack};
+use butler_plan::{Content, Copied, Member, PlanSummary};
+use butler_result::Changes;
 
 /// The least of a text that is worth being sent, in bytes.
 const SHORTEST_TEXT: u64 = 1024;
@@ -162,7 +163,7 @@ impl PlanReport {
         let Made { summary, incomplete, report } = made.await?;
         let report = match report {
             Ok(report) => report,
-            Err(error) => return Ok((summary, Err(crate::error::chain(&error)))),
+            Err(error) => return Ok((summary, Err(butler_base::error::chain(&error)))),
         };
         let warnings = [
             (options.json == PlanJson::Raw).then_some("the plan's JSON is reported as Terraform writes it, sensitive values included (--plan-json)"),

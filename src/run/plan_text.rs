@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use super::part_writer::PartWriter;
 use crate::registry::Part;
-use crate::secret::{Redactor, redact_text};
+use butler_base::secret::{Redactor, redact_text};
 
 /// Ends a text that was cut.
 pub(super) const CUT: &str =

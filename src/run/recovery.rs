@@ -8,12 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 
-use crate::cancel::Step;
 use crate::engine::{Engine, LeftLock, Unfinished};
-use crate::error::chain;
-use crate::platform::fs::{DirBuilderExt, PermissionsExt};
 use crate::report::RunLog;
-use crate::secret::wipe_file;
+use butler_base::cancel::Step;
+use butler_base::error::chain;
+use butler_base::platform::fs::{DirBuilderExt, PermissionsExt};
+use butler_base::secret::wipe_file;
 
 /// Where Terraform leaves a state that it could not store, in the module's directory.
 pub(super) const ERRORED_STATE: &str = "errored.tfstate";

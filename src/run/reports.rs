@@ -8,14 +8,14 @@ use super::descriptors::Reserve;
 use super::notices::Notices;
 use super::outcome::StatusReport;
 use super::plan_report::{Form, PlanReport, Room};
-use crate::cancel::{Stop, StopReason};
 use crate::engine::readable_junit;
-use crate::platform::fs::{DirBuilderExt, PermissionsExt};
 use crate::registry::{
     Body, Callback, Callbacks, Client, Part, Patience, RegistryError, RunStatus,
 };
 use crate::report::{Batch, Delivery, LogSink};
-use crate::secret::{Redactor, redact_xml};
+use butler_base::cancel::{Stop, StopReason};
+use butler_base::platform::fs::{DirBuilderExt, PermissionsExt};
+use butler_base::secret::{Redactor, redact_xml};
 
 /// A plan that is larger than this, in bytes, and does not get through may do so when it is smaller.
 const LARGE: u64 = 1024 * 1024;
@@ -41,7 +41,7 @@ pub(super) enum ReportError {
     Read(#[source] std::io::Error),
 }
 
-impl crate::error::Advice for ReportError {
+impl butler_base::error::Advice for ReportError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Registry(error) => error.advice(),
@@ -100,9 +100,9 @@ impl LogSink for RegistryReports {
             }
             Err(error) if error.is_transient() => {
                 let rest = error.retry_after().unwrap_or_default();
-                Delivery::Unreachable { reason: crate::error::chain(&error), rest }
+                Delivery::Unreachable { reason: butler_base::error::chain(&error), rest }
             }
-            Err(error) => Delivery::Refused { reason: crate::error::chain(&error) },
+            Err(error) => Delivery::Refused { reason: butler_base::error::chain(&error) },
         }
     }
 }
@@ -167,7 +167,7 @@ impl Reports {
                     if !refused && !stuck {
                         return Err(error.into());
                     }
-                    tracing::warn!(error = %crate::error::chain(&error), length, "the plan is too large");
+                    tracing::warn!(error = %butler_base::error::chain(&error), length, "the plan is too large");
                     let Some(smaller) = form.smaller() else { return Ok(Some(REFUSED)) };
                     room = if refused { Room::after(length) } else { Room::new(LARGE) };
                     form = plan.form(smaller, room);
@@ -198,7 +198,7 @@ impl Reports {
     /// Writes how the run ended into the directory, where the registry did not get it.
     pub(super) fn keep_status(&self, status: &StatusReport) {
         if let Err(error) = self.keep("status.json", self.status_body(status).as_slice()) {
-            tracing::error!("{}", crate::error::chain(&error));
+            tracing::error!("{}", butler_base::error::chain(&error));
         }
     }
 
@@ -219,7 +219,7 @@ impl Reports {
     fn keep(&self, name: &str, content: impl Read) -> Result<(), ReportError> {
         match self.write(name, content) {
             Err(error) if self.registry.is_some() => {
-                tracing::error!("{}", crate::error::chain(&error));
+                tracing::error!("{}", butler_base::error::chain(&error));
                 Ok(())
             }
             written => written,

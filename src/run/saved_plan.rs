@@ -7,12 +7,12 @@ use super::operations::Files;
 use super::outcome::Failure;
 use super::workspace_choice;
 use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, save};
-use crate::blocking::blocking;
 use crate::engine::{Engine, Planned};
-use crate::event::Phase;
 use crate::report::RunLog;
-use crate::spec::{Operation, PlanFile, Purpose};
-use crate::workspace::source::checked_out_commit;
+use butler_base::blocking::blocking;
+use butler_base::event::Phase;
+use butler_protocol::spec::{Operation, PlanFile, Purpose};
+use butler_source::git::checked_out_commit;
 
 /// The name of Terraform's own plan in the run's directory.
 const PLAN: &str = "saved.tfplan";

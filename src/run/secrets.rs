@@ -8,10 +8,11 @@ use secrecy::{ExposeSecret, SecretString};
 use super::ambient::{add_environment, add_sensitive_variable, add_variable};
 use super::backend_secrets::add_backend;
 use super::collected::{Collected, Known};
-use crate::secret::Redactor;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{GitCredentials, GitSource, PlanningOptions, RunSpec, Source};
-use crate::workspace::{Inputs, Module, written_token};
+use crate::workspace::{Inputs, written_token};
+use butler_base::secret::Redactor;
+use butler_protocol::spec::{GitCredentials, GitSource, PlanningOptions, RunSpec, Source};
+use butler_source::module::Module;
 
 /// Registers what the runner was started with: tokens for git, the mirror's login, and the
 /// credentials in the environment that children inherit.
@@ -135,8 +136,8 @@ fn add_git(collected: &mut Collected<'_>, source: &GitSource) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Assignment;
-    use crate::workspace::VariableDeclaration;
+    use butler_protocol::spec::Assignment;
+    use butler_source::module::VariableDeclaration;
 
     #[test]
     fn twenty_thousand_variables_are_registered() {

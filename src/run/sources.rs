@@ -13,16 +13,15 @@ use super::reports::{RegistryReports, Reports, prepare_directory};
 use super::secrets::register_settings;
 use super::teardown::run_id;
 use super::{Run, Terminal, guarded, terraform_settings, watch};
-use crate::cancel::{Stop, StopReason};
-use crate::error::{Advice, chain};
-use crate::event::Phase;
-use crate::http;
-use crate::registry::{
-    Address, Client, ConfigError, Limits, Patience, RegistryError, RunStatus, parse_config,
-};
-use crate::secret::Redactor;
+use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
 use crate::settings::{RunSource, Settings};
-use crate::spec::{Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Wanted};
+use butler_base::cancel::{Stop, StopReason};
+use butler_base::error::{Advice, chain};
+use butler_base::event::Phase;
+use butler_base::http;
+use butler_base::secret::Redactor;
+use butler_protocol::configuration::{ConfigError, parse_config};
+use butler_protocol::spec::{Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Wanted};
 
 /// What to do where a run has a result.
 const NEW_RUN: &str = "start a new run instead";

@@ -16,10 +16,11 @@ use super::outcome::Failure;
 use super::phases::Context;
 use super::recovery;
 use crate::engine::Engine;
-use crate::event::Phase;
 use crate::report::RunLog;
-use crate::spec::{Backend, Operation, RunSpec, Source};
-use crate::workspace::{BackendBlock, BlockSetting, Inputs, Module};
+use crate::workspace::Inputs;
+use butler_base::event::Phase;
+use butler_protocol::spec::{Backend, Operation, RunSpec, Source};
+use butler_source::module::{BackendBlock, BlockSetting, Module};
 
 /// Where Terraform keeps a local state without further settings.
 const DEFAULT_PATH: &str = "terraform.tfstate";

@@ -23,18 +23,18 @@ use super::undelivered::UndeliveredLogs;
 use super::watch::Watch;
 use super::wiping::{GoingOn, Wiped, Wiping};
 use super::workspace::RunDirectory;
-use crate::cancel::{Step, Stop, StopReason};
 use crate::engine::{Planned, Saved};
-use crate::error::chain;
-use crate::event::Phase;
 use crate::registry::RegistryError;
 use crate::report::RunLog;
-use crate::result::RunResult;
-use crate::secret::zero_stack;
 use crate::settings::{RunSource, Settings};
-use crate::spec::{Operation, Product, RunSpec, Source};
-use crate::timeline::Span;
-use crate::workspace::source::shown_repository;
+use butler_base::cancel::{Step, Stop, StopReason};
+use butler_base::error::chain;
+use butler_base::event::Phase;
+use butler_base::secret::zero_stack;
+use butler_protocol::spec::{Operation, Product, RunSpec, Source};
+use butler_result::RunResult;
+use butler_result::timeline::Span;
+use butler_source::git::shown_repository;
 
 /// Why something was given up after a signal.
 const TOO_LATE: &str = "the time after a signal";
@@ -121,7 +121,7 @@ impl<'run> Teardown<'run> {
     ) -> Concluded<'run> {
         let reporting = self.reports.notices.timeline.begin(Phase::Report);
         // What was dropped half-way has been killed; nothing may write while its files are wiped.
-        crate::process::end_left_behind().await;
+        butler_base::process::end_left_behind().await;
         let failure = self.settle(failure);
         let mut outcome = Outcome {
             achievement: findings.achievement.clone(),

@@ -10,16 +10,16 @@ use secrecy::SecretString;
 use super::outcome::Failure;
 use super::phases::Context;
 use super::secret_names::{can_be_secret, is_secret_name};
-use crate::error::chain;
-use crate::event::Phase;
-use crate::platform::fs::{OFlag, OpenOptionsExt, PermissionsExt};
-use crate::process::Environment;
 use crate::settings::{Settings, find_program};
-use crate::spec::{RunSpec, TerraformSettings};
 use crate::workspace::{
-    self, SecretSources, Surroundings, TerraformSettingsError, parse_run_settings,
-    read_settings_file,
+    self, Surroundings, TerraformSettingsError, parse_run_settings, read_settings_file,
 };
+use butler_base::error::chain;
+use butler_base::event::Phase;
+use butler_base::platform::fs::{OFlag, OpenOptionsExt, PermissionsExt};
+use butler_base::process::Environment;
+use butler_protocol::references::SecretSources;
+use butler_protocol::spec::{RunSpec, TerraformSettings};
 
 /// Reads the settings file, where one is named.
 pub(super) fn read(settings: &Settings) -> Result<TerraformSettings, TerraformSettingsError> {

@@ -8,13 +8,14 @@ use std::path::Path;
 use super::outcome::Failure;
 use super::phases::Context;
 use crate::engine::{OLDEST_WRAPPER, can_wrap, required_version};
-use crate::event::Phase;
-use crate::http::LazyClient;
-use crate::process::Environment;
 use crate::settings::ToolSettings;
-use crate::spec::{Operation, Product, ToolRequest, Wanted};
 use crate::tool::{self, InstalledTool, Reach, ToolOptions, VersionWish, WhenBusy, Whereabouts};
-use crate::workspace::{Module, ModuleError, version_files};
+use butler_base::event::Phase;
+use butler_base::http::LazyClient;
+use butler_base::process::Environment;
+use butler_protocol::spec::{Operation, Product, ToolRequest, Wanted};
+use butler_source::module::{Module, ModuleError};
+use butler_source::version_files;
 
 /// The options for `owner`, without anything that is installed outside of the cache.
 #[must_use]

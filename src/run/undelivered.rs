@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
 use super::recovery::new_file;
-use crate::cancel::Stop;
 use crate::report::{Undelivered, UploadEnd, UploadReport, Written};
+use butler_base::cancel::Stop;
 
 /// How kept lines are called in the recovery directory, and beside a run's directory.
 const PREFIX: &str = "undelivered-log-";
@@ -143,7 +143,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::report::{Batch, Delivery, Entry, LogSink, channel, upload};
+    use crate::report::{Batch, Delivery, LogSink, channel, upload};
 
     /// A registry that refuses everything in the same way.
     struct Refuses(Delivery);
@@ -157,8 +157,8 @@ mod tests {
     async fn kept(answer: Delivery, place: &Place) -> Option<UndeliveredLogs> {
         let (sender, receiver) = channel(1 << 20, place.work.join("spool"));
         for sequence in 1..=3 {
-            let stream = crate::event::Stream::Stdout;
-            sender.send(Entry { sequence, stream, content: "x" });
+            let stream = butler_base::event::Stream::Stdout;
+            sender.send(butler_base::event::LogLineRef { sequence, stream, content: "x" });
         }
         drop(sender);
         let overdue = std::future::pending();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cancel::{Stop, StopReason};
-use crate::pace::Pace;
-use crate::platform::{Chores, Signal, StopSignals};
-use crate::process::reap_orphans;
 use crate::registry::{Client, Patience, RegistryError, RunStatus};
+use butler_base::cancel::{Stop, StopReason};
+use butler_base::pace::Pace;
+use butler_base::platform::{Chores, Signal, StopSignals};
+use butler_base::process::reap_orphans;
 
 /// The longest that the registry is left alone because it asks for it: it may have ended the run.
 const LONGEST_REST: Duration = Duration::from_mins(1);
@@ -103,7 +103,7 @@ where
             Err(error) => {
                 since = Instant::now();
                 rest = error.retry_after().unwrap_or_default().min(LONGEST_REST);
-                tracing::debug!(error = %crate::error::chain(&error), "status not known");
+                tracing::debug!(error = %butler_base::error::chain(&error), "status not known");
             }
         }
     }

@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::workspace::RunDirectory;
-use crate::cancel::{Step, Stop};
-use crate::error::chain;
-use crate::secret::WipeError;
+use butler_base::cancel::{Step, Stop};
+use butler_base::error::chain;
+use butler_base::secret::WipeError;
 
 /// How long the wipe may take at least, however late it is: mostly it needs no more.
 const WIPE_LEAST: Duration = Duration::from_millis(500);

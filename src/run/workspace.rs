@@ -9,12 +9,12 @@ use super::descriptors::Reserve;
 use super::memory;
 use super::ownership::OwnedDirectory;
 use super::recovery::{ERRORED_STATE, keep_state};
-use crate::platform::fs::name_directory;
-use crate::platform::os_string;
-use crate::process::Input;
 use crate::providers::VIEW;
-use crate::secret::{Layout, PrivateDirectory, WipeError, wipe_file};
 use crate::settings::Settings;
+use butler_base::platform::fs::name_directory;
+use butler_base::platform::os_string;
+use butler_base::process::Input;
+use butler_base::secret::{Layout, PrivateDirectory, WipeError, wipe_file};
 
 /// The clone.
 const SOURCE: &str = "source";
@@ -86,7 +86,7 @@ impl RunDirectory {
         match secrets {
             // What the user did not ask for may be missing.
             Err(error) if place.tmpfs_dir.is_none() => {
-                tracing::warn!(error = %crate::error::chain(&error), "secret files go to the work directory");
+                tracing::warn!(error = %butler_base::error::chain(&error), "secret files go to the work directory");
                 Ok((tool_input, None))
             }
             secrets => Ok((tool_input, secrets?)),

@@ -7,8 +7,8 @@ use super::operations::engine_failure;
 use super::outcome::Failure;
 use super::state_place::data_directory;
 use crate::engine::Engine;
-use crate::event::Phase;
 use crate::report::RunLog;
+use butler_base::event::Phase;
 
 /// What says which workspace counts.
 pub(super) const VARIABLE: &str = "TF_WORKSPACE";

@@ -10,9 +10,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::surface::{Screen, View, refresh};
-use crate::event::Phase;
-use crate::platform::{Change, Changes, Ending, suspend};
-use crate::timeline::Watcher;
+use butler_base::event::Phase;
+use butler_base::platform::{Change, Changes, Ending, suspend};
+use butler_result::timeline::Watcher;
 
 /// How often it is looked whether there is something new to show; seconds are what changes most.
 const PACE: Duration = Duration::from_millis(200);

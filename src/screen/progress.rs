@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use super::paint::{BOLD, DIM, RESET};
 use super::text::{beginning, end, printable, time, width};
-use crate::event::Phase;
-use crate::resource_lines::{ResourceLine, resource_line};
+use butler_base::event::Phase;
+use butler_base::resource_lines::{ResourceLine, resource_line};
 
 /// How much of it is remembered: the tool works on ten at once, unless it is told otherwise, but
 /// anything can print lines like its own.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::paint::{BOLD, CYAN, DIM, GREEN, RED, RESET, YELLOW};
 use super::text::{beginning, end, printable, time, width};
-use crate::result::{
+use butler_result::{
     Action, ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, Severity,
     TestResults, table,
 };
@@ -233,8 +233,8 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::event::Phase;
-    use crate::result::{PhaseTiming, Timings};
+    use butler_base::event::Phase;
+    use butler_result::{PhaseTiming, Timings};
 
     fn result(status: &str, operation: &str) -> RunResult {
         let phase = |phase, start, duration: u64| PhaseTiming {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::paint::Painter;
 use super::progress::Board;
 use super::text::width;
-use crate::event::Stream;
-use crate::platform::is_in_foreground;
+use butler_base::event::Stream;
+use butler_base::platform::is_in_foreground;
 
 /// Goes to the beginning of the line and clears it, and the lines that it was broken into where
 /// the terminal has become narrower.

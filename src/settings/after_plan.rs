@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::parse::shown;
 use super::setting::AFTER_PLAN;
 use super::{Environment, SettingsError};
-use crate::platform::fs::{AccessFlags, access};
-use crate::spec::AfterPlan;
+use butler_base::platform::fs::{AccessFlags, access};
+use butler_protocol::spec::AfterPlan;
 
 /// The command in `text`: words separated by white space.
 ///

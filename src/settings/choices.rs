@@ -6,7 +6,7 @@ use super::setting::{
     CI, LOG, LOG_FORMAT, OPERATION, PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE, SENSITIVE_VALUES,
 };
 use crate::ci::System;
-use crate::spec::Operation;
+use butler_protocol::spec::Operation;
 
 /// The values that can be given for `setting`, where they are known; others may be possible too.
 #[must_use]

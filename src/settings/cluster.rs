@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::reader::Reader;
 use super::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use super::{Arguments, Environment, OWN_PREFIX, SettingsError, parse, variable};
-use crate::cluster::{Access, Files, Proxies, Run};
+use butler_start::cluster::{Access, Files, Proxies, Run};
 
 /// Where kubeconfig is below HOME, as `kubectl` has it.
 const KUBECONFIG_BELOW_HOME: &str = ".kube/config";

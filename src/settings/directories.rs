@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use super::setting::{CACHE_DIR, WORK_DIR};
 use super::{Environment, SettingsError, variable};
-use crate::error::chain;
-use crate::platform::fs::{AccessFlags, DirBuilderExt, MetadataExt, access, user};
-use crate::spec::Product;
-use crate::trust;
+use butler_base::error::chain;
+use butler_base::platform::fs::{AccessFlags, DirBuilderExt, MetadataExt, access, user};
+use butler_base::trust;
+use butler_protocol::spec::Product;
 
 /// The cache directory's name in the home directory.
 const NAME: &str = ".butler-runner";

@@ -14,7 +14,7 @@ use super::{
     Arguments, Environment, RunSource, Settings, SettingsError, parse, source, token, variable,
 };
 use crate::ci::System;
-use crate::spec::{Operation, RunId};
+use butler_protocol::spec::{Operation, RunId};
 
 /// Everything that can be known before a run.
 #[derive(Debug)]

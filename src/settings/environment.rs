@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::platform;
+use butler_base::platform;
 
 /// Variables and paths of the process, as they were at its start.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Environment {
 
     /// What children inherit where there is no run: all but the settings of the runner.
     #[must_use]
-    pub fn of_children(&self) -> crate::process::Environment {
+    pub fn of_children(&self) -> butler_base::process::Environment {
         let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(super::OWN_PREFIX);
         let inherited = self.variables.iter().filter(|(name, _)| !is_own(name));
         inherited.map(|(name, value)| (name.clone(), value.clone())).collect()

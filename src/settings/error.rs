@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::setting::{ENDPOINT, TOKEN};
 use super::{Setting, Variable};
-use crate::error::Advice;
+use butler_base::error::Advice;
 
 /// A setting that is missing or cannot be.
 #[derive(Debug, thiserror::Error)]

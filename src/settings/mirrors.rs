@@ -20,8 +20,8 @@ use super::variable::{
     TOFUENV_REMOTE_PASSWORD, TOFUENV_REMOTE_USER, TOFUENV_URL_TEMPLATE,
 };
 use super::{SettingsError, Variable, parse, proxies};
-use crate::spec::Product;
 use crate::tool::{GivenLogin, Login, Mirror, Netrc, Sites, Template};
+use butler_protocol::spec::Product;
 
 /// A variable of another tool that names a mirror.
 #[derive(Debug)]

@@ -45,17 +45,17 @@ pub use mirrors::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
 pub use parse::{bytes, interval};
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
-pub use trigger::{HandedOn, TriggerSettings};
+pub use trigger::{HandedOn, trigger_settings};
 pub use variable::VARIABLES;
 
 use crate::ci::{Job, System};
-use crate::process;
-use crate::spec::{
-    AfterPlan, LocalOptions, Operation, RunId, SensitiveValues, ToolRequest, Wanted,
-};
 use crate::telemetry::Collector;
 use crate::tool::Sites;
-use crate::workspace::source::GitEnvironment;
+use butler_base::process;
+use butler_protocol::spec::{
+    AfterPlan, LocalOptions, Operation, RunId, SensitiveValues, ToolRequest, Wanted,
+};
+use butler_source::git::GitEnvironment;
 
 /// What every variable of the runner's own starts with; none of them reaches a child.
 const OWN_PREFIX: &[u8] = b"BUTLER_";

@@ -6,9 +6,9 @@ use url::Url;
 
 use super::{LogFormat, PlanJson, PlanStatus};
 use crate::ci::System;
-use crate::error::visible;
-use crate::similar::closest;
-use crate::spec::{InvalidRunId, Operation, RunId, SensitiveValues, ToolRequest, Wanted};
+use butler_base::error::visible;
+use butler_base::similar::closest;
+use butler_protocol::spec::{InvalidRunId, Operation, RunId, SensitiveValues, ToolRequest, Wanted};
 
 /// The longest duration that can be set. A deadline so far away is a mistake.
 const LONGEST: Duration = Duration::from_hours(24);

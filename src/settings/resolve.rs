@@ -21,7 +21,7 @@ use super::{
     SettingsError, ToolSettings, directories, mirrors, parse, source, surroundings, telemetry,
     variable,
 };
-use crate::workspace::source::GitEnvironment;
+use butler_source::git::GitEnvironment;
 
 /// How often log lines are sent: as often as the registry's page asks for them.
 const LOG_EVERY: Duration = Duration::from_secs(2);
@@ -241,9 +241,9 @@ fn cache_dir(reader: &Reader<'_>, missing: Missing) -> Result<PathBuf, SettingsE
 pub(super) fn ca_bundle(reader: &Reader<'_>) -> Result<Option<PathBuf>, SettingsError> {
     let bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
     if let Some(path) = &bundle {
-        crate::http::check_bundle(path).map_err(|error| SettingsError::Impossible {
+        butler_base::http::check_bundle(path).map_err(|error| SettingsError::Impossible {
             setting: &CA_BUNDLE,
-            problem: crate::error::chain(&error),
+            problem: butler_base::error::chain(&error),
         })?;
     }
     Ok(bundle)
@@ -358,7 +358,7 @@ mod tests {
     }
 
     fn message(arguments: &Arguments, variables: &[(&str, &str)]) -> String {
-        crate::error::chain(&resolve(arguments, variables).unwrap_err())
+        butler_base::error::chain(&resolve(arguments, variables).unwrap_err())
     }
 
     fn endpoint_of(settings: &Settings) -> &str {

@@ -7,7 +7,7 @@ use super::setting::{
     CONFIG, ENDPOINT, LOCAL, MODULE_DIR, OPERATION, RUN_ID, TF_VERSION, TOKEN, TOKEN_FILE, VAR_FILE,
 };
 use super::{Arguments, LocalRequest, RunSource, Setting, SettingsError, parse, token};
-use crate::spec::{Assignment, LocalOptions, PlanningOptions};
+use butler_protocol::spec::{Assignment, LocalOptions, PlanningOptions};
 
 /// What kind of run is asked for; flags decide before variables do.
 enum Mode {
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::settings::Environment;
-    use crate::spec::Operation;
+    use butler_protocol::spec::Operation;
 
     const REGISTRY: [(&str, &str); 3] = [
         ("BUTLER_ENDPOINT", "https://portal.example.com/api/registry"),

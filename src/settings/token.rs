@@ -153,7 +153,7 @@ mod tests {
         let arguments = Arguments::default().with(&TOKEN_FILE, "/proc/nonexistent/token");
         let error = resolve(&arguments, &[]).unwrap_err();
         assert_eq!(
-            crate::error::chain(&error),
+            butler_base::error::chain(&error),
             "cannot use `/proc/nonexistent/token` (--token-file, BUTLER_TOKEN_FILE): No such file or directory (os error 2)"
         );
     }

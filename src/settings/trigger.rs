@@ -1,7 +1,6 @@
 //! What `trigger` and `ci-status` need: the run that is handed on, and where credentials are.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use secrecy::SecretString;
 use url::Url;
@@ -10,22 +9,9 @@ use super::reader::{Reader, required};
 use super::resolve::{REQUEST_LIMIT, ca_bundle};
 use super::setting::{ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN};
 use super::{Arguments, Environment, SettingsError, Variable, parse, token, variable};
-use crate::spec::{RunId, SensitiveValues};
-use crate::workspace::SecretSources;
-
-/// How a CI system is spoken to.
-pub struct TriggerSettings {
-    /// Additional trusted certificates.
-    pub ca_bundle: Option<PathBuf>,
-    /// How long one attempt of a request may take.
-    pub request_timeout: Duration,
-    /// Where credentials that are referred to are looked for.
-    pub secrets: SecretSources,
-    /// What the runner logs in with where no reference says so (`BUTLER_CI_TOKEN`).
-    pub ci_token: Option<SecretString>,
-    /// The token that reads, where another one starts runs (`BUTLER_CI_API_TOKEN`).
-    pub ci_api_token: Option<SecretString>,
-}
+use butler_protocol::references::SecretSources;
+use butler_protocol::spec::{RunId, SensitiveValues};
+use butler_start::trigger::TriggerSettings;
 
 /// The run that the CI system is to start the runner for.
 pub struct HandedOn {
@@ -39,31 +25,27 @@ pub struct HandedOn {
     pub warnings: Vec<String>,
 }
 
-impl TriggerSettings {
-    /// Decides how a CI system is spoken to.
-    ///
-    /// # Errors
-    /// When one of these settings cannot be.
-    pub fn resolve(
-        arguments: &Arguments,
-        environment: &Environment,
-    ) -> Result<Self, SettingsError> {
-        let reader = Reader { arguments, environment };
-        Ok(Self {
-            ca_bundle: ca_bundle(&reader)?,
-            request_timeout: reader
-                .parsed(&REQUEST_TIMEOUT, parse::interval)?
-                .unwrap_or(REQUEST_LIMIT),
-            secrets: SecretSources {
-                // The runner's own variables are never looked up as references.
-                environment: environment.variables().clone(),
-                directory: reader.existing(&SECRETS_DIR, Path::is_dir)?,
-                values: SensitiveValues::Auto,
-            },
-            ci_token: secret(environment, &variable::CI_TOKEN)?,
-            ci_api_token: secret(environment, &variable::CI_API_TOKEN)?,
-        })
-    }
+/// Decides how a CI system is spoken to.
+///
+/// # Errors
+/// When one of these settings cannot be.
+pub fn trigger_settings(
+    arguments: &Arguments,
+    environment: &Environment,
+) -> Result<TriggerSettings, SettingsError> {
+    let reader = Reader { arguments, environment };
+    Ok(TriggerSettings {
+        ca_bundle: ca_bundle(&reader)?,
+        request_timeout: reader.parsed(&REQUEST_TIMEOUT, parse::interval)?.unwrap_or(REQUEST_LIMIT),
+        secrets: SecretSources {
+            // The runner's own variables are never looked up as references.
+            environment: environment.variables().clone(),
+            directory: reader.existing(&SECRETS_DIR, Path::is_dir)?,
+            values: SensitiveValues::Auto,
+        },
+        ci_token: secret(environment, &variable::CI_TOKEN)?,
+        ci_api_token: secret(environment, &variable::CI_API_TOKEN)?,
+    })
 }
 
 impl HandedOn {

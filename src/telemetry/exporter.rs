@@ -11,8 +11,8 @@ use http::{Request, Response, StatusCode, Uri};
 use opentelemetry_http::{HttpClient, HttpError};
 use tokio::runtime::Handle;
 
-use crate::error::chain;
-use crate::http::LazyClient;
+use butler_base::error::chain;
+use butler_base::http::LazyClient;
 
 /// An answer is a few bytes; more than this, in bytes, is none of a collector.
 const LARGEST_ANSWER: usize = 1024 * 1024;

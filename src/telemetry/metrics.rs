@@ -11,8 +11,8 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use super::exporter::Transport;
-use crate::http::Peer;
-use crate::result::RunResult;
+use butler_base::http::Peer;
+use butler_result::RunResult;
 
 /// Bounds of durations, in seconds: from a request on loopback to an apply of an hour.
 const SECONDS: [f64; 15] =

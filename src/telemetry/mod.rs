@@ -17,9 +17,9 @@ use opentelemetry::KeyValue;
 use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_sdk::Resource;
 
-use crate::http::Observed;
-use crate::result::RunResult;
-use crate::timeline::Watcher;
+use butler_base::http::Observed;
+use butler_result::RunResult;
+use butler_result::timeline::Watcher;
 use exporter::Transport;
 use metrics::Metrics;
 use trace::Trace;
@@ -75,7 +75,7 @@ impl Telemetry {
     /// Watches the phases of the run.
     #[must_use]
     pub fn watcher(&self) -> Box<dyn Watcher> {
-        Box::new(Arc::clone(&self.trace))
+        Box::new(trace::PhaseSpans(Arc::clone(&self.trace)))
     }
 
     /// Watches the requests of the run.

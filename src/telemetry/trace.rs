@@ -18,10 +18,10 @@ use reqwest::header::{HeaderName, HeaderValue};
 
 use super::exporter::Transport;
 use super::metrics::Metrics;
-use crate::event::Phase;
-use crate::http::{Asked, Exchange, Observer, Peer};
-use crate::result::RunResult;
-use crate::timeline::Watcher;
+use butler_base::event::Phase;
+use butler_base::http::{Asked, Exchange, Observer, Peer};
+use butler_result::RunResult;
+use butler_result::timeline::Watcher;
 
 /// The header and the variable that say what something is part of (W3C Trace Context).
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -114,15 +114,18 @@ impl Trace {
     }
 }
 
-impl Watcher for Arc<Trace> {
+/// Makes a span of each phase.
+pub(super) struct PhaseSpans(pub(super) Arc<Trace>);
+
+impl Watcher for PhaseSpans {
     fn begun(&mut self, phase: Phase) {
-        let builder = self.tracer.span_builder(phase.name());
-        let span = self.tracer.build_with_context(builder, &self.run);
-        self.phases().insert(phase.name(), Context::new().with_span(span));
+        let builder = self.0.tracer.span_builder(phase.name());
+        let span = self.0.tracer.build_with_context(builder, &self.0.run);
+        self.0.phases().insert(phase.name(), Context::new().with_span(span));
     }
 
     fn ended(&mut self, phase: Phase) {
-        if let Some(context) = self.phases().remove(phase.name()) {
+        if let Some(context) = self.0.phases().remove(phase.name()) {
             context.span().end();
         }
     }

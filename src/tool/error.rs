@@ -4,10 +4,6 @@ use std::path::PathBuf;
 
 use semver::Version;
 
-use crate::error::Advice;
-use crate::http::HttpError;
-use crate::process::ProcessError;
-use crate::spec::{ConstraintError, Product, ToolRequest, VersionFileKind};
 use crate::tool::digest::Sha256Sum;
 use crate::tool::fetch::bundle::BundleError;
 use crate::tool::fetch::download::DownloadError;
@@ -15,7 +11,12 @@ use crate::tool::store::archive::ArchiveError;
 use crate::tool::store::error::CacheError;
 use crate::tool::vendor::checksums::ChecksumsError;
 use crate::tool::vendor::platform::UnknownPlatform;
+use crate::tool::vendor::product::Vendored as _;
 use crate::tool::vendor::verify::VerifyError;
+use butler_base::error::Advice;
+use butler_base::http::HttpError;
+use butler_base::process::ProcessError;
+use butler_protocol::spec::{ConstraintError, Product, ToolRequest, VersionFileKind};
 
 /// Why a tool cannot be made ready.
 #[derive(Debug, thiserror::Error)]

@@ -6,13 +6,13 @@ use std::io::{Cursor, Write};
 use tokio_util::sync::CancellationToken;
 use zip::write::SimpleFileOptions;
 
-use crate::error::Advice;
-use crate::fuzz::Target;
-use crate::spec::{Constraint, Product, VersionFile, VersionFileKind, Wanted};
 use crate::tool::digest::Sha256Sum;
 use crate::tool::store::archive;
 use crate::tool::vendor::checksums::Checksums;
 use crate::tool::vendor::verify::Trust;
+use butler_base::error::Advice;
+use butler_fuzz::Target;
+use butler_protocol::spec::{Constraint, Product, VersionFile, VersionFileKind, Wanted};
 
 #[test]
 fn fuzz_checksums_are_read_in_full_or_refused() {
@@ -131,7 +131,7 @@ fn fuzz_constraints_and_versions_are_read_or_refused() {
     Target { name: "constraints", samples: &samples, tokens: &tokens, rounds: 5000 }.run(
         |input, _| {
             let text = String::from_utf8_lossy(input);
-            let _ = text.parse::<crate::spec::ToolRequest>();
+            let _ = text.parse::<butler_protocol::spec::ToolRequest>();
             for (kind, product) in VersionFileKind::ALL.into_iter().zip(Product::ALL) {
                 let file = VersionFile { kind, place: String::new(), text: text.to_string() };
                 let _ = Wanted::of_file(&file, product);

@@ -25,9 +25,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking;
-use crate::http::LazyClient;
-use crate::spec::{Product, ToolRequest, VersionFile, Wanted};
+use butler_base::blocking;
+use butler_base::http::LazyClient;
+use butler_protocol::spec::{Product, ToolRequest, VersionFile, Wanted};
 
 pub use choice::choose::{Reach, choose, choose_for_module, choose_wanted};
 pub use choice::default::{adopt_default, default_version, use_version};

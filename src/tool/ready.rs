@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::process::Environment;
-use crate::spec::ToolRequest;
 use crate::tool::blocking::blocking;
 use crate::tool::choice::path::{Found, SearchPath, ask_there};
 use crate::tool::error::ToolError;
@@ -19,6 +17,8 @@ use crate::tool::store::journal::Act;
 use crate::tool::store::{lock, usage};
 use crate::tool::vendor::platform::Platform;
 use crate::tool::{InstalledTool, Origin, ToolOptions};
+use butler_base::process::Environment;
+use butler_protocol::spec::ToolRequest;
 
 /// Makes exactly `request` ready. `progress` gets a line for each step that takes time.
 ///
@@ -115,7 +115,7 @@ async fn stays(tool: &InstalledTool, at: Option<Whereabouts<'_>>) -> bool {
             false
         }
         Err(error) => {
-            let error = crate::error::chain(&error);
+            let error = butler_base::error::chain(&error);
             tracing::warn!(error, "`{path}` is not used: it cannot be started in `{there}`");
             false
         }

@@ -11,13 +11,13 @@ use std::path::Path;
 use semver::Version;
 use url::Url;
 
-use crate::error::Advice;
 use crate::tool::ToolOptions;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::fetch::download::{self, DownloadError, Fetcher};
 use crate::tool::fetch::transfer::Watch;
 use crate::tool::vendor::checksums::{Checksums, ChecksumsError};
 use crate::tool::vendor::platform::{Platform, UnknownPlatform};
+use butler_base::error::Advice;
 
 /// The executable has 24 MB; nothing that is larger than this is an archive of it.
 const LARGEST_ARCHIVE: u64 = 200 * 1024 * 1024;

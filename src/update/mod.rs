@@ -14,13 +14,13 @@ use std::time::Duration;
 use semver::Version;
 use url::Url;
 
-use crate::blocking::blocking;
-use crate::cancel::Stop;
-use crate::error::{Advice, chain};
-use crate::platform::REPLACES_RUNNING;
-use crate::platform::fs::{AccessFlags, PermissionsExt, access, sync_directory};
-use crate::process::{Command, Discard, Environment, Grace, Output, supervise};
 use crate::tool::{RunnerArchive, RunnerReleaseError, ToolOptions, fetch_runner, newest_runner};
+use butler_base::blocking::blocking;
+use butler_base::cancel::Stop;
+use butler_base::error::{Advice, chain};
+use butler_base::platform::REPLACES_RUNNING;
+use butler_base::platform::fs::{AccessFlags, PermissionsExt, access, sync_directory};
+use butler_base::process::{Command, Discard, Environment, Grace, Output, supervise};
 pub use installer::Installer;
 use installer::{QUESTIONS, by_path};
 
@@ -307,5 +307,5 @@ impl Update {
 
 /// The beginning of what a program said, on one line.
 fn shown(said: &str) -> String {
-    crate::error::visible(said).take(80).collect()
+    butler_base::error::visible(said).take(80).collect()
 }

@@ -12,12 +12,13 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use super::hcl::{self, JsonError, is_identifier};
-use super::{Module, module, s3};
-use crate::platform::fs::OpenOptionsExt;
-use crate::process::Environment;
-use crate::secret::{PrivateDirectory, WipeError};
-use crate::spec::{Backend, ToolRequest};
+use super::s3;
+use butler_base::platform::fs::OpenOptionsExt;
+use butler_base::process::Environment;
+use butler_base::secret::{PrivateDirectory, WipeError};
+use butler_protocol::spec::{Backend, ToolRequest};
+use butler_source::hcl::{self, JsonError, is_identifier};
+use butler_source::module::{self, Module};
 
 /// The override file's name, unless the module's own override files ask for another.
 const OVERRIDE_FILE: &str = "butler_runner_override.tf.json";
@@ -81,7 +82,7 @@ pub enum BackendError {
     Config(#[from] WipeError),
 }
 
-impl crate::error::Advice for BackendError {
+impl butler_base::error::Advice for BackendError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Create { source, .. } if source.kind() == std::io::ErrorKind::AlreadyExists => {

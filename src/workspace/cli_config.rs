@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use crate::secret::{PrivateDirectory, WipeError};
-use crate::spec::{CliConfig, InstallationMethod, ProviderSource};
+use butler_base::secret::{PrivateDirectory, WipeError};
+use butler_protocol::spec::{CliConfig, InstallationMethod, ProviderSource};
 
 /// The file's name in the private directory.
 const CONFIG_FILE: &str = "cli-configuration.tfrc";
@@ -109,7 +109,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::spec::RegistryHost;
+    use butler_protocol::spec::RegistryHost;
 
     #[test]
     fn every_part_is_written_and_means_itself() {

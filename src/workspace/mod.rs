@@ -6,23 +6,12 @@ mod backend;
 mod cli_config;
 #[cfg(test)]
 mod fuzz_tests;
-mod hcl;
-mod module;
-mod references;
 mod s3;
-pub mod source;
 mod terraform_settings;
 mod variables;
-mod version_files;
 
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
 pub use cli_config::{write_cli_config, written_token};
-pub use hcl::{HclError, JsonError, collection_texts};
-pub use module::{
-    BackendBlock, BlockSetting, Module, ModuleError, TypeKind, VariableDeclaration,
-    has_configuration,
-};
-pub use references::{ReferenceError, SecretSources};
 pub use terraform_settings::{
     KEYS, LOG_LEVELS, ONE_WORD, Problem, Surroundings, TerraformSettingsError, parse_run_settings,
     read_settings_file, settle, terraform_name,
@@ -31,4 +20,3 @@ pub use variables::{
     Fate, HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError, VariableFiles,
     assigned_secrets, resolve, saved_plan_takes_variables, settle_declared, write_variable_files,
 };
-pub use version_files::version_files;

@@ -12,7 +12,7 @@ use semver::Version;
 use serde_json::value::RawValue;
 use url::Url;
 
-use super::hcl;
+use butler_source::hcl;
 
 /// Flat settings that became the members of one object.
 struct Group {

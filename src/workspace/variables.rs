@@ -15,9 +15,9 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-use super::hcl::HclError;
-use super::references::{ReferenceError, input_variable};
-use crate::secret::WipeError;
+use butler_base::secret::WipeError;
+use butler_protocol::references::{ReferenceError, input_variable};
+use butler_source::hcl::HclError;
 
 pub use assigned::assigned_secrets;
 pub use declared::settle_declared;
@@ -128,7 +128,7 @@ pub enum VariableError {
     Write(#[from] WipeError),
 }
 
-impl crate::error::Advice for VariableError {
+impl butler_base::error::Advice for VariableError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Hcl { .. } => Some("write lists as `[\"a\", \"b\"]`, maps as `{ a = 1 }`".to_owned()),

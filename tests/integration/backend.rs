@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use butler_runner::secret::PrivateDirectory;
-use butler_runner::spec::Backend;
+use butler_base::secret::PrivateDirectory;
+use butler_protocol::spec::Backend;
 use butler_runner::workspace::{BackendFiles, write_backend};
 use nix::sys::stat::Mode;
 

@@ -56,9 +56,16 @@ fn code(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
+/// The sources of the runner and of its crates.
+fn sources() -> Vec<PathBuf> {
+    let mut sources = files(&project("src"), "rs");
+    sources.extend(files(&project("crates"), "rs"));
+    sources
+}
+
 #[test]
 fn every_message_that_is_explained_is_one_of_the_runners() {
-    let sources: String = files(&project("src"), "rs")
+    let sources: String = sources()
         .iter()
         .map(|path| std::fs::read_to_string(path).unwrap())
         .collect();
@@ -82,10 +89,11 @@ fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
                 && ["target_os", "unix", "windows"].iter().any(|name| line.contains(name))
         })
     };
-    for path in files(&project("src"), "rs") {
+    for path in sources() {
         let text = std::fs::read_to_string(&path).unwrap();
         let text = text.split("#[cfg(test)]").next().unwrap();
-        let home = path.starts_with(project("src/platform")) || path.ends_with("secret/memory.rs");
+        let home = path.starts_with(project("crates/base/src/platform"))
+            || path.ends_with("secret/memory.rs");
         assert!(home || !asks(text), "{}", path.display());
     }
     let functions = |file: &str| -> BTreeSet<String> {
@@ -99,6 +107,6 @@ fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
         .iter()
         .map(|row| code(&row[0])[0].to_owned())
         .collect();
-    assert_eq!(functions("src/platform/linux.rs"), explained);
-    assert_eq!(functions("src/platform/other.rs"), explained);
+    assert_eq!(functions("crates/base/src/platform/linux.rs"), explained);
+    assert_eq!(functions("crates/base/src/platform/other.rs"), explained);
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::routing::post;
-use butler_runner::cancel::Stop;
-use butler_runner::event::LogLine;
-use butler_runner::process::{Command, Environment, Grace, supervise};
+use butler_base::cancel::Stop;
+use butler_base::event::LogLine;
+use butler_base::process::{Command, Environment, Grace, supervise};
+use butler_base::secret::Redactor;
 use butler_runner::report::{
     Batch, Delivery, LogSink, Receiver, RunLog, UploadEnd, UploadReport, channel, show, upload,
 };
-use butler_runner::secret::Redactor;
 use secrecy::SecretString;
 use tokio::sync::watch;
 
@@ -127,7 +127,7 @@ fn start_upload(
     interval: Duration,
 ) -> tokio::task::JoinHandle<UploadReport> {
     let sink = Post {
-        client: butler_runner::http::client(None, butler_runner::http::Redirects::Follow).unwrap(),
+        client: butler_base::http::client(None, butler_base::http::Redirects::Follow).unwrap(),
         url: server.url.clone(),
     };
     tokio::spawn(async move { upload(receiver, &sink, interval, std::future::pending()).await.0 })

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use butler_base::secret::Redactor;
 use butler_runner::run::SECRET_VARIABLES;
-use butler_runner::secret::Redactor;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 

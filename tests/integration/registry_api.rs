@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use butler_runner::http::{self, Redirects};
-use butler_runner::registry::parse_config;
+use butler_base::http::{self, Redirects};
+use butler_protocol::configuration::parse_config;
 use serde_json::{Value, json};
 
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};

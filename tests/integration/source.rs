@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-use butler_runner::cancel::Stop;
-use butler_runner::error::chain;
-use butler_runner::event::Stream;
-use butler_runner::process::{Environment, Sink};
-use butler_runner::secret::PrivateDirectory;
-use butler_runner::spec::{GitCredentials, GitSource};
-use butler_runner::workspace::source::{
+use butler_base::cancel::Stop;
+use butler_base::error::chain;
+use butler_base::event::Stream;
+use butler_base::process::{Environment, Sink};
+use butler_base::secret::PrivateDirectory;
+use butler_protocol::spec::{GitCredentials, GitSource};
+use butler_source::git::{
     Checkout, FetchError, GitEnvironment, SourceError, fetch, share_credentials,
 };
 

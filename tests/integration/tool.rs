@@ -6,8 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use butler_runner::error::Advice;
-use butler_runner::spec::{ToolRequest, VersionFile, VersionFileKind, Wanted};
+use butler_base::error::Advice;
+use butler_protocol::spec::{ToolRequest, VersionFile, VersionFileKind, Wanted};
 use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, Reach, Sites, ToolError, ToolOptions,
     VerifyError, VersionWish, WhenBusy, choose, ready,
@@ -30,7 +30,7 @@ impl Home {
             sites: Sites::mirrored(Some(site.url())),
             signing_keys: vec![site.key_file()],
             search_path: None,
-            http: butler_runner::http::LazyClient::new(None),
+            http: butler_base::http::LazyClient::new(None),
             meter: None,
             timeout: Duration::from_mins(10),
             when_busy: WhenBusy::Wait,
@@ -446,8 +446,7 @@ async fn credentials_of_the_mirror_are_used_but_never_shown() {
     home.ready("1.9.8").await.unwrap();
     let record = std::fs::read_to_string(home.kept("1.9.8").join("install.json")).unwrap();
     let error = home.ready("9.9.9").await.unwrap_err();
-    let shown =
-        format!("{record}{error:?}{}{:?}", butler_runner::error::chain(&error), home.options);
+    let shown = format!("{record}{error:?}{}{:?}", butler_base::error::chain(&error), home.options);
     assert!(shown.contains("127.0.0.1") && !shown.contains("hunter2"), "{shown}");
     assert!(site.authorized());
 }
@@ -518,7 +517,7 @@ async fn contradicting_constraints_and_unreadable_ones_are_named() {
     let error = home.choose(&required(">= 2.0, < 1.0")).await.unwrap_err();
     assert!(error.to_string().contains("`>= 2.0, < 1.0`"), "{error}");
     let error = home.choose(&required("newest")).await.unwrap_err();
-    assert!(butler_runner::error::chain(&error).contains("`newest`"), "{error}");
+    assert!(butler_base::error::chain(&error).contains("`newest`"), "{error}");
     let error = home.choose(&VersionWish::default()).await.unwrap_err();
     assert!(matches!(error, ToolError::NoVersion), "{error}");
     assert!(error.advice().unwrap().contains("--default-tool-version"));

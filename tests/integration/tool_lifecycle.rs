@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use butler_runner::http::LazyClient;
-use butler_runner::spec::{Product, ToolRequest};
+use butler_base::http::LazyClient;
+use butler_protocol::spec::{Product, ToolRequest};
 use butler_runner::tool::{
     Entry, InProgress, Queue, Sites, ToolOptions, User, WhenBusy, history, in_progress, queue,
     users,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 
-use butler_runner::http::LazyClient;
+use butler_base::http::LazyClient;
 use butler_runner::tool::{Sites, ToolOptions, WhenBusy, ready};
 use expect_test::expect;
 use serde_json::Value;

@@ -9,7 +9,7 @@ mod gitlab;
 mod jenkins;
 mod secrets;
 
-use butler_runner::trigger::{ProviderName, reported_states};
+use butler_start::trigger::{ProviderName, reported_states};
 
 use crate::support::ci_server::CiServer;
 use crate::support::documented::assert_documented;

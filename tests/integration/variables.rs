@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use butler_runner::secret::PrivateDirectory;
-use butler_runner::spec::{Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Variable};
-use butler_runner::workspace::{
-    Module, SecretSources, VariableFiles, resolve, write_variable_files,
+use butler_base::secret::PrivateDirectory;
+use butler_protocol::references::SecretSources;
+use butler_protocol::spec::{
+    Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Variable,
 };
+use butler_runner::workspace::{VariableFiles, resolve, write_variable_files};
+use butler_source::module::Module;
 use semver::Version;
 
 use crate::support::terraform::{TestModule, flag};

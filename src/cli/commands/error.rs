@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::artifact::ArtifactError;
 use crate::cli::assignments::InvalidAssignment;
 use crate::cli::place::{PlaceError, neighbour};
-use crate::error::Advice;
 use crate::settings::SettingsError;
+use butler_base::error::Advice;
 
 /// Why a command cannot begin.
 #[derive(Debug, thiserror::Error)]

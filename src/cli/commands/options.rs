@@ -10,7 +10,7 @@ use super::error::CommandError;
 use crate::cli::assignments::Assignments;
 use crate::cli::flags::Selection;
 use crate::settings::{Section, Setting, setting};
-use crate::spec::{Approval, LocalOptions, PlanningOptions, Refresh};
+use butler_protocol::spec::{Approval, LocalOptions, PlanningOptions, Refresh};
 
 #[derive(Args)]
 pub(super) struct Place {

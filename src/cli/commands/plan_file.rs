@@ -7,7 +7,7 @@ use super::options::{Place, Planning};
 use crate::artifact::{Artifact, Head};
 use crate::cli::place::module_directory;
 use crate::settings::{Arguments, LocalRequest, setting};
-use crate::spec::{LocalOptions, PlanFile};
+use butler_protocol::spec::{LocalOptions, PlanFile};
 
 /// What stands behind `apply`.
 pub(super) enum Word {

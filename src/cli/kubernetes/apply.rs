@@ -6,16 +6,16 @@ use clap::{Args, ValueEnum};
 
 use super::job::{JobFlags, PlaceFlags, RunFlags};
 use super::{Ending, Handing};
-use crate::cancel::{Stop, StopReason};
 use crate::cli::flags::Flags;
 use crate::cli::generate::{Output, Readers};
 use crate::cli::{block_on, complain, refuse, together};
-use crate::cluster::{
-    Cluster, ClusterError, Follower, JobOptions, Manifests, Outcome, apply, check, follow,
-};
-use crate::error::{Advice, chain};
 use crate::run::{Exit, signals};
 use crate::settings::{Arguments, Environment, cluster_template};
+use butler_base::cancel::{Stop, StopReason};
+use butler_base::error::{Advice, chain};
+use butler_start::cluster::{
+    Cluster, ClusterError, Follower, JobOptions, Manifests, Outcome, apply, check, follow,
+};
 
 /// What `--help` says of the exit codes.
 const EXIT_CODES: &str = "Exit codes: 0 printed, created, or the run succeeded; with --apply the \

@@ -9,12 +9,12 @@ use url::Url;
 use super::values::{name, network, pair, quantity, seconds};
 use crate::cli::flags::Selection;
 use crate::cli::generate::{digest, endpoint, image, text};
-use crate::cluster::{
-    Access, Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Toleration,
-};
-use crate::generate::IMAGE;
 use crate::settings::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use crate::settings::{Environment, Setting, cluster_access};
+use butler_start::cluster::{
+    Access, Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Toleration,
+};
+use butler_start::generate::IMAGE;
 
 /// Which cluster.
 #[derive(Args)]

@@ -11,11 +11,11 @@ use super::values::place;
 use super::{Ending, say};
 use crate::cli::generate::timeout;
 use crate::cli::{block_on, logging, refuse};
-use crate::cluster::{Cluster, JobName, status};
 use crate::run::Exit;
 use crate::screen::Screen;
-use crate::secret::Redactor;
 use crate::settings::{Arguments, Environment, Logging};
+use butler_base::secret::Redactor;
+use butler_start::cluster::{Cluster, JobName, status};
 
 /// How long a run is followed where nobody says.
 const USUAL_WAIT: Duration = Duration::from_hours(24);

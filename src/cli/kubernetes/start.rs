@@ -6,9 +6,9 @@ use super::job::{JobFlags, PlaceFlags, RunFlags};
 use super::{Ending, Handing, say};
 use crate::cli::flags::Flags;
 use crate::cli::{block_on, refuse, together};
-use crate::cluster::{Cluster, Manifests, create};
 use crate::run::Exit;
 use crate::settings::{Arguments, Environment};
+use butler_start::cluster::{Cluster, Manifests, create};
 
 /// Starts a run as a Job, and does not wait for it: `trigger kubernetes`.
 #[derive(Args)]

@@ -6,9 +6,9 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Answer, Failure, Toolbox};
-use crate::cancel::{Stop, StopReason};
 use crate::run::{Exit, signals};
 use crate::tool::{Platform, bundle};
+use butler_base::cancel::{Stop, StopReason};
 
 /// Download and verify versions into a bundle that `tool install` takes without network
 #[derive(Args)]
@@ -65,7 +65,7 @@ impl Bundle {
         }
         let output = std::path::absolute(&self.output).unwrap_or(self.output);
         let output = output.display().to_string();
-        let version = |request: &crate::spec::ToolRequest| Version {
+        let version = |request: &butler_protocol::spec::ToolRequest| Version {
             product: request.product.name(),
             version: request.version.to_string(),
         };

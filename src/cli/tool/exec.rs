@@ -8,12 +8,12 @@ use clap::Args;
 use super::{Failure, Toolbox};
 use crate::cli::complain;
 use crate::cli::complete::versions;
-use crate::error::chain;
-use crate::process::{Environment as ChildEnvironment, become_program};
 use crate::run::Exit;
 use crate::settings::Environment;
-use crate::spec::ToolRequest;
 use crate::tool::{InstalledTool, Reach, choose_for_module, default_version, ready};
+use butler_base::error::chain;
+use butler_base::process::{Environment as ChildEnvironment, become_program};
+use butler_protocol::spec::ToolRequest;
 
 /// Run a version with these arguments, after verifying it; installs it if it is not there
 ///

@@ -31,15 +31,15 @@ use super::complete::products;
 use super::flags::{Flags, Selection};
 use super::screen::{self, Output};
 use super::{block_on, complain, logging, refuse, together};
-use crate::error::{Advice, chain};
-use crate::http::LazyClient;
 use crate::run::{Exit, tool_options, version_wish};
 use crate::screen::Live;
-use crate::secret::Redactor;
 use crate::settings::setting::{DEFAULT_TOOL_VERSION, PROVIDER_CACHE};
 use crate::settings::{Arguments, Environment, Logging, Section, Setting, ToolSettings};
-use crate::spec::{Product, ToolRequest, Wanted};
 use crate::tool::{Reach, ToolError, ToolOptions, VersionWish, choose_for_module, choose_wanted};
+use butler_base::error::{Advice, chain};
+use butler_base::http::LazyClient;
+use butler_base::secret::Redactor;
+use butler_protocol::spec::{Product, ToolRequest, Wanted};
 
 #[derive(Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]

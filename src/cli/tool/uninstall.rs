@@ -4,10 +4,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Answer, Failure, Toolbox};
-use crate::cancel::Stop;
 use crate::cli::complete::versions;
 use crate::run::{Exit, signals};
 use crate::tool::{UninstallError, Uninstalled, uninstall};
+use butler_base::cancel::Stop;
 
 /// Remove a version, unless a run uses it or begins to within the drain period
 #[derive(Args)]

@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::{Answer, Failure, Toolbox};
 use crate::cli::complete::versions;
 use crate::settings::{Environment, variable};
-use crate::spec::ToolRequest;
 use crate::tool::{
     Origin, Reach, ToolError, ToolOptions, Whereabouts, choose, default_version, installed,
     startable,
 };
+use butler_protocol::spec::ToolRequest;
 
 /// Print the path of an installed version, after checking that it is the one that was verified
 #[derive(Args)]

@@ -6,9 +6,6 @@
 
 use semver::Version;
 
-use crate::spec::{
-    Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, ToolRequest, VersionFile, Wanted, What,
-};
 use crate::tool::choice::default;
 use crate::tool::choice::path::SearchPath;
 use crate::tool::error::ToolError;
@@ -16,6 +13,9 @@ use crate::tool::store::cache::Cache;
 use crate::tool::vendor::index;
 use crate::tool::vendor::platform::Platform;
 use crate::tool::{ToolOptions, VersionWish};
+use butler_protocol::spec::{
+    Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, ToolRequest, VersionFile, Wanted, What,
+};
 
 /// Where a version is looked for that is only limited.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

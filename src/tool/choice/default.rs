@@ -11,8 +11,6 @@ use std::time::Duration;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::platform::fs::{OFlag, OpenOptionsExt, try_lock};
-use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::blocking::blocking;
 use crate::tool::error::ToolError;
@@ -21,6 +19,8 @@ use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
 use crate::tool::store::record;
 use crate::tool::vendor::platform::Platform;
+use butler_base::platform::fs::{OFlag, OpenOptionsExt, try_lock};
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// How often the lock is tried: what is done under it takes some milliseconds, and a process that
 /// was stopped in the middle of it must not hold others up.
@@ -77,10 +77,10 @@ pub async fn adopt_default(
         match adopt(&cache, &request) {
             Ok(()) => {}
             Err(error @ CacheError::Held { .. }) => {
-                tracing::warn!(%request, error = crate::error::chain(&error), "not made the default");
+                tracing::warn!(%request, error = butler_base::error::chain(&error), "not made the default");
             }
             Err(error) => {
-                tracing::debug!(%request, error = crate::error::chain(&error), "cannot make it the default");
+                tracing::debug!(%request, error = butler_base::error::chain(&error), "cannot make it the default");
             }
         }
         effective(&cache, request.product).as_ref() == Some(&request.version)

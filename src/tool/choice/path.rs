@@ -17,15 +17,18 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::cancel::Stop;
-use crate::platform::NULL_DEVICE;
-use crate::platform::fs::{AccessFlags, access};
-use crate::process::{self, Command, Discard, Environment, Grace, Output, ProcessError, supervise};
-use crate::spec::{Product, ToolRequest};
 use crate::tool::choice::package;
 use crate::tool::error::ToolError;
 use crate::tool::store::elsewhere::recorded_version;
 use crate::tool::store::record::{self, Identity};
+use crate::tool::vendor::product::Vendored as _;
+use butler_base::cancel::Stop;
+use butler_base::platform::NULL_DEVICE;
+use butler_base::platform::fs::{AccessFlags, access};
+use butler_base::process::{
+    self, Command, Discard, Environment, Grace, Output, ProcessError, supervise,
+};
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// How long an executable may think about its version; Terraform needs about 0.1 s.
 const LONGEST_ANSWER: Duration = Duration::from_secs(20);
@@ -135,7 +138,7 @@ impl<'a> SearchPath<'a> {
                 None
             }
             Err(error) => {
-                tracing::warn!(path = %path.display(), error = crate::error::chain(&error), "cannot be asked for its version; passing over it");
+                tracing::warn!(path = %path.display(), error = butler_base::error::chain(&error), "cannot be asked for its version; passing over it");
                 None
             }
         }

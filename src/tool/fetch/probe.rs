@@ -7,12 +7,13 @@ use reqwest::StatusCode;
 use reqwest::header::DATE;
 use semver::Version;
 
-use crate::spec::Product;
 use crate::tool::ToolOptions;
 use crate::tool::choice::path::SearchPath;
 use crate::tool::error::ToolError;
 use crate::tool::fetch::download::{self, DownloadError, Fetcher};
 use crate::tool::store::inventory::cache;
+use crate::tool::vendor::product::Vendored as _;
+use butler_protocol::spec::Product;
 
 /// What a release site said.
 #[derive(Clone, Debug)]

@@ -12,8 +12,6 @@ use std::path::Path;
 
 use url::Url;
 
-use crate::blocking::blocking;
-use crate::spec::ToolRequest;
 use crate::tool::ToolOptions;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::{Meant, ToolError};
@@ -24,6 +22,8 @@ use crate::tool::vendor::checksums::Checksums;
 use crate::tool::vendor::platform::Platform;
 use crate::tool::vendor::product::Release;
 use crate::tool::vendor::verify::{Signed, Trust};
+use butler_base::blocking::blocking;
+use butler_protocol::spec::ToolRequest;
 
 /// A checksum file has about 4 kB, a signature less than 1 kB.
 const SMALL: u64 = 1024 * 1024;

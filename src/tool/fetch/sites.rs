@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use secrecy::SecretString;
 use url::{Origin, Url};
 
-use crate::spec::Product;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::fetch::download::shown;
 use crate::tool::fetch::login::{Credentials, GivenLogin, Login};
 use crate::tool::fetch::netrc::Netrc;
+use butler_protocol::spec::Product;
 
 /// What separates the site from the release in the URLs of everything that GitHub hosts.
 const RELEASES: &str = "/releases/";

@@ -6,11 +6,11 @@
 use std::error::Error;
 use std::time::SystemTime;
 
-use crate::spec::ToolRequest;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::journal::{self, Act, Entry};
 use crate::tool::store::lock::VersionLock;
 use crate::tool::store::note::{self, Content, Doing, Note};
+use butler_protocol::spec::ToolRequest;
 
 /// What the history says of an attempt that was dropped.
 const GIVEN_UP: &str = "stopped before it was done";
@@ -72,7 +72,7 @@ impl Attempt {
         mut self,
         result: Result<T, E>,
     ) -> Result<T, E> {
-        let error = result.as_ref().err().map(|error| crate::error::chain(error));
+        let error = result.as_ref().err().map(|error| butler_base::error::chain(error));
         self.remember(error);
         result
     }

@@ -13,8 +13,6 @@ use semver::Version;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::chain;
-use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::blocking::blocking;
 use crate::tool::digest::Sha256Sum;
@@ -22,6 +20,8 @@ use crate::tool::error::ToolError;
 use crate::tool::store::cache::{Cache, inspect};
 use crate::tool::store::inventory::cache;
 use crate::tool::store::status::Signer;
+use butler_base::error::chain;
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// What was found of a version.
 #[derive(Clone, Debug, Serialize)]

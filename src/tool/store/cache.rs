@@ -13,11 +13,6 @@ use std::time::SystemTime;
 use semver::Version;
 use tokio_util::sync::CancellationToken;
 
-use crate::platform::fs::{
-    CHANGES_SHOW, DirBuilderExt, MetadataExt, PermissionsExt, sync_directory,
-};
-use crate::spec::Product;
-use crate::spec::ToolRequest;
 use crate::tool::choice::path;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::ToolError;
@@ -28,9 +23,15 @@ use crate::tool::store::record::{self, Identity, Record};
 use crate::tool::store::traces::partial_prefix;
 use crate::tool::store::usage::Unused;
 use crate::tool::vendor::platform::Platform;
-use crate::trust;
+use crate::tool::vendor::product::Vendored as _;
+use butler_base::platform::fs::{
+    CHANGES_SHOW, DirBuilderExt, MetadataExt, PermissionsExt, sync_directory,
+};
+use butler_base::trust;
+use butler_protocol::spec::Product;
+use butler_protocol::spec::ToolRequest;
 
-pub(in crate::tool) use crate::trust::make_private;
+pub(in crate::tool) use butler_base::trust::make_private;
 
 /// The record's name, in the directory of its version.
 pub(in crate::tool) const RECORD: &str = "install.json";
@@ -105,7 +106,10 @@ impl Cache {
     /// Where they cannot be read there are none: a run that wants one fails when it looks it up.
     pub(in crate::tool) fn versions(&self, product: Product) -> Vec<Version> {
         let directories = self.directories(product).unwrap_or_else(|error| {
-            tracing::warn!(error = crate::error::chain(&error), "cannot say what is installed");
+            tracing::warn!(
+                error = butler_base::error::chain(&error),
+                "cannot say what is installed"
+            );
             Vec::new()
         });
         let held = directories.into_iter().filter(|request| self.holds(request));

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use semver::Version;
 
-use crate::spec::Product;
 use crate::tool::store::cache::RECORD;
 use crate::tool::store::record::{self, Record};
 use crate::tool::vendor::platform::Platform;
-use crate::trust::inspect;
+use butler_base::trust::inspect;
+use butler_protocol::spec::Product;
 
 /// The version of `product` at `path`, which may be a link. None if no cache has it, or if somebody
 /// else could have written what says so, or if the executable was exchanged since.

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::trust::Distrust;
+use butler_base::trust::Distrust;
 
 /// A duration for people: what is left of a limit is a little less than the limit that was set.
 fn rounded(duration: Duration) -> humantime::FormattedDuration {
@@ -73,7 +73,7 @@ impl CacheError {
     }
 }
 
-impl crate::error::Advice for CacheError {
+impl butler_base::error::Advice for CacheError {
     fn advice(&self) -> Option<String> {
         Some(match self {
             Self::Read { .. } | Self::Write { .. } => {

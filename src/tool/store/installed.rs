@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::blocking::blocking;
 use crate::tool::error::ToolError;
 use crate::tool::store::cache::{Cache, Lookup};
 use crate::tool::store::usage;
 use crate::tool::vendor::platform::Platform;
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// The versions of all products in the cache at `directory`, newest first, without a look at whether
 /// they are what was verified. None where there can be no cache.

@@ -8,9 +8,6 @@ use semver::Version;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::chain;
-use crate::process::Processes;
-use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::blocking::blocking;
 use crate::tool::choice::default::default_version;
@@ -23,6 +20,9 @@ use crate::tool::store::status::{InstalledVersion, Signer, Source, State, Status
 use crate::tool::store::usage::{self, User};
 use crate::tool::vendor::index;
 use crate::tool::vendor::platform::Platform;
+use butler_base::error::chain;
+use butler_base::process::Processes;
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// A released version.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]

@@ -14,11 +14,11 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
-use crate::spec::{Product, ToolRequest};
 use crate::tool::store::cache::Cache;
 use crate::tool::store::note::{Content, Doing};
 use crate::tool::store::record;
+use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// How many entries are kept of each product.
 const LONGEST: usize = 100;

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::pace::jittered;
-use crate::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
-use crate::spec::ToolRequest;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
 use crate::tool::store::note::{self, Content, Doing};
 use crate::tool::store::queue::{InProgress, working};
 use crate::tool::{ToolOptions, WhenBusy};
+use butler_base::pace::jittered;
+use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
+use butler_protocol::spec::ToolRequest;
 
 /// How often it is tried again: soon enough not to be felt beside a download.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -11,11 +11,11 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::platform::fs::{is_at, try_lock, try_lock_shared};
-use crate::spec::ToolRequest;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::journal::{self, moment};
 use crate::tool::store::usage::USED;
+use butler_base::platform::fs::{is_at, try_lock, try_lock_shared};
+use butler_protocol::spec::ToolRequest;
 
 /// How often a note is opened anew that was rewritten at that moment; each is rewritten once.
 const REWRITTEN: usize = 3;
@@ -181,8 +181,8 @@ pub(in crate::tool) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Product;
     use crate::tool::vendor::platform::Platform;
+    use butler_protocol::spec::Product;
 
     #[test]
     fn what_a_dead_process_said_is_not_believed_but_remembered_once() {

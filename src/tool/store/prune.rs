@@ -12,7 +12,6 @@ use semver::Version;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::spec::{Product, ToolRequest};
 use crate::tool::blocking::blocking;
 use crate::tool::choice::default;
 use crate::tool::error::ToolError;
@@ -27,6 +26,7 @@ use crate::tool::store::queue::working;
 use crate::tool::store::uninstall::{UninstallError, by, look, refuse_asked_for, remove};
 use crate::tool::store::usage;
 use crate::tool::{ToolOptions, WhenBusy};
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// Nobody writes one file for so long: what looks unfinished after that is left over.
 const UNFINISHED: Duration = Duration::from_hours(1);
@@ -185,7 +185,7 @@ impl Pruning<'_> {
             {
                 Fate::Kept { reason: error.to_string() }
             }
-            Err(error) => Fate::Failed { reason: crate::error::chain(&error) },
+            Err(error) => Fate::Failed { reason: butler_base::error::chain(&error) },
         }
     }
 

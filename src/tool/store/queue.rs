@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use semver::Version;
 use serde::Serialize;
 
-use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::error::ToolError;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::inventory::cache;
 use crate::tool::store::journal::Act;
 use crate::tool::store::note::{self, Content, Doing};
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// What processes do with the versions of a product, and how many wait.
 #[derive(Clone, Debug, Default, Eq, JsonSchema, PartialEq, Serialize)]

@@ -11,8 +11,8 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::platform::fs::{MetadataExt, PermissionsExt};
 use crate::tool::digest::Sha256Sum;
+use butler_base::platform::fs::{MetadataExt, PermissionsExt};
 
 /// How the names of files begin that are being written.
 pub(in crate::tool) const UNFINISHED: &str = ".record-";

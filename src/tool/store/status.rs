@@ -7,12 +7,13 @@ use schemars::{JsonSchema, Schema};
 use semver::Version;
 use serde::Serialize;
 
-use crate::spec::Product;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::store::journal::Entry;
 use crate::tool::store::queue::Queue;
 use crate::tool::store::record::{Record, Trusted};
 use crate::tool::store::usage::User;
+use crate::tool::vendor::product::Vendored as _;
+use butler_protocol::spec::Product;
 
 /// A product on this machine: its current version, and all others.
 #[derive(Clone, Debug, JsonSchema, Serialize)]

@@ -8,11 +8,11 @@ use std::time::SystemTime;
 
 use semver::Version;
 
-use crate::spec::{Product, ToolRequest};
 use crate::tool::store::cache::{Cache, inspect_root};
 use crate::tool::store::error::CacheError;
 use crate::tool::store::usage::Unused;
 use crate::tool::store::{note, record};
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// How the names of half-made directories begin.
 const PARTIAL: &str = ".partial-";

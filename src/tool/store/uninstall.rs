@@ -10,10 +10,6 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use crate::cancel::{Stop, StopReason};
-use crate::error::Advice;
-use crate::platform::Signal;
-use crate::spec::ToolRequest;
 use crate::tool::blocking::blocking;
 use crate::tool::choice::default;
 use crate::tool::error::ToolError;
@@ -25,6 +21,10 @@ use crate::tool::store::journal::{Act, moment};
 use crate::tool::store::lock;
 use crate::tool::store::usage::{self, User};
 use crate::tool::{ToolOptions, WhenBusy};
+use butler_base::cancel::{Stop, StopReason};
+use butler_base::error::Advice;
+use butler_base::platform::Signal;
+use butler_protocol::spec::ToolRequest;
 
 /// What became of a version that was to be removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -207,7 +207,7 @@ pub(in crate::tool) fn remove(
     let bytes = cache.remove(request, unused)?;
     if let Err(error) = default::forget(cache, request) {
         // It is none all the same: what is not installed is no default.
-        tracing::debug!(%request, error = crate::error::chain(&error), "cannot forget the default");
+        tracing::debug!(%request, error = butler_base::error::chain(&error), "cannot forget the default");
     }
     Ok(Uninstalled::Removed { bytes, was_default })
 }

@@ -15,9 +15,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock, try_lock_shared};
-use crate::process::Processes;
-use crate::spec::ToolRequest;
 use crate::tool::ToolOptions;
 use crate::tool::store::cache::{Cache, inspect};
 use crate::tool::store::error::CacheError;
@@ -25,6 +22,9 @@ use crate::tool::store::journal::moment;
 use crate::tool::store::lock::holder;
 use crate::tool::store::note::{self, Content, Doing, Note};
 use crate::tool::store::queue::working;
+use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock, try_lock_shared};
+use butler_base::process::Processes;
+use butler_protocol::spec::ToolRequest;
 
 /// The file whose lock says whether a version is used.
 pub(in crate::tool) const USED: &str = "used";

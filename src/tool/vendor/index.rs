@@ -9,10 +9,11 @@ use semver::Version;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::spec::Product;
 use crate::tool::ToolOptions;
 use crate::tool::error::ToolError;
 use crate::tool::fetch::download::{self, Fetcher};
+use crate::tool::vendor::product::Vendored as _;
+use butler_protocol::spec::Product;
 
 /// The largest list, Terraform's, has about 7 MB and grows.
 const LARGEST: u64 = 64 * 1024 * 1024;

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 use sequoia_openpgp::Cert;
 use sequoia_openpgp::policy::StandardPolicy;
 
-use crate::spec::Product;
+use crate::tool::vendor::product::Vendored as _;
 use crate::tool::vendor::verify::pinned;
+use butler_protocol::spec::Product;
 
 /// How long before the end of a key is spoken of it.
 const NOTICE: Duration = Duration::from_hours(180 * 24);

@@ -6,9 +6,9 @@
 use semver::Version;
 use url::Url;
 
-use crate::spec::{Product, ToolRequest};
 use crate::tool::fetch::sites::Mirror;
 use crate::tool::vendor::platform::Platform;
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// What distinguishes one product from another. In its texts `{version}` and `{platform}` stand for
 /// those of the release.
@@ -115,49 +115,67 @@ static TERRAGRUNT: Entry = Entry {
     package: "github.com/gruntwork-io/terragrunt",
 };
 
-impl Product {
-    const fn entry(self) -> &'static Entry {
-        match self {
-            Self::Terraform => &TERRAFORM,
-            Self::OpenTofu => &OPENTOFU,
-            Self::Terragrunt => &TERRAGRUNT,
-        }
+/// The vendor's entry of `product`.
+const fn entry(product: Product) -> &'static Entry {
+    match product {
+        Product::Terraform => &TERRAFORM,
+        Product::OpenTofu => &OPENTOFU,
+        Product::Terragrunt => &TERRAGRUNT,
     }
+}
 
+/// How the vendor of a product publishes its releases.
+pub(in crate::tool) trait Vendored {
     /// Who signs its releases.
-    pub(in crate::tool) const fn signer(self) -> Signer {
-        self.entry().signer
-    }
+    fn signer(self) -> Signer;
 
     /// How its executable is wrapped.
-    pub(in crate::tool) const fn packaging(self) -> Packaging {
-        self.entry().packaging
-    }
+    fn packaging(self) -> Packaging;
 
     /// The first version that has a signature, where earlier ones may have none.
-    pub(in crate::tool) const fn signed_since(self) -> Option<&'static Version> {
-        self.entry().signed_since.as_ref()
-    }
+    fn signed_since(self) -> Option<&'static Version>;
 
     /// Whether the name of what is signed says which version it is. Where it does not, one release
     /// can be handed out for another, each with a signature that holds.
-    pub(in crate::tool) fn names_version(self) -> bool {
-        self.entry().file.contains("{version}")
-    }
+    fn names_version(self) -> bool;
 
     /// The arguments that make its executable tell its version.
-    pub(in crate::tool) const fn version_question(self) -> &'static [&'static str] {
-        self.entry().version_question
-    }
+    fn version_question(self) -> &'static [&'static str];
 
     /// The Go package that its executable is built of.
-    pub(in crate::tool) const fn package(self) -> &'static str {
-        self.entry().package
-    }
+    fn package(self) -> &'static str;
 
     /// Where all its versions are listed, and whether in pages.
-    pub(in crate::tool) fn index(self, mirror: Option<&Mirror>) -> (Url, bool) {
-        match self.entry().index {
+    fn index(self, mirror: Option<&Mirror>) -> (Url, bool);
+}
+
+impl Vendored for Product {
+    fn signer(self) -> Signer {
+        entry(self).signer
+    }
+
+    fn packaging(self) -> Packaging {
+        entry(self).packaging
+    }
+
+    fn signed_since(self) -> Option<&'static Version> {
+        entry(self).signed_since.as_ref()
+    }
+
+    fn names_version(self) -> bool {
+        entry(self).file.contains("{version}")
+    }
+
+    fn version_question(self) -> &'static [&'static str] {
+        entry(self).version_question
+    }
+
+    fn package(self) -> &'static str {
+        entry(self).package
+    }
+
+    fn index(self, mirror: Option<&Mirror>) -> (Url, bool) {
+        match entry(self).index {
             Index::Whole(url) => (located(url, mirror), false),
             Index::Paged(url) => (located(url, mirror), true),
         }
@@ -187,7 +205,7 @@ impl Release {
         platform: Platform,
         mirror: Option<&Mirror>,
     ) -> Self {
-        let entry = request.product.entry();
+        let entry = entry(request.product);
         let (version, platform) = (request.version.to_string(), platform.to_string());
         let name =
             |text: &str| text.replace("{version}", &version).replace("{platform}", &platform);

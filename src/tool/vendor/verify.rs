@@ -25,9 +25,10 @@ use openpgp::policy::StandardPolicy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use openpgp::{Cert, KeyHandle};
 
-use crate::spec::Product;
 use crate::tool::vendor::lifetime;
 use crate::tool::vendor::product::Signer;
+use crate::tool::vendor::product::Vendored as _;
+use butler_protocol::spec::Product;
 
 /// What begins each certificate of an armored file.
 const ARMOR: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
@@ -79,7 +80,7 @@ pub enum VerifyError {
     },
 }
 
-impl crate::error::Advice for VerifyError {
+impl butler_base::error::Advice for VerifyError {
     fn advice(&self) -> Option<String> {
         Some(
             match self {

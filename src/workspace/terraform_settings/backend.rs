@@ -10,8 +10,8 @@ use secrecy::SecretString;
 use super::decode::{Decoder, Place};
 use super::document::{Entry, Node, Value};
 use super::names::{is_free, terraform_name};
-use crate::spec::{BackendSettings, BackendValue};
-use crate::workspace::hcl::is_identifier;
+use butler_protocol::spec::{BackendSettings, BackendValue};
+use butler_source::hcl::is_identifier;
 
 impl Decoder {
     pub(super) fn backend(&mut self, node: Node, place: &Place) -> Option<BackendSettings> {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use super::document::{Entry, Node, Value, shown};
 use super::error::Problem;
 use super::names::{keys_of, unknown};
-use crate::spec::{
+use crate::workspace::variables::{is_environment_name, refusal};
+use butler_protocol::spec::{
     AfterPlan, CliConfig, InstallationMethod, LoggingSettings, ProviderSource, RegistryHost,
     SecretReference, TerraformSettings,
 };
-use crate::workspace::variables::{is_environment_name, refusal};
 
 /// What Terraform takes in `TF_LOG`.
 pub const LOG_LEVELS: [&str; 7] = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF", "JSON"];

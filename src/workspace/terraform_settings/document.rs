@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::error::Problem;
-use crate::workspace::hcl::nests_too_deep;
+use butler_source::hcl::nests_too_deep;
 
 /// How deep values may nest, as in all JSON that is taken apart here.
 const DEEPEST: usize = 64;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::error::Advice;
-use crate::workspace::references::ReferenceError;
 use crate::workspace::variables::Unresolved;
+use butler_base::error::Advice;
+use butler_protocol::references::ReferenceError;
 
 /// Something that is wrong on a line, without any value of it.
 #[derive(Clone, Debug, Eq, PartialEq)]

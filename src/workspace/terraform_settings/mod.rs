@@ -18,7 +18,7 @@ use std::path::Path;
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
-use crate::spec::TerraformSettings;
+use butler_protocol::spec::TerraformSettings;
 use decode::{Decoded, decode};
 
 pub use decode::LOG_LEVELS;

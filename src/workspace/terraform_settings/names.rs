@@ -1,6 +1,6 @@
 //! Names: which keys there are, which one was meant, and what Terraform calls a backend's settings.
 
-use crate::similar::closest;
+use butler_base::similar::closest;
 
 /// All keys by the place that they belong to. Hosts, variables and settings of a backend are the
 /// user's own names.

@@ -13,13 +13,13 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::TerraformSettingsError;
 use super::error::first;
-use crate::spec::{
+use crate::workspace::variables::Unresolved;
+use butler_protocol::references::SecretSources;
+use butler_protocol::spec::{
     Backend, BackendSettings, BackendValue, CLI_CONFIG_VARIABLES, CliConfig, EnvironmentVariable,
     LoggingSettings, Product, RegistryHost, RunSpec, SecretReference, Source, TerraformSettings,
     cli_config_files,
 };
-use crate::workspace::references::SecretSources;
-use crate::workspace::variables::Unresolved;
 
 /// How much Terraform logs.
 const LOG_LEVEL: &str = "TF_LOG";

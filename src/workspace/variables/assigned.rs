@@ -11,9 +11,9 @@ use secrecy::SecretString;
 use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
-use crate::workspace::Module;
-use crate::workspace::hcl::expression_texts;
-use crate::workspace::module::read_text;
+use butler_source::hcl::expression_texts;
+use butler_source::module::Module;
+use butler_source::module::read_text;
 
 /// The values that variables may get which `module` declares sensitive, as JSON texts by their
 /// names: of its defaults, of the variable files in its `directory`, and of `files`, which count

@@ -10,10 +10,10 @@ use std::collections::HashSet;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Inputs, Unresolved, VariableError, names};
-use crate::spec::RunSpec;
-use crate::workspace::Module;
-use crate::workspace::hcl::json_string;
-use crate::workspace::references::INPUT_PREFIX;
+use butler_protocol::references::INPUT_PREFIX;
+use butler_protocol::spec::RunSpec;
+use butler_source::hcl::json_string;
+use butler_source::module::Module;
 
 /// Settles `inputs` by what `module` declares. Returns what the log should say.
 ///
@@ -110,8 +110,8 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::spec::{Operation, SensitiveValues, Source, TerraformSetup, Variable};
-    use crate::workspace::VariableDeclaration;
+    use butler_protocol::spec::{Operation, SensitiveValues, Source, TerraformSetup, Variable};
+    use butler_source::module::VariableDeclaration;
 
     fn module(variables: &[(&str, bool)]) -> Module {
         let mut module = Module::default();
@@ -141,7 +141,8 @@ mod tests {
             backend: None,
             setup: TerraformSetup::default(),
         };
-        let inputs = super::super::resolve(&spec, &crate::workspace::SecretSources::default());
+        let inputs =
+            super::super::resolve(&spec, &butler_protocol::references::SecretSources::default());
         (inputs.unwrap(), spec)
     }
 

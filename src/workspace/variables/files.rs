@@ -11,9 +11,9 @@ use semver::Version;
 use zeroize::Zeroizing;
 
 use super::{Inputs, VariableError, VariableFiles};
-use crate::secret::PrivateDirectory;
-use crate::workspace::hcl::{self, Shape, json_string};
-use crate::workspace::{Module, TypeKind};
+use butler_base::secret::PrivateDirectory;
+use butler_source::hcl::{self, Shape, json_string};
+use butler_source::module::{Module, TypeKind};
 
 /// Writes the variable files (mode 0600) into `private`.
 ///
@@ -107,7 +107,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::workspace::VariableDeclaration;
+    use butler_source::module::VariableDeclaration;
 
     fn written(kind: TypeKind, json: &str) -> Result<Vec<(String, String)>, VariableError> {
         let base = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ mod tests {
             let text = serde_json::to_string(text).unwrap();
             let error = written(TypeKind::Complex, &text).unwrap_err();
             assert!(matches!(error, VariableError::Hcl { .. }), "{text}");
-            assert!(!crate::error::chain(&error).contains("hunter2"));
+            assert!(!butler_base::error::chain(&error).contains("hunter2"));
         }
     }
 

@@ -7,10 +7,10 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::value::RawValue;
 
 use super::{Inputs, Unresolved, VariableError, names};
-use crate::spec::{EnvironmentVariable, RunSpec, SensitiveValues, Variable};
-use crate::workspace::SecretSources;
-use crate::workspace::hcl::{is_identifier, json_string, nests_too_deep};
-use crate::workspace::references::{Guess, INPUT_PREFIX, Lookup, input_variable};
+use butler_protocol::references::SecretSources;
+use butler_protocol::references::{Guess, INPUT_PREFIX, Lookup, input_variable};
+use butler_protocol::spec::{EnvironmentVariable, RunSpec, SensitiveValues, Variable};
+use butler_source::hcl::{is_identifier, json_string, nests_too_deep};
 
 /// Resolves every reference of the run; the secrets never leave the returned value.
 ///

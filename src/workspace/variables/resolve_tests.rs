@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::*;
-use crate::error::Advice;
-use crate::spec::{Operation, SecretReference, Source, TerraformSetup};
-use crate::workspace::ReferenceError;
+use butler_base::error::Advice;
+use butler_protocol::references::ReferenceError;
+use butler_protocol::spec::{Operation, SecretReference, Source, TerraformSetup};
 
 fn spec(variables: &[(&str, Variable)]) -> RunSpec {
     RunSpec {

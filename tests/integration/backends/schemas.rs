@@ -1,8 +1,8 @@
 //! All settings of each backend, as `terraform init` takes them: as they are, and with numbers and
 //! booleans as strings.
 
-use butler_runner::secret::PrivateDirectory;
-use butler_runner::spec::Backend;
+use butler_base::secret::PrivateDirectory;
+use butler_protocol::spec::Backend;
 use butler_runner::workspace::write_backend;
 use serde_json::{Value, json};
 

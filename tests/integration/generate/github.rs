@@ -206,7 +206,7 @@ fn the_action_of_this_repository_is_what_the_workflow_does() {
     assert!(outputs.contains(&"plan-changes"), "{outputs:?}");
     // The template takes what lives as long as the program.
     let outputs = outputs.into_iter().map(|name| &*name.to_owned().leak()).collect();
-    let action = butler_runner::generate::action(outputs);
+    let action = butler_start::generate::action(outputs);
     expect_file!["../../../action.yml"].assert_eq(&action);
     check_jsonschema(Schema::GitHubActions, &action).unwrap();
     yamllint(&action).unwrap();

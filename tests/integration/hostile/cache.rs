@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use butler_runner::http::LazyClient;
+use butler_base::http::LazyClient;
 use butler_runner::tool::{
     CacheError, ChecksumsError, InstalledTool, Origin, Sites, ToolError, ToolOptions, WhenBusy,
     ready,

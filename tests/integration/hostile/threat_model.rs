@@ -31,7 +31,7 @@ fn tests(directory: PathBuf, found: &mut BTreeSet<String>) {
 #[test]
 fn each_test_that_the_threat_model_names_is_there() {
     let mut found = BTreeSet::new();
-    for directory in ["src", "tests"] {
+    for directory in ["src", "crates", "tests"] {
         tests(root().join(directory), &mut found);
     }
     assert!(found.len() > 300, "{}", found.len());

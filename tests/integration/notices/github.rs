@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use butler_result::{ChangeCounts, RunResult, TestResults, Timings};
 use butler_runner::ci::{System, step_outputs};
-use butler_runner::result::{ChangeCounts, RunResult, TestResults, Timings};
 use serde_json::json;
 
 use super::{HOSTILE, assert_flat, commands, read};

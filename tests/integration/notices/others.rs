@@ -1,7 +1,7 @@
 //! The other systems: what they can fold and annotate, and plain lines where they cannot.
 
+use butler_base::event::Phase;
 use butler_runner::ci::{System, notation};
-use butler_runner::event::Phase;
 use serde_json::json;
 
 use super::{HOSTILE, assert_flat, commands, run_with};

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use butler_runner::error::chain;
-use butler_runner::workspace::source::FetchError;
+use butler_base::error::chain;
+use butler_source::git::FetchError;
 
 use super::{Case, TOKEN, with_history};
 use crate::support::git_server::{Behaviour, GitServer, git};

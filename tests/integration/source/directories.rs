@@ -3,7 +3,7 @@
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-use butler_runner::error::Advice;
+use butler_base::error::Advice;
 
 use super::{Case, MAIN, with_history};
 use crate::support::git_server::{Repository, git};

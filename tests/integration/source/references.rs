@@ -1,6 +1,6 @@
 //! Which commit a reference leads to, and how much of the history comes with it.
 
-use butler_runner::workspace::source::FetchError;
+use butler_source::git::FetchError;
 
 use super::{Case, with_history};
 use crate::support::git_server::{GitServer, git};

@@ -1,7 +1,7 @@
 //! What the fetch leaves on the disk must be what the module needs.
 
-use butler_runner::error::Advice;
-use butler_runner::workspace::source::FetchError;
+use butler_base::error::Advice;
+use butler_source::git::FetchError;
 
 use super::{Case, MAIN, with_history};
 use crate::support::git_server::Repository;

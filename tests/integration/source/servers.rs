@@ -6,9 +6,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use butler_runner::cancel::StopReason;
-use butler_runner::error::Advice;
-use butler_runner::workspace::source::{FetchError, SourceError};
+use butler_base::cancel::StopReason;
+use butler_base::error::Advice;
+use butler_source::git::{FetchError, SourceError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Case, with_history};

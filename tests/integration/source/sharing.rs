@@ -1,6 +1,6 @@
 //! The same credentials for git, when Terraform starts it.
 
-use butler_runner::spec::GitCredentials;
+use butler_protocol::spec::GitCredentials;
 
 use super::{Case, TOKEN, with_history};
 use crate::support::authority::Authority;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use butler_runner::error::Advice;
-use butler_runner::workspace::source::FetchError;
+use butler_base::error::Advice;
+use butler_source::git::FetchError;
 
 use super::{Case, with_history};
 use crate::support::ssh_server::{SshServer, keygen};

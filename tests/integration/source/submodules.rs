@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use butler_runner::workspace::source::FetchError;
+use butler_source::git::FetchError;
 
 use super::{Case, MAIN, TOKEN, with_history};
 use crate::support::git_server::{GitServer, Repository};

@@ -6,7 +6,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use butler_runner::http::{Redirects, client};
+use butler_base::http::{Redirects, client};
 use serde_json::{Value, json};
 
 use super::environment::search_path;

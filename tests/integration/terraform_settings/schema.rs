@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use butler_runner::registry::parse_config;
-use butler_runner::spec::Operation;
+use butler_protocol::configuration::parse_config;
+use butler_protocol::spec::Operation;
 use butler_runner::workspace::{
     KEYS, LOG_LEVELS, ONE_WORD, parse_run_settings, read_settings_file, terraform_name,
 };

@@ -1,6 +1,6 @@
 //! Removing a version: who is in the way, and that nobody gets a path that disappears.
 
-use butler_runner::cancel::Stop;
+use butler_base::cancel::Stop;
 use butler_runner::tool::{Origin, UninstallError, Uninstalled, ready, uninstall};
 use expect_test::expect;
 use nix::sys::signal::{Signal, kill};

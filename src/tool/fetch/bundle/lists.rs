@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::spec::{Product, ToolRequest};
 use crate::tool::vendor::platform::Platform;
 use crate::tool::vendor::product::Release;
+use butler_protocol::spec::{Product, ToolRequest};
 
 /// A release as the lists of versions name it.
 pub(super) struct Entry {

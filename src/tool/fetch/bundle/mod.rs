@@ -17,8 +17,6 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::blocking::blocking;
-use crate::spec::{Product, ToolRequest};
 use crate::tool::ToolOptions;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::{Meant, ToolError};
@@ -26,6 +24,9 @@ use crate::tool::fetch::download::Fetcher;
 use crate::tool::fetch::release::{self, VerifiedArchive, Wanted};
 use crate::tool::vendor::platform::Platform;
 use crate::tool::vendor::product::Release;
+use crate::tool::vendor::product::Vendored as _;
+use butler_base::blocking::blocking;
+use butler_protocol::spec::{Product, ToolRequest};
 use lists::Entry;
 use place::{Staged, hold, write, write_tar};
 
@@ -64,7 +65,7 @@ pub enum BundleError {
     },
 }
 
-impl crate::error::Advice for BundleError {
+impl butler_base::error::Advice for BundleError {
     fn advice(&self) -> Option<String> {
         Some(match self {
             Self::Write { .. } => {
@@ -272,7 +273,7 @@ fn confirm(
 
 /// A copy that can be started. Nobody has it open for writing any more.
 fn executable(archive: &VerifiedArchive, directory: &Path) -> io::Result<tempfile::TempPath> {
-    use crate::platform::fs::PermissionsExt;
+    use butler_base::platform::fs::PermissionsExt;
     let mut copy = tempfile::Builder::new()
         .prefix(place::UNFINISHED)
         .permissions(std::fs::Permissions::from_mode(0o700))

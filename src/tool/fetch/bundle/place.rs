@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{BundleError, failing};
-use crate::pace::jittered;
-use crate::platform::fs::{is_at, open_directory, try_lock};
+use butler_base::pace::jittered;
+use butler_base::platform::fs::{is_at, open_directory, try_lock};
 
 /// How the names of directories begin in which a tar is made.
 const STAGED: &str = ".butler-bundle-";
@@ -111,7 +111,7 @@ pub(super) fn write(
     path: &Path,
     content: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    use crate::platform::fs::PermissionsExt;
+    use butler_base::platform::fs::PermissionsExt;
     let directory = path.parent().unwrap_or(path);
     for left in named(directory, UNFINISHED) {
         let _ = std::fs::remove_file(left);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 
-use crate::error::{Advice, chain, is_about_certificate};
-use crate::http::HttpError;
+use butler_base::error::{Advice, chain, is_about_certificate};
+use butler_base::http::HttpError;
 
 /// How a mirror can be told who asks.
 const LOGINS: &str = "BUTLER_MIRROR_USER and BUTLER_MIRROR_PASSWORD, BUTLER_MIRROR_TOKEN, or an entry for the host in ~/.netrc";

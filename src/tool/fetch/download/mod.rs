@@ -22,13 +22,13 @@ use url::Url;
 
 pub use error::{Asked, DownloadError};
 
-use crate::blocking::blocking;
-use crate::http::LazyClient;
-use crate::spec::Product;
 use crate::tool::ToolOptions;
 use crate::tool::digest::{Sha256Sum, Summing, copy};
 use crate::tool::fetch::login::{Credentials, without_login};
 use crate::tool::fetch::transfer::Watch;
+use butler_base::blocking::blocking;
+use butler_base::http::LazyClient;
+use butler_protocol::spec::Product;
 use partial::Partial;
 
 /// How often a request is tried again without getting on.
@@ -202,7 +202,7 @@ impl Pauses {
             return Err(error);
         };
         let pause = pause.max(error.after());
-        let problem = crate::error::chain(&error);
+        let problem = butler_base::error::chain(&error);
         if self.said.as_ref() == Some(&problem) {
             tracing::debug!(error = problem, ?pause, "download failed again");
         } else {
@@ -287,7 +287,7 @@ mod tests {
         let http = LazyClient::new(None);
         let url = format!("http://user:secret@{address}/file").parse().unwrap();
         let error = fetcher(&http, SILENCE).small(&url, 10).await.unwrap_err();
-        let chain = crate::error::chain(&error);
+        let chain = butler_base::error::chain(&error);
         assert!(chain.contains(&format!("http://{address}/file")), "{chain}");
         assert!(!chain.contains("secret"), "{chain}");
     }

@@ -12,8 +12,8 @@ use url::Url;
 
 use super::error::{Asked, DownloadError};
 use super::{Fetcher, shown};
-use crate::http::{now, retry_after, seconds};
 use crate::tool::fetch::login::without_login;
+use butler_base::http::{now, retry_after, seconds};
 
 /// How often a site may lead to another place.
 pub(super) const MOST_REDIRECTS: usize = 10;

@@ -1,0 +1,408 @@
+//! What differs between two values of a resource in a plan, attribute by attribute.
+//!
+//! Values are compared as the plan has them, and shown as the cleaned plan does: what is marked as
+//! sensitive on either side is told to have changed and not shown, and everything else goes through
+//! the redactor. Elements at both ends of a list that stay the same are passed over, so that one that
+//! comes in front does not change all others. A string that holds JSON is compared from inside.
+
+use std::fmt::Write as _;
+use std::io::Result;
+
+use serde_json::value::RawValue;
+
+use super::clean::PlanCopy;
+use super::marks::{DEEPEST, Members, Target, elements, masked, members, says_true};
+use butler_base::secret::MASK;
+use butler_result::{AttributeChange, Shown};
+
+/// How much of one value is shown, in bytes.
+const LONGEST_VALUE: usize = 8 * 1024;
+
+/// How many attributes of one resource are listed.
+const MOST_ATTRIBUTES: usize = 300;
+
+/// A value of a plan with what stands beside it; nothing where it is `null`.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Side<'a> {
+    pub(super) value: Option<&'a RawValue>,
+    pub(super) sensitive: Option<&'a RawValue>,
+    pub(super) unknown: Option<&'a RawValue>,
+}
+
+/// One step into a value.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(untagged)]
+pub(super) enum Step {
+    /// The member of an object.
+    Name(String),
+    /// The element of a list.
+    Index(usize),
+    /// What is neither.
+    Other(serde::de::IgnoredAny),
+}
+
+/// Collects what differs.
+pub(super) struct Difference<'a, 'r> {
+    pub(super) cleaned: &'a mut PlanCopy<'r, Vec<u8>>,
+    /// Which attributes the resource has to be replaced for.
+    pub(super) replaced: Vec<Vec<Step>>,
+    /// How many bytes there is still room for.
+    pub(super) room: &'a mut usize,
+    pub(super) found: Vec<AttributeChange>,
+    /// How many were not listed.
+    pub(super) more: usize,
+}
+
+/// Where in a value.
+#[derive(Clone, Default)]
+pub(super) struct Path {
+    steps: Vec<Step>,
+    /// As it is shown.
+    shown: String,
+}
+
+/// What kind of value.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Kind {
+    Nothing,
+    Object,
+    List,
+    Text,
+    Other,
+}
+
+impl<'a> Side<'a> {
+    fn kind(self) -> Kind {
+        match self.value.and_then(|json| json.get().as_bytes().first()) {
+            None => Kind::Nothing,
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::List,
+            Some(b'"') => Kind::Text,
+            Some(_) => Kind::Other,
+        }
+    }
+
+    /// The part without anything, and with `null` for nothing.
+    fn of(
+        value: Option<&'a RawValue>,
+        sensitive: Option<&'a RawValue>,
+        unknown: Option<&'a RawValue>,
+    ) -> Self {
+        let value = value.filter(|json| json.get() != "null");
+        Self { value, sensitive, unknown }
+    }
+
+    fn is_unknown(self) -> bool {
+        self.unknown.is_some_and(|json| json.get() == "true")
+            || (self.value.is_none() && self.unknown.is_some_and(says_true))
+    }
+
+    /// Whether nothing of it may be shown: it is marked as a whole, or its marks do not fit it.
+    fn is_hidden(self, depth: usize) -> bool {
+        let Some(marks) = self.sensitive.filter(|marks| says_true(marks)) else { return false };
+        match (self.kind(), marks.get().as_bytes().first()) {
+            _ if marks.get() == "true" || depth >= DEEPEST => true,
+            (Kind::Nothing, _) | (Kind::Object, Some(b'{')) => false,
+            (Kind::List, Some(b'[')) => {
+                let count = |json: Option<&RawValue>| {
+                    json.and_then(|json| Some(elements(json).ok()?.len()))
+                };
+                count(self.value) != count(Some(marks))
+            }
+            _ => true,
+        }
+    }
+
+    fn same(self, other: Self) -> bool {
+        let text = |json: Option<&'a RawValue>| json.map(RawValue::get);
+        text(self.value) == text(other.value) && !other.unknown.is_some_and(says_true)
+    }
+}
+
+impl Path {
+    /// The path of an output.
+    pub(super) fn of_output(name: String) -> Self {
+        Self { steps: Vec::new(), shown: name }
+    }
+
+    fn member(&self, name: &str, cleaned: &mut PlanCopy<'_, Vec<u8>>) -> Result<Self> {
+        cleaned.name(name)?;
+        let literal = cleaned.take();
+        let masked: String = serde_json::from_str(&literal)?;
+        let is_word = |text: &str| {
+            text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+        };
+        let shown = match (self.shown.is_empty(), is_word(&masked)) {
+            (true, true) => masked,
+            (false, true) => format!("{}.{masked}", self.shown),
+            (_, false) => format!("{}[{literal}]", self.shown),
+        };
+        Ok(self.with(Step::Name(name.to_owned()), shown))
+    }
+
+    fn element(&self, index: usize) -> Self {
+        self.with(Step::Index(index), format!("{}[{index}]", self.shown))
+    }
+
+    fn inside(&self) -> Self {
+        Self { steps: self.steps.clone(), shown: format!("jsondecode({})", self.shown) }
+    }
+
+    fn with(&self, step: Step, shown: String) -> Self {
+        let mut steps = self.steps.clone();
+        steps.push(step);
+        Self { steps, shown }
+    }
+}
+
+impl Difference<'_, '_> {
+    /// Notes what differs between `before` and `after`, which stand at `path`.
+    pub(super) fn compare(
+        &mut self,
+        path: &Path,
+        before: Side<'_>,
+        after: Side<'_>,
+        depth: usize,
+    ) -> Result<()> {
+        if before.same(after) {
+            return Ok(());
+        }
+        let hidden = before.is_hidden(depth) || after.is_hidden(depth);
+        if hidden || after.is_unknown() || depth >= DEEPEST {
+            return self.note(path, before, after, hidden);
+        }
+        match (before.kind(), after.kind()) {
+            (Kind::Object, Kind::Object | Kind::Nothing) | (Kind::Nothing, Kind::Object) => {
+                self.objects(path, before, after, depth)
+            }
+            (Kind::List, Kind::List | Kind::Nothing) | (Kind::Nothing, Kind::List) => {
+                self.lists(path, before, after, depth)
+            }
+            (Kind::Text, Kind::Text | Kind::Nothing) | (Kind::Nothing, Kind::Text) => {
+                self.texts(path, before, after, depth)
+            }
+            _ => self.note(path, before, after, false),
+        }
+    }
+
+    fn objects(
+        &mut self,
+        path: &Path,
+        before: Side<'_>,
+        after: Side<'_>,
+        depth: usize,
+    ) -> Result<()> {
+        let (old, new) = (Parts::of(before)?, Parts::of(after)?);
+        let mut names: Vec<&str> = Vec::new();
+        let all = [&old.values, &new.values, &new.unknown];
+        let all = all.into_iter().flat_map(|members| &members.0).map(|(name, _)| name.as_str());
+        let mut seen = std::collections::BTreeSet::new();
+        names.extend(all.filter(|name| seen.insert(*name)));
+        if names.is_empty() {
+            return self.note(path, before, after, false);
+        }
+        for name in names {
+            let (old, new) = (old.part(name), new.part(name));
+            // What stays needs no path, which is masked.
+            if !old.same(new) {
+                let path = path.member(name, self.cleaned)?;
+                self.compare(&path, old, new, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn lists(
+        &mut self,
+        path: &Path,
+        before: Side<'_>,
+        after: Side<'_>,
+        depth: usize,
+    ) -> Result<()> {
+        let (old, new) = (list(before)?, list(after)?);
+        let shorter = old.len().min(new.len());
+        if old.len().max(new.len()) == 0 {
+            return self.note(path, before, after, false);
+        }
+        let begin = (0..shorter).take_while(|index| old[*index].same(new[*index])).count();
+        let end = (1..=shorter - begin)
+            .take_while(|back| old[old.len() - back].same(new[new.len() - back]))
+            .count();
+        let (old, new) = (&old[begin..old.len() - end], &new[begin..new.len() - end]);
+        for index in 0..old.len().max(new.len()) {
+            let path = path.element(begin + index);
+            let old = old.get(index).copied().unwrap_or_default();
+            let new = new.get(index).copied().unwrap_or_default();
+            self.compare(&path, old, new, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn texts(
+        &mut self,
+        path: &Path,
+        before: Side<'_>,
+        after: Side<'_>,
+        depth: usize,
+    ) -> Result<()> {
+        let (old, new) = (self.document(before)?, self.document(after)?);
+        let whole = |side: Side<'_>, inside: &Option<Box<RawValue>>| {
+            side.value.is_none() || inside.is_some()
+        };
+        if !whole(before, &old) || !whole(after, &new) {
+            return self.note(path, before, after, false);
+        }
+        let (old, new) = (old.as_deref(), new.as_deref());
+        let known = self.found.len() + self.more;
+        let (old, new) = (Side::of(old, None, None), Side::of(new, None, None));
+        self.compare(&path.inside(), old, new, depth + 1)?;
+        if self.found.len() + self.more == known {
+            // Only written otherwise.
+            return self.note(path, before, after, false);
+        }
+        Ok(())
+    }
+
+    /// The JSON in a text, where it is an object or a list and the text as a whole holds no secret.
+    fn document(&mut self, side: Side<'_>) -> Result<Option<Box<RawValue>>> {
+        let Some(json) = side.value else { return Ok(None) };
+        let inside: String = serde_json::from_str(json.get())?;
+        if !inside.starts_with(['{', '[']) || !inside.ends_with(['}', ']']) {
+            return Ok(None);
+        }
+        self.cleaned.open(json.get())?;
+        let is_open = self.cleaned.take() == json.get();
+        Ok(RawValue::from_string(inside).ok().filter(|_| is_open))
+    }
+
+    fn note(&mut self, path: &Path, before: Side<'_>, after: Side<'_>, hidden: bool) -> Result<()> {
+        if self.found.len() >= MOST_ATTRIBUTES || *self.room == 0 {
+            self.more += 1;
+            return Ok(());
+        }
+        let shown = [before, Side { unknown: None, ..after }].map(|side| match side.value {
+            Some(_) if hidden => Ok(Some(Shown::Sensitive)),
+            Some(json) => self.shown(json, side.sensitive).map(Some),
+            None => Ok(None),
+        });
+        let [before, shown_after] = shown;
+        let after = if after.is_unknown() { Some(Shown::Unknown) } else { shown_after? };
+        let before = before?;
+        let forces = |steps: &Vec<Step>| {
+            let common = steps.len().min(path.steps.len());
+            steps[..common] == path.steps[..common]
+        };
+        let change = AttributeChange {
+            path: path.shown.clone(),
+            forces_replacement: self.replaced.iter().any(forces),
+            before,
+            after,
+        };
+        let size = |shown: &Option<Shown>| match shown {
+            Some(Shown::Value(text) | Shown::Text(text)) => text.len(),
+            _ => 0,
+        };
+        // What an attribute costs besides its texts: itself, and what is in between them.
+        let cost = 128 + change.path.len() + size(&change.before) + size(&change.after);
+        *self.room = self.room.saturating_sub(cost);
+        self.found.push(change);
+        Ok(())
+    }
+
+    fn shown(&mut self, json: &RawValue, marks: Option<&RawValue>) -> Result<Shown> {
+        match marks {
+            Some(marks) => masked(json, marks, 0, self.cleaned)?,
+            None => self.cleaned.open(json.get())?,
+        }
+        let text = self.cleaned.take();
+        if text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) == Some(MASK) {
+            return Ok(Shown::Sensitive);
+        }
+        if text.starts_with('"') {
+            let inside: String = serde_json::from_str(&text)?;
+            if inside.trim_end_matches('\n').contains('\n') {
+                return Ok(Shown::Text(cut(inside)));
+            }
+        }
+        Ok(Shown::Value(cut(without_html_escapes(&text))))
+    }
+}
+
+/// An object, its marks, and what of it is not known.
+struct Parts<'a> {
+    values: Members<'a>,
+    sensitive: Members<'a>,
+    unknown: Members<'a>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(side: Side<'a>) -> Result<Self> {
+        let object = |json: Option<&'a RawValue>| {
+            let json = json.filter(|json| json.get().starts_with('{'));
+            json.map_or_else(|| Ok(Members::default()), members)
+        };
+        Ok(Self {
+            values: object(side.value)?,
+            sensitive: object(side.sensitive)?,
+            unknown: object(side.unknown)?,
+        })
+    }
+
+    fn part(&self, name: &str) -> Side<'a> {
+        Side::of(self.values.find(name), self.sensitive.find(name), self.unknown.find(name))
+    }
+}
+
+/// The elements of a list, with their marks.
+fn list(side: Side<'_>) -> Result<Vec<Side<'_>>> {
+    let (sensitive, unknown) = (parts(side.sensitive)?, parts(side.unknown)?);
+    let mut sensitive = sensitive.into_iter();
+    let mut unknown = unknown.into_iter();
+    let values = parts(side.value)?.into_iter();
+    Ok(values.map(|value| Side::of(Some(value), sensitive.next(), unknown.next())).collect())
+}
+
+/// The elements, where it is a list.
+fn parts(json: Option<&RawValue>) -> Result<Vec<&RawValue>> {
+    match json.filter(|json| json.get().starts_with('[')) {
+        Some(json) => elements(json),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// JSON text in which `<`, `>` and `&` stand for themselves: Go writes them as for a web page.
+fn without_html_escapes(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(start) = rest.find('\\') {
+        text.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let sign = [("\\u003c", '<'), ("\\u003e", '>'), ("\\u0026", '&')];
+        let sign = sign.into_iter().find(|(escape, _)| rest.starts_with(escape));
+        let length = if let Some((escape, sign)) = sign {
+            text.push(sign);
+            escape.len()
+        } else {
+            // With the character that it escapes, which may be another one of its kind.
+            let length = rest.chars().take(2).map(char::len_utf8).sum();
+            text.push_str(&rest[..length]);
+            length
+        };
+        rest = &rest[length..];
+    }
+    text + rest
+}
+
+/// As much of a text as is shown.
+fn cut(mut text: String) -> String {
+    if text.len() > LONGEST_VALUE {
+        let end = text.floor_char_boundary(LONGEST_VALUE);
+        let more = text.len() - end;
+        text.truncate(end);
+        let _ = write!(text, "… ({more} more bytes)");
+    }
+    // Not the room of what was cut away.
+    text.shrink_to_fit();
+    text
+}

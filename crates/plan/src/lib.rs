@@ -1,0 +1,24 @@
+//! Reads a saved plan of Terraform (`show -json`): redacts it, counts its changes, and lists them.
+//!
+//! The JSON travels in one direction: `splitter` cuts it into pieces, `walk` follows them and hands
+//! each to a destination (`clean`, `changes`, `plan`, `survey`). The plan is never held as a whole.
+
+mod changes;
+mod clean;
+mod difference;
+#[cfg(test)]
+mod fuzz_tests;
+mod labels;
+mod marks;
+mod plan;
+mod reading;
+mod splitter;
+mod survey;
+mod walk;
+
+pub use changes::{action, is_listed};
+pub use clean::Content;
+pub use plan::{Counts, PlanSummary, counted};
+pub use reading::{Copied, read};
+pub use survey::Survey;
+pub use walk::Member;

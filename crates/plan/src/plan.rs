@@ -1,0 +1,328 @@
+//! What a saved plan will do, from its JSON (`show -json`, plan format 1.x).
+
+use std::fmt::Formatter;
+use std::io::{Error, ErrorKind, Result};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::marks::Target;
+use super::walk::Destination;
+
+/// How many resources a plan touches, by what it does with them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Created, replacements included.
+    pub create: u32,
+    /// Changed in place.
+    pub update: u32,
+    /// Destroyed, replacements included.
+    pub delete: u32,
+    /// Those that are destroyed and created: counted in both.
+    pub replace: u32,
+    /// Taken over from elsewhere.
+    pub import: u32,
+    /// Only renamed, or renamed beside another change.
+    pub moved: u32,
+    /// Given up without being destroyed.
+    pub forget: u32,
+}
+
+/// What a plan is about.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PlanSummary {
+    /// Resources by action.
+    pub counts: Counts,
+    /// Resources that were changed outside of Terraform: address and action.
+    pub drift: Vec<String>,
+    /// How many outputs change.
+    pub outputs: u32,
+    /// How many resource instances there will be afterwards.
+    pub resources_after: u32,
+    /// Whether an apply of the plan would store anything, where the version says so.
+    pub applyable: Option<bool>,
+}
+
+impl PlanSummary {
+    /// Whether applying the plan would do anything.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        self.counts != Counts::default() || self.outputs > 0
+    }
+
+    /// One line for people, in the words that Terraform itself uses.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match (self.counts == Counts::default(), self.outputs) {
+            (true, 0) => "No changes.".to_owned(),
+            (true, outputs) => format!("Changes to {} only.", counted(outputs, "output")),
+            (false, _) => format!("Plan: {}.", self.counts),
+        }
+    }
+
+    /// One line about what changed outside of Terraform.
+    #[must_use]
+    pub fn drift_line(&self) -> String {
+        if self.drift.is_empty() {
+            return "No drift.".to_owned();
+        }
+        format!(
+            "Drift: {} changed outside of Terraform: {}",
+            self.drift.len(),
+            self.drift.join(", ")
+        )
+    }
+}
+
+/// `1 output`, `2 outputs`.
+#[must_use]
+pub fn counted(count: u32, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+impl Counts {
+    fn count_planned(&mut self, change: &ResourceChange) {
+        if change.mode == "data" {
+            return;
+        }
+        let actions = &change.change.actions;
+        let does = |action: &str| u32::from(actions.iter().any(|other| other == action));
+        self.create += does("create");
+        self.update += does("update");
+        self.delete += does("delete");
+        self.replace += does("create") * (does("delete") | does("forget"));
+        self.forget += does("forget");
+        self.import += u32::from(change.change.importing.is_some());
+        self.moved += u32::from(
+            change.previous_address.as_ref().is_some_and(|before| *before != change.address),
+        );
+    }
+}
+
+impl Counts {
+    /// `1 added, 0 changed, 2 destroyed`: the same once it was done.
+    #[must_use]
+    pub fn done(&self) -> String {
+        let usual = [(self.create, "added"), (self.update, "changed"), (self.delete, "destroyed")];
+        let imported = (self.import > 0).then_some((self.import, "imported"));
+        let rare = [(self.replace, "replaced"), (self.moved, "moved"), (self.forget, "forgotten")];
+        let rare = rare.into_iter().filter(|(count, _)| *count > 0);
+        let all = imported.into_iter().chain(usual).chain(rare);
+        all.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// `1 to add, 0 to change, 2 to destroy`, with the rarer ones where there are any.
+impl std::fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        if self.import > 0 {
+            write!(formatter, "{} to import, ", self.import)?;
+        }
+        write!(
+            formatter,
+            "{} to add, {} to change, {} to destroy",
+            self.create, self.update, self.delete
+        )?;
+        for (count, name) in
+            [(self.replace, "replaced"), (self.moved, "moved"), (self.forget, "forgotten")]
+        {
+            if count > 0 {
+                write!(formatter, ", {count} {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the summary of a plan, piece by piece.
+#[derive(Default)]
+pub(super) struct Summarized {
+    summary: PlanSummary,
+    place: Place,
+    /// Whether it says which format it has: that tells a plan from any other JSON object.
+    is_plan: bool,
+}
+
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Place {
+    Format,
+    Applyable,
+    Values,
+    Changes,
+    Drift,
+    Outputs,
+    #[default]
+    Other,
+}
+
+impl Summarized {
+    /// The summary, once the plan was read to its end.
+    ///
+    /// # Errors
+    /// When it was no plan.
+    pub(super) fn into_summary(self) -> Result<PlanSummary> {
+        let missing = "it is no plan: `format_version` is missing";
+        self.is_plan
+            .then_some(self.summary)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidData, missing))
+    }
+
+    fn note_drift(&mut self, ResourceChange { address, change, .. }: ResourceChange) {
+        self.summary.drift.extend(change.drift().map(|action| format!("{address} ({action})")));
+    }
+}
+
+impl Target for Summarized {
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
+        let text = json.get();
+        let summary = &mut self.summary;
+        match self.place {
+            Place::Format => {
+                self.is_plan = serde_json::from_str::<String>(text).is_ok();
+            }
+            Place::Applyable => summary.applyable = serde_json::from_str(text)?,
+            Place::Changes => summary.counts.count_planned(&serde_json::from_str(text)?),
+            Place::Drift => self.note_drift(serde_json::from_str(text)?),
+            Place::Outputs => {
+                let change: Change = serde_json::from_str(text)?;
+                summary.outputs += u32::from(!change.is_no_op());
+            }
+            // Those of the root module and of all below it.
+            Place::Values if name == "resources" => {
+                let resource: ResourceValues = serde_json::from_str(text)?;
+                summary.resources_after += u32::from(resource.mode != "data");
+            }
+            Place::Values | Place::Other => {}
+        }
+        Ok(())
+    }
+
+    fn variable(&mut self, _: &RawValue) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Destination for Summarized {
+    fn begin(&mut self, member: &str) {
+        self.place = match member {
+            "format_version" => Place::Format,
+            "applyable" => Place::Applyable,
+            "planned_values" => Place::Values,
+            "resource_changes" => Place::Changes,
+            "resource_drift" => Place::Drift,
+            "output_changes" => Place::Outputs,
+            _ => Place::Other,
+        };
+    }
+}
+
+#[derive(Deserialize)]
+struct ResourceChange {
+    address: String,
+    previous_address: Option<String>,
+    #[serde(default)]
+    mode: String,
+    change: Change,
+}
+
+#[derive(Deserialize)]
+struct Change {
+    #[serde(default)]
+    actions: Vec<String>,
+    importing: Option<serde::de::IgnoredAny>,
+}
+
+impl Change {
+    fn is_no_op(&self) -> bool {
+        self.actions.iter().all(|action| action == "no-op" || action == "read")
+    }
+
+    fn drift(&self) -> Option<&'static str> {
+        let does = |action: &str| self.actions.iter().any(|other| other == action);
+        match (does("delete"), does("update")) {
+            (true, _) => Some("deleted"),
+            (_, true) => Some("changed"),
+            // Moved resources are listed as drift too.
+            _ => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ResourceValues {
+    #[serde(default)]
+    mode: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::reading::alone;
+    use super::*;
+
+    fn read(plan: &[u8]) -> Result<PlanSummary> {
+        alone::survey(|| Ok(plan), BTreeSet::new()).map(|survey| survey.summary)
+    }
+
+    fn change(address: &str, actions: &str, rest: &str) -> String {
+        format!(
+            r#"{{"address":"{address}","mode":"managed","change":{{"actions":[{actions}]{rest}}}}}"#
+        )
+    }
+
+    #[test]
+    fn every_action_is_counted_apart() {
+        let changes = [
+            change("a", r#""create""#, ""),
+            change("b", r#""update""#, ""),
+            change("c", r#""delete""#, ""),
+            change("d", r#""delete","create""#, ""),
+            change("e", r#""create","delete""#, ""),
+            change("f", r#""no-op""#, r#","importing":{"id":"x"}"#),
+            change("g", r#""forget""#, ""),
+            change("h", r#""read""#, "").replace("managed", "data"),
+            change("i", r#""no-op""#, "")
+                .replace("\"mode\"", "\"previous_address\":\"z\",\"mode\""),
+        ];
+        let json =
+            format!(r#"{{"format_version":"1.2","resource_changes":[{}]}}"#, changes.join(","));
+        let summary = read(json.as_bytes()).unwrap();
+        let counts =
+            Counts { create: 3, update: 1, delete: 3, replace: 2, import: 1, moved: 1, forget: 1 };
+        assert_eq!(summary.counts, counts);
+        assert_eq!(
+            summary.line(),
+            "Plan: 1 to import, 3 to add, 1 to change, 3 to destroy, 2 replaced, 1 moved, 1 forgotten."
+        );
+        assert_eq!(
+            summary.counts.done(),
+            "1 imported, 3 added, 1 changed, 3 destroyed, 2 replaced, 1 moved, 1 forgotten"
+        );
+        assert_eq!(Counts::default().done(), "0 added, 0 changed, 0 destroyed");
+    }
+
+    #[test]
+    fn what_is_no_plan_is_refused() {
+        assert!(read(&br#"{"terraform_version":"1.11.4"}"#[..]).is_err());
+    }
+
+    #[test]
+    fn drift_is_what_reality_changed() {
+        let json = format!(
+            r#"{{"format_version":"1.2","resource_drift":[{},{},{}],"output_changes":{{"o":{{"actions":["update"]}}}}}}"#,
+            change("a", r#""update""#, ""),
+            change("b", r#""delete""#, ""),
+            change("c", r#""no-op""#, "")
+        );
+        let summary = read(json.as_bytes()).unwrap();
+        assert_eq!(
+            summary.drift_line(),
+            "Drift: 2 changed outside of Terraform: a (changed), b (deleted)"
+        );
+        assert_eq!(summary.line(), "Changes to 1 output only.");
+        let summary = PlanSummary { outputs: 2, ..summary };
+        assert_eq!(summary.line(), "Changes to 2 outputs only.");
+    }
+}

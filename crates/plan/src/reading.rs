@@ -1,0 +1,321 @@
+//! Reads a plan's JSON (`show -json`): what the plan will do, which of its values are secrets, and a
+//! copy for others.
+//!
+//! What is secret may be said behind where it stands, so that a copy can only be right when all of a
+//! plan is known. But most plans hold nothing that is not known before. So the copy is written while
+//! the plan is read for the first time; where something new is found, it is given up, and written anew
+//! at the end.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Result, Write};
+
+use serde_json::value::RawValue;
+
+use super::changes::Collected;
+use super::clean::{Content, PlanCopy};
+use super::marks::Target;
+use super::plan::Summarized;
+use super::survey::{Marked, Survey};
+use super::walk::{Both, Destination, Member, Walk};
+use butler_base::secret::Redactor;
+use butler_result::Changes;
+
+/// A copy of a plan.
+#[derive(Debug)]
+pub struct Copied<W> {
+    /// What it was written into.
+    pub into: W,
+    /// What stands where.
+    pub members: Vec<Member>,
+    /// What the plan changes, for people to look at, or why that cannot be told.
+    pub changes: Result<Changes>,
+}
+
+/// Reads the plan that `open` opens, in which the root module's `variables` of these names are
+/// sensitive, and those that its own configuration declares so. What it says of its own secrets is
+/// registered with `redactor`; a copy of it is written into what `create` creates anew each time it is
+/// called. Either is called more than once where the plan has secrets that are not known yet.
+///
+/// # Errors
+/// When the plan cannot be read, or is none. That it cannot be copied is no error of this.
+pub fn read<R: Read, W: Write>(
+    mut open: impl FnMut() -> Result<R>,
+    mut create: impl FnMut() -> Result<W>,
+    mut variables: BTreeSet<String>,
+    content: Content,
+    redactor: &Redactor,
+) -> Result<(Survey, Result<Copied<W>>)> {
+    let mut create = || Ok(Copying::new(PlanCopy::new(content, redactor, create()?), redactor));
+    let known = variables.len();
+    let mut attempt = Attempt {
+        summarized: Summarized::default(),
+        marked: Marked::new(redactor),
+        copying: create(),
+    };
+    let members = Walk::new(open()?, &mut attempt, &mut variables).document()?;
+    let Attempt { summarized, marked, copying } = attempt;
+    let summary = summarized.into_summary()?;
+    let is_right = marked.is_empty() && variables.len() == known;
+    let (secrets, incomplete) = marked.into_secrets(&mut open, &mut variables)?;
+    redactor.register(&secrets);
+    // What is given up is closed before it is created anew: it may hold something back.
+    let copied = match copying.map(|copying| is_right.then_some(copying)) {
+        Ok(Some(copying)) => Ok(copying.end(members)),
+        Ok(None) => create().and_then(|copying| copy(open()?, copying, &mut variables)),
+        Err(error) => Err(error),
+    };
+    Ok((Survey { summary, variables, secrets, incomplete }, copied))
+}
+
+/// Copies a plan of which all secrets are known.
+fn copy<W: Write>(
+    plan: impl Read,
+    mut copying: Copying<'_, W>,
+    variables: &mut BTreeSet<String>,
+) -> Result<Copied<W>> {
+    let members = Walk::new(plan, &mut copying, variables).document()?;
+    Ok(copying.end(members))
+}
+
+/// Writes a copy, and collects what the plan changes.
+struct Copying<'a, W> {
+    changes: Collected<'a>,
+    target: PlanCopy<'a, W>,
+}
+
+impl<'a, W: Write> Copying<'a, W> {
+    /// `redactor` must know the plan's own secrets already.
+    fn new(target: PlanCopy<'a, W>, redactor: &'a Redactor) -> Self {
+        Self { changes: Collected::new(redactor), target }
+    }
+
+    fn both(&mut self) -> Both<'_, Collected<'a>, PlanCopy<'a, W>> {
+        Both(&mut self.changes, &mut self.target)
+    }
+
+    fn end(self, members: Vec<Member>) -> Copied<W> {
+        Copied { into: self.target.into_written(), members, changes: self.changes.into_found() }
+    }
+}
+
+impl<W: Write> Target for Copying<'_, W> {
+    fn layout(&mut self, text: &str) -> Result<()> {
+        self.both().layout(text)
+    }
+
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
+        self.both().piece(name, json)
+    }
+
+    fn variable(&mut self, json: &RawValue) -> Result<()> {
+        self.both().variable(json)
+    }
+}
+
+impl<W: Write> Destination for Copying<'_, W> {
+    fn written(&self) -> u64 {
+        self.target.written()
+    }
+
+    fn begin(&mut self, member: &str) {
+        self.both().begin(member);
+    }
+}
+
+/// The first look at a plan, with a copy that goes on for as long as it may be right.
+struct Attempt<'a, W> {
+    summarized: Summarized,
+    marked: Marked<'a>,
+    copying: Result<Copying<'a, W>>,
+}
+
+impl<'a, W: Write> Attempt<'a, W> {
+    fn look(&mut self) -> Both<'_, Summarized, Marked<'a>> {
+        Both(&mut self.summarized, &mut self.marked)
+    }
+
+    /// Why it cannot be written does not keep the plan from being read.
+    fn copy(&mut self, write: impl FnOnce(&mut Copying<'a, W>) -> Result<()>) {
+        if let Ok(copying) = &mut self.copying
+            && self.marked.is_empty()
+            && let Err(error) = write(copying)
+        {
+            self.copying = Err(error);
+        }
+    }
+}
+
+impl<W: Write> Target for Attempt<'_, W> {
+    fn layout(&mut self, text: &str) -> Result<()> {
+        self.look().layout(text)?;
+        self.copy(|copying| copying.layout(text));
+        Ok(())
+    }
+
+    fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
+        self.look().piece(name, json)?;
+        self.copy(|copying| copying.piece(name, json));
+        Ok(())
+    }
+
+    fn variable(&mut self, json: &RawValue) -> Result<()> {
+        self.look().variable(json)?;
+        self.copy(|copying| copying.variable(json));
+        Ok(())
+    }
+}
+
+impl<W: Write> Destination for Attempt<'_, W> {
+    fn written(&self) -> u64 {
+        self.copying.as_ref().map_or(0, Copying::written)
+    }
+
+    fn begin(&mut self, member: &str) {
+        self.look().begin(member);
+        self.copy(|copying| {
+            copying.begin(member);
+            Ok(())
+        });
+    }
+}
+
+/// The parts of this that tests look at alone.
+#[cfg(test)]
+pub(super) mod alone {
+    use super::*;
+
+    /// What a plan says of its secrets, where none is known.
+    pub(in super::super) fn survey<R: Read>(
+        open: impl FnMut() -> Result<R>,
+        variables: BTreeSet<String>,
+    ) -> Result<Survey> {
+        let create = || Ok(std::io::sink());
+        read(open, create, variables, Content::Everything, &Redactor::new())
+            .map(|(survey, _)| survey)
+    }
+
+    /// Cleans a plan of which all secrets are known.
+    pub(in super::super) fn clean<W: Write>(
+        plan: impl Read,
+        variables: &BTreeSet<String>,
+        redactor: &Redactor,
+        into: W,
+    ) -> Result<Copied<W>> {
+        let target = PlanCopy::new(Content::Clean, redactor, into);
+        copy(plan, Copying::new(target, redactor), &mut variables.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a plan with these parts; returns how often it was opened and created, and the copy.
+    fn copied(parts: &str, variables: &[&str], redactor: &Redactor) -> ([u32; 2], String) {
+        let plan = format!(r#"{{"format_version":"1.2",{parts}}}"#);
+        copied_as(Content::Clean, &plan, variables, redactor)
+    }
+
+    fn copied_as(
+        content: Content,
+        plan: &str,
+        variables: &[&str],
+        redactor: &Redactor,
+    ) -> ([u32; 2], String) {
+        let written = std::cell::RefCell::new(Vec::new());
+        let (mut opened, mut created) = (0, 0);
+        let open = || {
+            opened += 1;
+            Ok(plan.as_bytes())
+        };
+        let create = || {
+            created += 1;
+            written.borrow_mut().clear();
+            Ok(Shared(&written))
+        };
+        let variables = variables.iter().map(|name| (*name).to_owned()).collect();
+        let (_, copied) = read(open, create, variables, content, redactor).unwrap();
+        let Copied { into, members, .. } = copied.unwrap();
+        let text = String::from_utf8(written.borrow().clone()).unwrap();
+        drop(into);
+        assert!(text.ends_with('}'), "nothing is written behind it: {text}");
+        for Member { name, place } in members {
+            let start = usize::try_from(place.start).unwrap();
+            assert!(text[start..].starts_with(&format!("\"{name}\":")), "{text}");
+        }
+        ([opened, created], text)
+    }
+
+    struct Shared<'a>(&'a std::cell::RefCell<Vec<u8>>);
+
+    impl Write for Shared<'_> {
+        fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+            self.0.borrow_mut().write(bytes)
+        }
+
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What holds something back writes that when it is dropped.
+    impl Drop for Shared<'_> {
+        fn drop(&mut self) {
+            self.0.borrow_mut().extend_from_slice(b" ");
+        }
+    }
+
+    const OPEN: &str = r#""resource_changes":[{"address":"a.b","change":{"actions":["create"],"after":{"v":"hunter22-one"},"after_sensitive":{}}}]"#;
+
+    #[test]
+    fn a_plan_without_new_secrets_is_read_and_written_once() {
+        let redactor = Redactor::new();
+        assert_eq!(copied(OPEN, &[], &redactor).0, [1, 1]);
+        redactor.register(&["hunter22-one".into()]);
+        let marked = OPEN.replace("\"after_sensitive\":{}", "\"after_sensitive\":{\"v\":true}");
+        let (times, text) = copied(&marked, &[], &redactor);
+        assert_eq!(times, [1, 1]);
+        assert!(!text.contains("hunter22"), "{text}");
+        let parts = format!(r#""variables":{{"x":{{"value":"hunter22-one"}}}},{OPEN}"#);
+        assert_eq!(copied(&parts, &["x"], &redactor).0, [1, 1]);
+    }
+
+    #[test]
+    fn what_stands_before_its_mark_is_masked_too() {
+        let marked = OPEN.replace("\"after_sensitive\":{}", "\"after_sensitive\":{\"v\":true}");
+        let before = r#""errored":"hunter22-one","#;
+        let (times, text) = copied(&format!("{before}{marked}"), &[], &Redactor::new());
+        assert_eq!(times, [3, 2]);
+        assert!(!text.contains("hunter22"), "{text}");
+        let declared = r#""variables":{"x":{"value":"short"}},"configuration":{"root_module":{"variables":{"x":{"sensitive":true}}}}"#;
+        let (times, text) = copied(declared, &[], &Redactor::new());
+        assert_eq!(
+            times,
+            [2, 2],
+            "no secret that is to be looked for, but one that is to be hidden"
+        );
+        assert!(!text.contains("short"), "{text}");
+    }
+
+    #[test]
+    fn a_copy_of_everything_is_what_terraform_wrote() {
+        let plan = r#"{"format_version":"1.2","variables":{"x":{"value":"o\u003cpen-secret-1"}},"list":[1.50,[],{}],"output_changes":{"o":{"after":"hunter22-one","after_sensitive":true}}}"#;
+        let (_, text) = copied_as(Content::Everything, plan, &["x"], &Redactor::new());
+        assert_eq!(text, plan);
+    }
+
+    #[test]
+    fn a_copy_that_cannot_be_written_keeps_no_plan_from_being_read() {
+        let full = || Ok(&mut [][..]);
+        let plan = format!(r#"{{"format_version":"1.2",{OPEN}}}"#);
+        let open = || Ok(plan.as_bytes());
+        let redactor = Redactor::new();
+        let (survey, copied) =
+            read(open, full, BTreeSet::new(), Content::Clean, &redactor).unwrap();
+        assert_eq!(survey.summary.counts.create, 1);
+        assert_eq!(copied.unwrap_err().kind(), std::io::ErrorKind::WriteZero);
+        let none = || -> Result<Vec<u8>> { Err(std::io::Error::other("no room")) };
+        let (_, copied) = read(open, none, BTreeSet::new(), Content::Clean, &redactor).unwrap();
+        assert_eq!(copied.unwrap_err().to_string(), "no room");
+    }
+}

@@ -1,0 +1,429 @@
+//! The run configuration as the registry writes it, and how it becomes a [`RunSpec`].
+//!
+//! Unknown fields are ignored and absent or null ones tolerated: a newer or older registry must
+//! not stop a run that can be understood. Values keep their exact text, numbers included.
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+
+use super::entries::{Entries, JsonText};
+use super::shape::problem;
+use crate::spec::{
+    Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, RunSpec, SecretReference,
+    SensitiveValues, Source, TerraformSetup, UnknownOperation, Variable, Wanted, WantedError,
+};
+
+/// Why a configuration does not make a run.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It is not JSON of the expected shape. The message names no value.
+    #[error("the run's configuration cannot be read: line {line}, column {column}: {problem}")]
+    Syntax {
+        /// Line of the error, from 1.
+        line: usize,
+        /// Column of the error, from 1.
+        column: usize,
+        /// Which field is wrong, and what it must be.
+        problem: String,
+    },
+    /// It asks for an operation that does not exist.
+    #[error(transparent)]
+    Operation(#[from] UnknownOperation),
+    /// Its `terraformVersion` is none.
+    #[error("`terraformVersion` cannot be used")]
+    Version(#[from] WantedError),
+    /// It names no source.
+    #[error("the run has no source to fetch (source type `{0}`)")]
+    NoSource(String),
+    /// It names no repository.
+    #[error("the run's source names no repository")]
+    NoRepository,
+    /// It names no reference.
+    #[error("the run's source names no git reference")]
+    NoReference,
+    /// The credentials are of an unknown type, or incomplete.
+    #[error("the source credentials of type `{kind}` cannot be used: {problem}")]
+    Credentials {
+        /// The type.
+        kind: String,
+        /// What is wrong with them.
+        problem: &'static str,
+    },
+    /// A value that must be text, a number or a boolean is something else.
+    #[error(
+        "the environment variable `{0}` has a value that is neither text nor a number nor a boolean"
+    )]
+    EnvironmentValue(String),
+    /// Its `sensitiveValues` are none that are known: whether secrets are sent is not to be guessed.
+    #[error("`sensitiveValues` of the run is neither `auto` nor `literal`")]
+    SensitiveValues,
+    /// A backend without a type.
+    #[error("the run's state backend has no type")]
+    NoBackendType,
+}
+
+impl butler_base::error::Advice for ConfigError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Operation(_) => {
+                let names: Vec<_> = Operation::NAMES.iter().map(|(name, _)| *name).collect();
+                Some(format!("the operations are {}", names.join(", ")))
+            }
+            Self::NoReference => Some(
+                "give the module a branch, tag or commit; the default branch is never guessed"
+                    .to_owned(),
+            ),
+            Self::NoSource(_) | Self::NoRepository => {
+                Some("connect the module to a git repository in the registry".to_owned())
+            }
+            Self::Credentials { .. } => {
+                Some("the types are token, password, ssh-key and github-app".to_owned())
+            }
+            Self::Version(error) => error.advice(),
+            Self::Syntax { .. }
+            | Self::EnvironmentValue(_)
+            | Self::SensitiveValues
+            | Self::NoBackendType => None,
+        }
+    }
+}
+
+/// A configuration that was understood.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The run.
+    pub spec: RunSpec,
+    /// Its settings for Terraform, as JSON text.
+    pub terraform_settings: Option<SecretString>,
+    /// The id that the configuration carries, if any.
+    pub run_id: Option<String>,
+    /// The callback paths it carries: status, logs, plan, outputs.
+    pub callbacks: [Option<String>; 4],
+}
+
+/// Reads a configuration. No value of it appears in an error.
+///
+/// # Errors
+/// When it is no JSON of the known shape or does not describe a run that can be carried out.
+pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
+    let wire: WireConfig = serde_json::from_slice(json).map_err(|error| ConfigError::Syntax {
+        line: error.line(),
+        column: error.column(),
+        problem: problem::<WireConfig>(json, &error),
+    })?;
+    let callbacks = wire.callbacks.unwrap_or_default();
+    let operation = wire.operation.unwrap_or_default().parse()?;
+    let tool = match wire.terraform_version.as_deref() {
+        None | Some("") => None,
+        Some(version) => Some(Wanted::of_argument(version, None)?),
+    };
+    Ok(Parsed {
+        spec: RunSpec {
+            operation,
+            tool,
+            source: source(wire.source)?,
+            variables: wire
+                .variables
+                .present()
+                .map(|(name, variable)| (name, variable.into()))
+                .collect(),
+            sensitive_values: match wire.sensitive_values {
+                None => SensitiveValues::default(),
+                Some(name) => SensitiveValues::named(&name).ok_or(ConfigError::SensitiveValues)?,
+            },
+            upstream_outputs: wire
+                .upstream_outputs
+                .0
+                .into_iter()
+                .map(|(name, value)| (name, value.0))
+                .collect(),
+            environment: wire
+                .env_vars
+                .present()
+                .map(|(name, variable)| Ok((name.clone(), variable.into_environment(name)?)))
+                .collect::<Result<_, ConfigError>>()?,
+            backend: wire.state_backend.map(backend).transpose()?,
+            setup: TerraformSetup::default(),
+        },
+        terraform_settings: wire.terraform_settings.map(|settings| settings.0),
+        run_id: wire.run_id,
+        callbacks: [callbacks.status, callbacks.logs, callbacks.plan, callbacks.outputs],
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireConfig {
+    run_id: Option<String>,
+    operation: Option<String>,
+    terraform_version: Option<String>,
+    source: Option<WireSource>,
+    #[serde(default)]
+    variables: Entries<Option<WireVariable>>,
+    sensitive_values: Option<String>,
+    #[serde(default)]
+    env_vars: Entries<Option<WireVariable>>,
+    #[serde(default)]
+    upstream_outputs: Entries<JsonText>,
+    state_backend: Option<WireBackend>,
+    terraform_settings: Option<JsonText>,
+    callbacks: Option<WireCallbacks>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireSource {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    git_repo: Option<SecretString>,
+    git_ref: Option<String>,
+    working_directory: Option<String>,
+    credentials: Option<WireCredentials>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireCredentials {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    username: Option<String>,
+    token: Option<SecretString>,
+    password: Option<SecretString>,
+    #[serde(alias = "sshPrivateKey")]
+    private_key: Option<SecretString>,
+    passphrase: Option<SecretString>,
+    known_hosts: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WireVariable {
+    value: Option<JsonText>,
+    sensitive: Option<bool>,
+    source: Option<String>,
+    #[serde(rename = "ref")]
+    reference: Option<String>,
+    key: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WireBackend {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    config: Entries<JsonText>,
+}
+
+#[derive(Default, Deserialize)]
+struct WireCallbacks {
+    #[serde(rename = "statusUrl")]
+    status: Option<String>,
+    #[serde(rename = "logsUrl")]
+    logs: Option<String>,
+    #[serde(rename = "planUrl")]
+    plan: Option<String>,
+    #[serde(rename = "outputsUrl")]
+    outputs: Option<String>,
+}
+
+impl From<WireVariable> for Variable {
+    fn from(wire: WireVariable) -> Self {
+        let reference = reference(wire.source.as_deref(), wire.reference.as_deref(), wire.key);
+        Self {
+            value: wire.value.map(|value| value.0),
+            // A reference is to a secret, whether or not it says so.
+            sensitive: wire.sensitive.unwrap_or(false) || reference.is_some(),
+            reference,
+        }
+    }
+}
+
+impl WireVariable {
+    fn into_environment(self, name: String) -> Result<EnvironmentVariable, ConfigError> {
+        let sensitive = self.sensitive.unwrap_or(false);
+        let text = self.value.unwrap_or(JsonText(SecretString::from("\"\""))).0;
+        let value = match text.expose_secret().as_bytes().first() {
+            Some(b'"') => serde_json::from_str::<SecretString>(text.expose_secret())
+                .map_err(|_| ConfigError::EnvironmentValue(name))?,
+            Some(b'[' | b'{') => return Err(ConfigError::EnvironmentValue(name)),
+            _ => text,
+        };
+        Ok(EnvironmentVariable { value, sensitive })
+    }
+}
+
+/// `source: secret, ref: [namespace/]name, key: ...` (ADR-001, config response).
+fn reference(
+    source: Option<&str>,
+    reference: Option<&str>,
+    key: Option<String>,
+) -> Option<SecretReference> {
+    let reference = reference.filter(|text| !text.is_empty());
+    if source.is_none() && reference.is_none() {
+        return None;
+    }
+    let (namespace, name) = match reference.and_then(|text| text.split_once('/')) {
+        Some((namespace, name)) => (Some(namespace.to_owned()), name.to_owned()),
+        None => (None, reference.unwrap_or_default().to_owned()),
+    };
+    Some(SecretReference { namespace, name, key })
+}
+
+fn source(wire: Option<WireSource>) -> Result<Source, ConfigError> {
+    let wire = wire.ok_or_else(|| ConfigError::NoSource("none".to_owned()))?;
+    match wire.kind.as_deref() {
+        None | Some("git") => {}
+        Some(kind) => return Err(ConfigError::NoSource(kind.to_owned())),
+    }
+    let repository = wire
+        .git_repo
+        .filter(|text| !text.expose_secret().trim().is_empty())
+        .ok_or(ConfigError::NoRepository)?;
+    let reference = wire
+        .git_ref
+        .map(|text| text.trim().to_owned())
+        .filter(|text| !text.is_empty())
+        .ok_or(ConfigError::NoReference)?;
+    Ok(Source::Git(GitSource {
+        repository,
+        reference,
+        working_directory: wire.working_directory.unwrap_or_default(),
+        credentials: wire.credentials.map_or(Ok(GitCredentials::None), credentials)?,
+    }))
+}
+
+fn credentials(wire: WireCredentials) -> Result<GitCredentials, ConfigError> {
+    let kind = wire.kind.unwrap_or_default();
+    let lacks = |problem| ConfigError::Credentials { kind: kind.clone(), problem };
+    match kind.as_str() {
+        "" | "none" => Ok(GitCredentials::None),
+        "token" => Ok(GitCredentials::Token {
+            username: wire.username,
+            token: wire.token.or(wire.password).ok_or_else(|| lacks("it has no `token`"))?,
+        }),
+        "password" | "basic" => Ok(GitCredentials::Password {
+            username: wire.username.ok_or_else(|| lacks("it has no `username`"))?,
+            password: wire.password.or(wire.token).ok_or_else(|| lacks("it has no `password`"))?,
+        }),
+        "ssh-key" | "ssh" => Ok(GitCredentials::SshKey {
+            username: wire.username,
+            private_key: wire.private_key.ok_or_else(|| lacks("it has no `privateKey`"))?,
+            passphrase: wire.passphrase,
+            known_hosts: wire.known_hosts,
+        }),
+        "github-app" => Ok(GitCredentials::GithubApp),
+        _ => Err(lacks("the type is unknown")),
+    }
+}
+
+fn backend(wire: WireBackend) -> Result<Backend, ConfigError> {
+    let kind = wire.kind.filter(|kind| !kind.is_empty()).ok_or(ConfigError::NoBackendType)?;
+    Ok(Backend {
+        kind,
+        config: wire.config.0.into_iter().map(|(name, value)| (name, value.0)).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = r#"{"operation":"plan","source":{"gitRepo":"https://github.com/org/infra.git","gitRef":"v1.2.0"}}"#;
+
+    fn with(fields: &str) -> Result<Parsed, ConfigError> {
+        parse_config(format!("{},{fields}}}", MINIMAL.strip_suffix('}').unwrap()).as_bytes())
+    }
+
+    #[test]
+    fn the_adrs_example_is_understood() {
+        let parsed = with(
+            r#""runId":"550e8400","terraformVersion":"1.9.0","future":{"x":1},
+            "variables":{"region":{"value":"us-east-1"},"count":{"value":12345678901234567890.10},
+              "db_password":{"sensitive":true,"source":"secret","ref":"butler-system/db-creds","key":"password"}},
+            "envVars":{"A":{"value":"x\ny"},"B":{"value":true},"C":{"value":1.50},"D":null},
+            "upstreamOutputs":{"network_subnet_ids":["subnet-1","subnet-2"]},
+            "stateBackend":{"type":"pg","config":{"conn_str":"postgres://","schema_name":"s"}},
+            "callbacks":{"statusUrl":"/v1/ci/module-runs/550e8400/status","logsUrl":null}"#,
+        )
+        .unwrap();
+        let names: Vec<_> = parsed.spec.variables.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["region", "count", "db_password"]);
+        assert_eq!(
+            parsed.spec.variables[1].1.value.as_ref().unwrap().expose_secret(),
+            "12345678901234567890.10"
+        );
+        assert_eq!(
+            parsed.spec.variables[2].1.reference,
+            Some(SecretReference {
+                namespace: Some("butler-system".to_owned()),
+                name: "db-creds".to_owned(),
+                key: Some("password".to_owned()),
+            })
+        );
+        let environment: Vec<_> = parsed
+            .spec
+            .environment
+            .iter()
+            .map(|(name, variable)| (name.as_str(), variable.value.expose_secret()))
+            .collect();
+        assert_eq!(environment, [("A", "x\ny"), ("B", "true"), ("C", "1.50")]);
+        assert_eq!(parsed.callbacks[0].as_deref(), Some("/v1/ci/module-runs/550e8400/status"));
+        assert_eq!(parsed.callbacks[1], None);
+    }
+
+    #[test]
+    fn null_is_as_good_as_absent() {
+        let parsed = with(
+            r#""terraformVersion":null,"variables":null,"envVars":null,"upstreamOutputs":null,"stateBackend":null,"callbacks":null"#,
+        )
+        .unwrap();
+        assert!(
+            parsed.spec.variables.is_empty()
+                && parsed.spec.backend.is_none()
+                && parsed.spec.tool.is_none()
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_named() {
+        for (json, message) in [
+            (r#"{"source":{}}"#, "the run names no operation"),
+            (r#"{"operation":"explode"}"#, "the run asks for the unknown operation `explode`"),
+            (
+                r#"{"operation":"plan","source":{"type":"none"}}"#,
+                "the run has no source to fetch (source type `none`)",
+            ),
+            (
+                r#"{"operation":"plan","source":{"gitRepo":"https://x/y","gitRef":" "}}"#,
+                "the run's source names no git reference",
+            ),
+            (
+                r#"{"operation":"plan","terraformVersion":"newest"}"#,
+                "`terraformVersion` cannot be used",
+            ),
+        ] {
+            assert_eq!(parse_config(json.as_bytes()).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn a_run_says_how_its_sensitive_values_are_to_be_taken() {
+        for (field, expected) in [
+            (r#""future":1"#, SensitiveValues::Auto),
+            (r#""sensitiveValues":null"#, SensitiveValues::Auto),
+            (r#""sensitiveValues":"auto""#, SensitiveValues::Auto),
+            (r#""sensitiveValues":"literal""#, SensitiveValues::Literal),
+        ] {
+            assert_eq!(with(field).unwrap().spec.sensitive_values, expected, "{field}");
+        }
+        let error = with(r#""sensitiveValues":"hunter22""#).unwrap_err();
+        assert!(matches!(error, ConfigError::SensitiveValues), "{error}");
+    }
+
+    #[test]
+    fn errors_quote_no_value() {
+        let error =
+            with(r#""variables":{"a":{"value":"hunter22","sensitive":"hunter22"}}"#).unwrap_err();
+        assert!(!butler_base::error::chain(&error).contains("hunter22"), "{error}");
+        assert!(with(r#""variables":{"a":{},"a":{}}"#).is_err());
+    }
+}

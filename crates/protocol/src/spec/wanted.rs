@@ -1,0 +1,307 @@
+//! What a text asks for: an argument, a run's version, a version file, or a line of `.tool-versions`.
+//!
+//! The one parser of versions: `1.9.8`, `opentofu-1.8.3`, `tofu@1.8`, `~> 1.9`, `latest`.
+//! Exact versions and constraints are Terraform's own. `latest` and its relatives are what users of
+//! tfenv, tenv and asdf have in their files; of `latest:REGEX` only the beginning of a version is
+//! understood, segment by segment: `latest:^1.1` is no 1.10.
+
+use semver::Version;
+
+use super::{Constraint, ConstraintError, Product, ToolRequest, VersionFile, VersionFileKind};
+use butler_base::error::Advice;
+
+/// Which version of which product is wanted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Wanted {
+    /// The product.
+    pub product: Product,
+    /// The version.
+    pub what: What,
+}
+
+/// Which version.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum What {
+    /// This one.
+    Exact(Version),
+    /// One that satisfies this.
+    Within(Constraint),
+    /// The newest one that is released and satisfies this: `latest`, `latest:^1.9`.
+    Newest(Option<Constraint>),
+    /// The newest one that `required_version` allows: `latest-allowed`.
+    NewestAllowed,
+    /// The oldest one that `required_version` allows: `min-required`.
+    OldestAllowed,
+}
+
+/// The newest version that `required_version` allows, in the syntax of tfenv and tenv.
+pub const NEWEST_ALLOWED: &str = "latest-allowed";
+/// The oldest version that `required_version` allows, in the syntax of tfenv and tenv.
+pub const OLDEST_ALLOWED: &str = "min-required";
+
+/// An argument names no version.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum WantedError {
+    /// It is neither a version nor a constraint.
+    #[error("`{text}` is neither a version nor a constraint")]
+    Unreadable {
+        /// What was given.
+        text: String,
+    },
+    /// It is of another product than the command.
+    #[error("`{text}` is a version of {actual}, not of {expected}")]
+    OtherProduct {
+        /// What was given.
+        text: String,
+        /// Its product.
+        actual: Product,
+        /// The command's.
+        expected: Product,
+    },
+    /// It may be more than one version, where exactly one is meant.
+    #[error("an exact version of {product} is needed")]
+    Inexact {
+        /// The product.
+        product: Product,
+    },
+    /// It only means something in a version file.
+    #[error("`{text}` is for version files")]
+    ForFiles {
+        /// What was given.
+        text: String,
+    },
+}
+
+impl Advice for WantedError {
+    fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::Unreadable { .. } => {
+                "write `1.9.8`, `1.9`, `opentofu-1.8.3`, `>= 1.6, < 2` or `latest`, in quotes if there are spaces"
+                    .to_owned()
+            }
+            Self::OtherProduct { actual, .. } => {
+                format!("leave out --product, or give --product {actual}")
+            }
+            Self::Inexact { .. } => "write it like `1.9.8`".to_owned(),
+            Self::ForFiles { .. } => {
+                "without a version, `install --latest` takes the newest one that the directory allows"
+                    .to_owned()
+            }
+        })
+    }
+}
+
+impl From<ToolRequest> for Wanted {
+    fn from(ToolRequest { product, version }: ToolRequest) -> Self {
+        Self { product, what: What::Exact(version) }
+    }
+}
+
+impl Wanted {
+    /// Reads an argument; `product` is the one that the command is about, if it is about one. `1.9` is
+    /// any 1.9.x here: in a constraint it is 1.9.0, which users who type it do not mean.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is of another product.
+    pub fn of_argument(text: &str, product: Option<Product>) -> Result<Self, WantedError> {
+        let text = text.trim();
+        let (named, rest) = named(text, product.unwrap_or(Product::Terraform));
+        if let Some(expected) = product
+            && expected != named
+        {
+            return Err(WantedError::OtherProduct {
+                text: text.to_owned(),
+                actual: named,
+                expected,
+            });
+        }
+        let bare = rest.strip_prefix('v').unwrap_or(rest);
+        let numbers = bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        match What::parse(rest) {
+            Ok(What::Within(exactly)) if numbers => {
+                let what = What::Within(Constraint::beginning_with(bare).unwrap_or(exactly));
+                Ok(Self { product: named, what })
+            }
+            Ok(What::NewestAllowed | What::OldestAllowed) => {
+                Err(WantedError::ForFiles { text: rest.to_owned() })
+            }
+            Ok(what) => Ok(Self { product: named, what }),
+            Err(_) => Err(WantedError::Unreadable { text: text.to_owned() }),
+        }
+    }
+
+    /// The exact version, if it is one.
+    ///
+    /// # Errors
+    /// When it may be more than one version.
+    pub fn exact(&self) -> Result<ToolRequest, WantedError> {
+        match &self.what {
+            What::Exact(version) => {
+                Ok(ToolRequest { product: self.product, version: version.clone() })
+            }
+            _ => Err(WantedError::Inexact { product: self.product }),
+        }
+    }
+
+    /// What `file` says of `product`: nothing, one version, or several of which the first that is
+    /// there is meant.
+    ///
+    /// # Errors
+    /// If a line that names `product` is not a version or a constraint.
+    pub fn of_file(file: &VersionFile, product: Product) -> Result<Vec<Self>, ConstraintError> {
+        let mut lines = file
+            .text
+            .trim_start_matches('\u{feff}')
+            .lines()
+            .map(|line| line.split('#').next().unwrap_or_default().trim())
+            .filter(|line| !line.is_empty());
+        match file.kind {
+            VersionFileKind::Of(meant) => {
+                let Some(line) = lines.next() else { return Ok(Vec::new()) };
+                let (named, rest) = named(line, meant);
+                if named != product {
+                    return Ok(Vec::new());
+                }
+                Ok(vec![Self { product, what: What::parse(rest)? }])
+            }
+            VersionFileKind::ToolVersions => {
+                let names = [product.name(), product.executable()];
+                let versions = lines.find_map(|line| {
+                    let (name, versions) = line.split_once(char::is_whitespace)?;
+                    names.contains(&name).then_some(versions)
+                });
+                versions
+                    .unwrap_or_default()
+                    .split_whitespace()
+                    .filter(|version| !is_for_asdf_alone(version))
+                    .map(|version| Ok(Self { product, what: What::parse(version)? }))
+                    .collect()
+            }
+        }
+    }
+}
+
+/// What asdf finds elsewhere than among releases.
+fn is_for_asdf_alone(version: &str) -> bool {
+    version == "system" || version.starts_with("ref:") || version.starts_with("path:")
+}
+
+/// The product that `text` names, else `default`, and the rest of `text`.
+fn named(text: &str, default: Product) -> (Product, &str) {
+    Product::of_prefix(text).map_or((default, text), |(named, rest)| (named, rest.trim_start()))
+}
+
+impl What {
+    fn parse(text: &str) -> Result<Self, ConstraintError> {
+        match text {
+            "latest" => return Ok(Self::Newest(None)),
+            NEWEST_ALLOWED => return Ok(Self::NewestAllowed),
+            OLDEST_ALLOWED => return Ok(Self::OldestAllowed),
+            _ => {}
+        }
+        if let Some(beginning) = text.strip_prefix("latest:") {
+            let constraint = Constraint::beginning_with(beginning);
+            let constraint = constraint.ok_or_else(|| ConstraintError { text: text.to_owned() })?;
+            return Ok(Self::Newest(Some(constraint)));
+        }
+        match text.strip_prefix('v').unwrap_or(text).parse() {
+            Ok(version) => Ok(Self::Exact(version)),
+            Err(_) => Ok(Self::Within(text.parse()?)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_argument(text: &str, product: Option<Product>) -> String {
+        match Wanted::of_argument(text, product) {
+            Ok(Wanted { product, what }) => match what {
+                What::Exact(version) => format!("{product} {version}"),
+                What::Within(constraint) => format!("{product} within {constraint}"),
+                What::Newest(None) => format!("{product} newest"),
+                What::Newest(Some(constraint)) => format!("{product} newest {constraint}"),
+                other => format!("{product} {other:?}"),
+            },
+            Err(error) => format!("{error}; {}", error.advice().unwrap()),
+        }
+    }
+
+    #[test]
+    fn arguments_are_read_as_people_type_them() {
+        let tofu = Some(Product::OpenTofu);
+        for (text, product, read) in [
+            ("1.9.8", None, "terraform 1.9.8"),
+            (" v1.9.8 ", None, "terraform 1.9.8"),
+            ("1.15.0-rc1", None, "terraform 1.15.0-rc1"),
+            ("opentofu-1.8.3", None, "opentofu 1.8.3"),
+            ("tofu-v1.8.3", tofu, "opentofu 1.8.3"),
+            ("tofu@1.8.3", None, "opentofu 1.8.3"),
+            ("opentofu@1.8", None, "opentofu within ~> 1.8.0"),
+            ("tofu@latest", None, "opentofu newest"),
+            ("terraform@v1.9.8", None, "terraform 1.9.8"),
+            ("1.9", None, "terraform within ~> 1.9.0"),
+            ("v1", None, "terraform within ~> 1.0"),
+            ("1.8.3", tofu, "opentofu 1.8.3"),
+            ("terragrunt-latest", None, "terragrunt newest"),
+            ("~> 1.9", None, "terraform within ~> 1.9"),
+            ("opentofu-~> 1.8", None, "opentofu within ~> 1.8"),
+            (">= 1.6, < 2, != 1.7.0", None, "terraform within >= 1.6, < 2, != 1.7.0"),
+            ("= 1.9", None, "terraform within = 1.9"),
+            ("latest", None, "terraform newest"),
+            ("latest:^1.9", None, "terraform newest ~> 1.9.0"),
+            (r"latest:^1\.9\.", None, "terraform newest ~> 1.9.0"),
+            ("latest:1", tofu, "opentofu newest ~> 1.0"),
+        ] {
+            assert_eq!(of_argument(text, product), read, "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_say_nothing_say_what_to_write() {
+        assert_eq!(
+            of_argument("terraform-1.9.8", Some(Product::OpenTofu)),
+            "`terraform-1.9.8` is a version of terraform, not of opentofu; leave out --product, or give --product terraform"
+        );
+        for text in ["", "newest", "^1.9", "1.2.3.4", ">= 1 < 2", "latest:^1.9|2", "latest:"] {
+            assert!(of_argument(text, None).contains("is neither a version"), "{text}");
+        }
+        for text in ["latest-allowed", "min-required"] {
+            assert!(of_argument(text, None).contains("--latest"), "{text}");
+        }
+    }
+
+    fn of_file(kind: VersionFileKind, text: &str, product: Product) -> Vec<String> {
+        let file = VersionFile { kind, place: kind.name().to_owned(), text: text.to_owned() };
+        let wanted = Wanted::of_file(&file, product).unwrap();
+        wanted.into_iter().map(|wanted| format!("{:?}", wanted.what)).collect()
+    }
+
+    #[test]
+    fn a_version_file_is_about_its_product_unless_it_names_another() {
+        let file = VersionFileKind::Of(Product::Terraform);
+        let exact = |version: &str| vec![format!("{:?}", What::Exact(version.parse().unwrap()))];
+        let none: Vec<String> = Vec::new();
+        for (text, product, said) in [
+            ("\u{feff}# ours\n\n v1.9.8 # pinned\r\n1.9.7\n", Product::Terraform, exact("1.9.8")),
+            ("1.9.8", Product::OpenTofu, none.clone()),
+            ("opentofu-1.8.3", Product::OpenTofu, exact("1.8.3")),
+            ("opentofu-1.8.3", Product::Terraform, none.clone()),
+            ("# nothing\n", Product::Terraform, none),
+        ] {
+            assert_eq!(of_file(file, text, product), said, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_tool_versions_may_have_several_versions_and_what_only_asdf_knows() {
+        let text = "# tools\nnodejs 20.1.0\nterraform  1.9.8\t1.8.5 # old\nopentofu system 1.8.3\n\
+                    terragrunt path:/opt/terragrunt\nterraform-ls 0.33.0\n";
+        let said = |product| of_file(VersionFileKind::ToolVersions, text, product);
+        let exact = |version: &str| format!("{:?}", What::Exact(version.parse().unwrap()));
+        assert_eq!(said(Product::Terraform), [exact("1.9.8"), exact("1.8.5")]);
+        assert_eq!(said(Product::OpenTofu), [exact("1.8.3")]);
+        assert!(said(Product::Terragrunt).is_empty());
+    }
+}

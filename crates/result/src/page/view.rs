@@ -1,0 +1,240 @@
+//! What the page's templates show: texts without what cannot be seen, and words for their style.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use crate::line_diff::{Line, line_diff};
+use crate::visible::visible;
+use crate::wording::{
+    counted, duration, label, module_source, outcome_style, remarks, share, sign, started, value,
+    verb,
+};
+use crate::{AttributeChange, PlannedChange, RunResult, Severity, Shown};
+
+/// The least width of a bar, in percent: what took hardly any time is seen too.
+const LEAST: f64 = 0.5;
+
+/// A text of somebody else's.
+pub(super) fn text(text: &str) -> Cow<'_, str> {
+    visible(text)
+}
+
+/// What is known about the run beside its result.
+pub(super) fn facts(result: &RunResult) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let known = [
+        ("Module", &module_source(result)),
+        ("Operation", &result.operation),
+        ("Run", &result.run_id),
+        ("Tool", &result.tool),
+        ("Commit", &result.source_commit),
+    ];
+    for (name, fact) in known {
+        facts.extend(fact.as_deref().map(|fact| (name, text(fact).into_owned())));
+    }
+    facts.push(("Started", started(result)));
+    facts.push(("Took", duration(result.timings.total)));
+    if let Some(resources) = result.resources_after {
+        facts.push(("Resources", resources.to_string()));
+    }
+    facts.push(("Exit code", result.exit_code.to_string()));
+    facts
+}
+
+/// Why the run did not succeed.
+pub(super) struct Problem<'a> {
+    pub(super) title: String,
+    pub(super) message: Cow<'a, str>,
+    pub(super) advice: Option<Cow<'a, str>>,
+}
+
+impl<'a> Problem<'a> {
+    pub(super) fn of(problem: &'a crate::Problem, status: &str) -> Self {
+        let what = if status == "cancelled" { "Where it stopped" } else { "What failed" };
+        Self {
+            title: format!("{what}: {}", problem.phase),
+            message: text(&problem.message),
+            advice: problem.advice.as_deref().map(text),
+        }
+    }
+}
+
+/// What the tool complained about.
+pub(super) struct Diagnostic<'a> {
+    pub(super) severity: &'static str,
+    pub(super) summary: Cow<'a, str>,
+    /// May be empty.
+    pub(super) place: String,
+    /// May be empty.
+    pub(super) detail: Cow<'a, str>,
+}
+
+impl<'a> Diagnostic<'a> {
+    pub(super) fn of(diagnostic: &'a crate::Diagnostic) -> Self {
+        let place = diagnostic.place.as_ref();
+        let place = place.map(|place| format!("{}:{}", text(&place.file), place.line));
+        let subject = diagnostic.subject.as_deref().map(|subject| text(subject).into_owned());
+        Self {
+            severity: match diagnostic.severity {
+                Severity::Error => "error",
+                Severity::Warning => "warning",
+            },
+            summary: text(&diagnostic.summary),
+            place: place.into_iter().chain(subject).collect::<Vec<_>>().join(" · "),
+            detail: text(diagnostic.detail.trim_end()),
+        }
+    }
+}
+
+/// What is done with a resource.
+pub(super) struct Change<'a> {
+    /// What is done, which is also the name of its style.
+    pub(super) verb: &'static str,
+    /// The style of what became of it; may be empty.
+    pub(super) outcome: &'static str,
+    /// What is, or was, done.
+    pub(super) label: Cow<'static, str>,
+    pub(super) sign: &'static str,
+    pub(super) address: Cow<'a, str>,
+    pub(super) remarks: Vec<String>,
+    pub(super) amount: String,
+    pub(super) attributes: Vec<Attribute<'a>>,
+    /// May be empty.
+    pub(super) more: String,
+    pub(super) open: bool,
+}
+
+impl<'a> Change<'a> {
+    pub(super) fn of(change: &'a PlannedChange, open: bool) -> Self {
+        let verb = verb(change);
+        let count = change.attributes.len() + change.more_attributes;
+        let more = match change.more_attributes {
+            0 => String::new(),
+            more => counted(more, "more attribute"),
+        };
+        Self {
+            verb,
+            outcome: outcome_style(change),
+            label: label(change),
+            sign: sign(verb),
+            address: text(&change.address),
+            remarks: remarks(change).iter().map(|remark| text(remark).into_owned()).collect(),
+            amount: counted(count, "attribute"),
+            attributes: change.attributes.iter().map(Attribute::of).collect(),
+            more,
+            open: open && count > 0,
+        }
+    }
+}
+
+/// What becomes of an attribute.
+pub(super) struct Attribute<'a> {
+    pub(super) kind: &'static str,
+    pub(super) sign: &'static str,
+    pub(super) path: Cow<'a, str>,
+    pub(super) forces: bool,
+    /// Style and text.
+    pub(super) before: Option<(&'static str, Cow<'a, str>)>,
+    /// Style and text.
+    pub(super) after: Option<(&'static str, Cow<'a, str>)>,
+    /// Instead of both where there are several: sign and text.
+    pub(super) lines: Vec<(&'static str, Cow<'a, str>)>,
+}
+
+impl<'a> Attribute<'a> {
+    pub(super) fn of(change: &'a AttributeChange) -> Self {
+        let (kind, sign) = match (&change.before, &change.after) {
+            (None, _) => ("add", "+"),
+            (_, None) => ("del", "−"),
+            _ => ("mod", "~"),
+        };
+        let side = |shown: &'a Option<Shown>| {
+            shown.as_ref().map(|shown| {
+                let style = match shown {
+                    Shown::Value(_) | Shown::Text(_) => "",
+                    Shown::Sensitive => "hidden",
+                    Shown::Unknown => "unknown",
+                };
+                (style, text(value(shown)))
+            })
+        };
+        Self {
+            kind,
+            sign,
+            path: text(&change.path),
+            forces: change.forces_replacement,
+            before: side(&change.before),
+            after: side(&change.after),
+            lines: lines(change),
+        }
+    }
+}
+
+/// What differs in a text of several lines; nothing where it is none, or one side is not known.
+fn lines(change: &AttributeChange) -> Vec<(&'static str, Cow<'_, str>)> {
+    let side = |shown: &Option<Shown>| match shown {
+        Some(Shown::Text(text)) => Some((text.clone(), true)),
+        Some(Shown::Value(text)) => Some((text.clone(), false)),
+        Some(_) => None,
+        None => Some((String::new(), false)),
+    };
+    let (Some((before, one)), Some((after, other))) = (side(&change.before), side(&change.after))
+    else {
+        return Vec::new();
+    };
+    if !one && !other {
+        return Vec::new();
+    }
+    let owned = |line: &str| Cow::Owned(text(line).into_owned());
+    line_diff(&before, &after)
+        .into_iter()
+        .map(|line| match line {
+            Line::Old(line) => ("-", owned(line)),
+            Line::New(line) => ("+", owned(line)),
+            Line::Same(line) => (" ", owned(line)),
+            Line::Gap(count) => (" ", Cow::Owned(format!("… {}", counted(count, "line")))),
+        })
+        .collect()
+}
+
+/// A phase on the axis of time.
+pub(super) struct Bar {
+    pub(super) phase: String,
+    pub(super) class: &'static str,
+    /// In percent.
+    pub(super) x: String,
+    /// In percent.
+    pub(super) width: String,
+    pub(super) start: String,
+    pub(super) duration: String,
+    pub(super) share: String,
+}
+
+impl Bar {
+    pub(super) fn all(result: &RunResult) -> Vec<Self> {
+        let timings = &result.timings;
+        let whole = timings.total.as_secs_f64().max(0.001);
+        let failed = result.error.as_ref().map(|problem| problem.phase);
+        let percent = |time: Duration| time.as_secs_f64() / whole * 100.0;
+        let bar = |timing: &crate::PhaseTiming| {
+            let rest = timings.total.saturating_sub(timing.start);
+            let width = percent(timing.duration.unwrap_or(rest)).clamp(LEAST, 100.0);
+            let x = percent(timing.start).min(100.0 - width).max(0.0);
+            Self {
+                phase: timing.phase.to_string(),
+                class: match timing.duration {
+                    // Where the run failed, or was stopped: in the colour of its status.
+                    _ if failed == Some(timing.phase) => "ended-here",
+                    None => "open",
+                    Some(_) => "",
+                },
+                x: format!("{x:.2}"),
+                width: format!("{width:.2}"),
+                start: duration(timing.start),
+                duration: timing.duration.map_or_else(|| "-".to_owned(), duration),
+                share: share(timing.duration, timings.total),
+            }
+        };
+        timings.phases.iter().map(bar).collect()
+    }
+}

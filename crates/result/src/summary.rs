@@ -1,0 +1,462 @@
+//! A run in Markdown, for job summaries and comments: GitHub's and GitLab's flavour.
+//!
+//! What others have written stands in code only: in spans, or in fences that are longer than any in
+//! it, so that nothing in it becomes Markdown, HTML, a mention or a link. The text has a limit; the
+//! plan gives way first, and what is missing is told.
+
+use std::fmt::Write as _;
+
+use super::line_diff::{Line, line_diff};
+use super::visible::visible;
+use super::wording::{
+    counted, counts, duration, headline, label, module, module_source, remarks, share, sign,
+    started, value, verb,
+};
+use crate::{AttributeChange, ChangeOutcome, PlannedChange, RunResult, Severity, Shown};
+
+/// What GitHub takes of one step, in bytes (1 MiB), less some for what else the step writes.
+pub const SUMMARY_LIMIT: usize = 1000 * 1024;
+
+/// How many resources are listed in the table.
+const MOST_ROWS: usize = 200;
+
+/// How many diagnostics and warnings are shown.
+const MOST_NOTES: usize = 50;
+
+/// How much of one text is shown, in bytes.
+const LONGEST: usize = 4 * 1024;
+
+/// The summary of a run, at most `limit` bytes long.
+#[must_use]
+pub fn summary(result: &RunResult, limit: usize) -> String {
+    let mut text = head(result);
+    problems(result, &mut text);
+    table(result, &mut text);
+    let timings = timings(result);
+    let room = limit.saturating_sub(text.len() + timings.len());
+    plan(result, room, &mut text);
+    text.push_str(&timings);
+    if text.len() > limit {
+        // Only where there is hardly any room: a fence that is cut may stay open, and nothing follows.
+        let note = "\n\n… (cut)\n";
+        text.truncate(text.floor_char_boundary(limit.saturating_sub(note.len())));
+        text.push_str(note);
+        text.truncate(text.floor_char_boundary(limit));
+    }
+    text
+}
+
+/// The sign for how the run ended.
+fn icon(result: &RunResult) -> &'static str {
+    match result.status.as_str() {
+        "succeeded" => "✅",
+        "planned" => "⏸️",
+        "cancelled" => "🚫",
+        _ => "❌",
+    }
+}
+
+fn head(result: &RunResult) -> String {
+    let icon = icon(result);
+    let module = module(result).map(|name| format!(": {}", code(&name))).unwrap_or_default();
+    let mut text = format!("## {icon} {}{module}\n\n", plain(&headline(result)));
+    if let Some(summary) = &result.summary {
+        let _ = write!(text, "{}\n\n", plain(cut(summary)));
+    }
+    let mut facts = Vec::new();
+    facts.extend(module_source(result).as_deref().map(|source| format!("module {}", code(source))));
+    facts.extend(result.tool.as_deref().map(code));
+    facts.extend(result.source_commit.as_deref().map(|commit| format!("commit {}", code(commit))));
+    facts.extend(result.run_id.as_deref().map(|run| format!("run {}", code(run))));
+    facts.push(format!("exit code {}", result.exit_code));
+    facts.push(started(result));
+    facts.push(duration(result.timings.total));
+    if let Some(tests) = result.tests {
+        facts.push(format!(
+            "tests: {} passed, {} failed, {} skipped",
+            tests.passed, tests.failed, tests.skipped
+        ));
+    }
+    text.push_str(&facts.join(" · "));
+    text.push('\n');
+    text
+}
+
+fn problems(result: &RunResult, text: &mut String) {
+    if let Some(problem) = &result.error {
+        let what = if result.status == "cancelled" { "Stopped" } else { "Error" };
+        let _ = write!(text, "\n### {what} in {}\n\n", problem.phase);
+        text.push_str(&fenced("", cut(&problem.message)));
+        if let Some(advice) = &problem.advice {
+            text.push_str("\nWhat to do:\n\n");
+            text.push_str(&fenced("", cut(advice)));
+        }
+    }
+    if !result.diagnostics.is_empty() {
+        text.push_str("\n### Diagnostics\n");
+    }
+    for diagnostic in result.diagnostics.iter().take(MOST_NOTES) {
+        let icon = match diagnostic.severity {
+            Severity::Error => "❌",
+            Severity::Warning => "⚠️",
+        };
+        let _ = write!(text, "\n{icon} {}", code(&diagnostic.summary));
+        if let Some(place) = &diagnostic.place {
+            let _ = write!(text, " at {}", code(&format!("{}:{}", place.file, place.line)));
+        }
+        if let Some(subject) = &diagnostic.subject {
+            let _ = write!(text, ", {}", code(subject));
+        }
+        text.push('\n');
+        if !diagnostic.detail.trim().is_empty() {
+            text.push('\n');
+            text.push_str(&fenced("", cut(&diagnostic.detail)));
+        }
+    }
+    left_out(result.diagnostics.len(), "diagnostic", text);
+    if !result.warnings.is_empty() {
+        text.push_str("\n### Warnings\n\n");
+    }
+    for warning in result.warnings.iter().take(MOST_NOTES) {
+        let _ = writeln!(text, "- {}", code(cut(warning)));
+    }
+    left_out(result.warnings.len(), "warning", text);
+}
+
+fn left_out(count: usize, thing: &str, text: &mut String) {
+    if count > MOST_NOTES {
+        let _ =
+            writeln!(text, "\n… and {}.", counted(count - MOST_NOTES, &format!("more {thing}")));
+    }
+}
+
+fn table(result: &RunResult, text: &mut String) {
+    let numbers: Vec<_> =
+        counts(result).iter().map(|(count, _, words)| format!("**{count}** {words}")).collect();
+    if !numbers.is_empty() {
+        let _ = writeln!(text, "\n### Changes\n\n{}", numbers.join(" · "));
+    }
+    if !result.changes.is_empty() {
+        text.push_str("\n| | Action | Resource | |\n|:-:|---|---|---|\n");
+    }
+    for change in result.changes.iter().take(MOST_ROWS) {
+        let verb = verb(change);
+        let mut remarks = remarks(change);
+        let attributes = change.attributes.len() + change.more_attributes;
+        if verb == "update" || verb == "replace" {
+            remarks.insert(0, counted(attributes, "attribute"));
+        }
+        let remarks: Vec<_> = remarks.iter().map(|remark| plain(remark)).collect();
+        let (sign, address, label) = (mark(change), code(&change.address), label(change));
+        let _ = writeln!(text, "| {sign} | {label} | {address} | {} |", remarks.join(", "));
+    }
+    let more = result.changes.len().saturating_sub(MOST_ROWS) + result.changes_left_out;
+    if more > 0 {
+        let _ = writeln!(text, "\n… and {}.", counted(more, "more change"));
+    }
+}
+
+/// The sign of a change in the table: what it does, or that it was not done.
+fn mark(change: &PlannedChange) -> &'static str {
+    match change.outcome {
+        None | Some(ChangeOutcome::Done) => sign(verb(change)),
+        Some(ChangeOutcome::Tainted | ChangeOutcome::Failed) => "❌",
+        Some(ChangeOutcome::Interrupted) => "⚠️",
+        Some(ChangeOutcome::NotStarted) => "⏭️",
+    }
+}
+
+/// The plan, folded, as far as there is room for it.
+fn plan(result: &RunResult, room: usize, text: &mut String) {
+    let parts = [("The plan", &result.changes), ("Changed outside of the module", &result.drift)];
+    let mut room = room;
+    for (title, changes) in parts {
+        let blocks = changes.iter().map(resource);
+        fold(title, blocks.collect(), changes.len(), &mut room, text);
+    }
+    let mut outputs = String::new();
+    for change in &result.output_changes {
+        attribute(change, "", &mut outputs);
+    }
+    let count = usize::from(!outputs.is_empty());
+    fold("Outputs", vec![outputs], count, &mut room, text);
+}
+
+fn fold(title: &str, blocks: Vec<String>, count: usize, room: &mut usize, text: &mut String) {
+    if count == 0 {
+        return;
+    }
+    // What stands around the blocks, fences and note included.
+    let frame = 400 + title.len();
+    let mut shown = String::new();
+    let mut missing = 0;
+    for block in blocks {
+        if shown.len() + block.len() + frame > *room {
+            missing += 1;
+        } else {
+            shown.push_str(&block);
+        }
+    }
+    let mut part = format!("\n<details><summary>{title}</summary>\n\n");
+    part.push_str(&fenced("diff", &shown));
+    if missing > 0 {
+        let _ =
+            write!(part, "\n{} left out: there is no room for more.\n", counted(missing, "part"));
+    }
+    part.push_str("\n</details>\n");
+    *room = room.saturating_sub(part.len());
+    text.push_str(&part);
+}
+
+fn resource(change: &PlannedChange) -> String {
+    let verb = verb(change);
+    let mark = match verb {
+        "create" => "+",
+        "destroy" => "-",
+        "read" | "forget" | "move" | "import" => " ",
+        _ => "!",
+    };
+    let mut text = format!("{mark} {} ({})", visible(&change.address), label(change));
+    for remark in remarks(change) {
+        let _ = write!(text, ", {}", visible(&remark));
+    }
+    text.push('\n');
+    for change in &change.attributes {
+        attribute(change, "    ", &mut text);
+    }
+    if change.more_attributes > 0 {
+        let _ = writeln!(text, "      … and {}", counted(change.more_attributes, "more attribute"));
+    }
+    text.push('\n');
+    text
+}
+
+fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
+    let path = visible(&change.path);
+    let note = if change.forces_replacement { " # forces replacement" } else { "" };
+    let is_text = |shown: &Option<Shown>| matches!(shown, Some(Shown::Text(_)));
+    let mark = match (&change.before, &change.after) {
+        (None, _) => '+',
+        (_, None) => '-',
+        _ => '!',
+    };
+    if is_text(&change.before) || is_text(&change.after) {
+        let of = |shown: &Option<Shown>| shown.as_ref().map(value).unwrap_or_default().to_owned();
+        let _ = writeln!(text, "{mark} {indent}{path} ={note}");
+        let (before, after) = (of(&change.before), of(&change.after));
+        for line in line_diff(&before, &after) {
+            let (mark, line) = match line {
+                Line::Old(line) => ("-", visible(line)),
+                Line::New(line) => ("+", visible(line)),
+                Line::Same(line) => (" ", visible(line)),
+                Line::Gap(count) => (" ", format!("… {}", counted(count, "line")).into()),
+            };
+            let _ = writeln!(text, "{mark} {indent}    {line}");
+        }
+        return;
+    }
+    let values: Vec<_> = [&change.before, &change.after]
+        .into_iter()
+        .flatten()
+        .map(|shown| visible(value(shown)).replace('\n', " "))
+        .collect();
+    let _ = writeln!(text, "{mark} {indent}{path} = {}{note}", values.join(" → "));
+}
+
+fn timings(result: &RunResult) -> String {
+    let timings = &result.timings;
+    let mut text =
+        "\n### Timings\n\n| Phase | Start | Duration | Share |\n|---|--:|--:|--:|\n".to_owned();
+    for phase in &timings.phases {
+        let took = phase.duration.map_or_else(|| "-".to_owned(), duration);
+        let share = share(phase.duration, timings.total);
+        let failed = result.error.as_ref().is_some_and(|problem| problem.phase == phase.phase);
+        let name = phase.phase.name();
+        let name = if failed { format!("**{name}** {}", icon(result)) } else { name.to_owned() };
+        let _ = writeln!(text, "| {name} | {} | {took} | {share} |", duration(phase.start));
+    }
+    let _ = writeln!(text, "| **total** | | **{}** | |", duration(timings.total));
+    text
+}
+
+/// A text as a block of code that nothing in it ends.
+fn fenced(language: &str, text: &str) -> String {
+    let text = visible(text);
+    let fence = "`".repeat(longest_run(&text).max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
+}
+
+/// The length of the longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
+}
+
+/// A text on one line as code, in a table too: there, even in code, a pipe has to be escaped.
+fn code(text: &str) -> String {
+    let text = visible(cut(text)).replace('\n', " ");
+    if text.contains(['`', '|', '\\']) || text.trim() != text || text.is_empty() {
+        return format!("<code>{}</code>", plain(&text));
+    }
+    format!("`{text}`")
+}
+
+/// A text in which nothing is Markdown or HTML: references stand for characters, never for signs
+/// (`CommonMark`, section 2.5).
+fn plain(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    for character in visible(text).chars() {
+        match character {
+            ' ' | ',' | '.' | ':' | ';' | '(' | ')' | '/' | '?' | '\'' | '%' | '=' => {
+                written.push(character);
+            }
+            '\n' => written.push_str("<br>"),
+            character if character.is_ascii_punctuation() => {
+                let _ = write!(written, "&#{};", u32::from(character));
+            }
+            character => written.push(character),
+        }
+    }
+    written
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST)]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::{Action, Diagnostic, PhaseTiming, Place, Problem, Timings};
+    use butler_base::event::Phase;
+
+    fn result() -> RunResult {
+        let phase = |phase, start, duration: Option<u64>| PhaseTiming {
+            phase,
+            start: Duration::from_millis(start),
+            duration: duration.map(Duration::from_millis),
+        };
+        let timings = Timings {
+            started: SystemTime::UNIX_EPOCH,
+            total: Duration::from_secs(95),
+            phases: vec![phase(Phase::Tool, 10, Some(19_000)), phase(Phase::Plan, 19_500, None)],
+        };
+        RunResult::of("failed", 1, timings)
+    }
+
+    fn change(address: &str, after: Shown) -> PlannedChange {
+        PlannedChange {
+            address: address.to_owned(),
+            previous_address: None,
+            action: Action::Update,
+            imported: false,
+            reason: None,
+            attributes: vec![AttributeChange {
+                path: "input".to_owned(),
+                before: Some(Shown::Text("a\nb\n".to_owned())),
+                after: Some(after),
+                forces_replacement: true,
+            }],
+            more_attributes: 2,
+            outcome: None,
+        }
+    }
+
+    #[test]
+    fn what_others_have_written_stands_in_code() {
+        let mut result = result();
+        result.operation = Some("drift-check".to_owned());
+        result.error = Some(Problem {
+            phase: Phase::Plan,
+            message: "```\n<b>x</b>".to_owned(),
+            advice: Some("ask @somebody".to_owned()),
+        });
+        result.diagnostics.push(Diagnostic {
+            severity: Severity::Warning,
+            summary: "a | b".to_owned(),
+            detail: "see\n".to_owned(),
+            subject: Some("resource \"a\" \"b\"".to_owned()),
+            place: Some(Place { file: "main.tf".to_owned(), line: 3 }),
+        });
+        result.warnings.push("`x`".to_owned());
+        result.changes.push(change("x.y[\"a|b\"]", Shown::Text("a\n````\n".to_owned())));
+        result.changes_left_out = 7;
+        expect_test::expect![[r#"
+            ## ❌ Drift check failed
+
+            exit code 1 · 1970-01-01 00:00:00 UTC · 1 min 35 s
+
+            ### Error in plan
+
+            ````
+            ```
+            <b>x</b>
+            ````
+
+            What to do:
+
+            ```
+            ask @somebody
+            ```
+
+            ### Diagnostics
+
+            ⚠️ <code>a &#124; b</code> at `main.tf:3`, `resource "a" "b"`
+
+            ```
+            see
+            ```
+
+            ### Warnings
+
+            - <code>&#96;x&#96;</code>
+
+            | | Action | Resource | |
+            |:-:|---|---|---|
+            | ~ | update | <code>x.y&#91;&#34;a&#124;b&#34;&#93;</code> | 3 attributes |
+
+            … and 7 more changes.
+
+            <details><summary>The plan</summary>
+
+            `````diff
+            ! x.y["a|b"] (update)
+            !     input = # forces replacement
+                      a
+            -         b
+            +         ````
+                  … and 2 more attributes
+            `````
+
+            </details>
+
+            ### Timings
+
+            | Phase | Start | Duration | Share |
+            |---|--:|--:|--:|
+            | tool | 0.01 s | 19.0 s | 20% |
+            | **plan** ❌ | 19.5 s | - | - |
+            | **total** | | **1 min 35 s** | |
+        "#]]
+        .assert_eq(&summary(&result, SUMMARY_LIMIT));
+    }
+
+    #[test]
+    fn a_summary_keeps_its_limit_and_says_what_is_missing() {
+        let mut result = result();
+        for number in 0..3000 {
+            let value = Shown::Value("x".repeat(1000));
+            result.changes.push(change(&format!("x.y[{number}]"), value));
+        }
+        for limit in [0, 10, 500, 20_000, SUMMARY_LIMIT] {
+            let summary = summary(&result, limit);
+            assert!(summary.len() <= limit, "{} of {limit}", summary.len());
+            if limit >= 20_000 {
+                assert!(summary.contains("… and 2800 more changes."));
+                assert!(summary.contains("left out: there is no room for more."));
+                assert!(summary.ends_with("| **total** | | **1 min 35 s** | |\n"));
+            }
+        }
+    }
+}

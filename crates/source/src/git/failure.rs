@@ -1,0 +1,331 @@
+//! Why a module's source cannot be had, and what to do about it.
+//!
+//! [`FetchError`] is found out by the child and travels to the parent as JSON; [`SourceError`] is
+//! what the parent's callers see. Neither ever carries credentials.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use serde::{Deserialize, Serialize};
+
+use butler_base::cancel::StopReason;
+use butler_base::error::Advice;
+use butler_base::process::ProcessError;
+
+/// Why a module's source cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The run was stopped while the source was fetched.
+    #[error("stopped fetching `{url}` because {reason}")]
+    Stopped {
+        /// The repository, without credentials.
+        url: String,
+        /// Who wanted it.
+        reason: StopReason,
+    },
+    /// The source cannot be fetched as it was asked for.
+    #[error("cannot fetch the module from `{url}`")]
+    Fetch {
+        /// The repository, without credentials.
+        url: String,
+        /// What is wrong.
+        #[source]
+        source: FetchError,
+    },
+    /// The repository's address or the reference is unusable.
+    #[error(transparent)]
+    Unusable(FetchError),
+    /// The process that fetches could not be run.
+    #[error("cannot run the process that fetches `{url}`")]
+    Process {
+        /// The repository, without credentials.
+        url: String,
+        /// What went wrong.
+        #[source]
+        source: ProcessError,
+    },
+    /// The process that fetches ended without an answer.
+    #[error("the process that fetches `{url}` ended without an answer ({status})")]
+    Crashed {
+        /// The repository, without credentials.
+        url: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// A directory or file beside the clone could not be made or read.
+    #[error("cannot {act} `{}`", path.display())]
+    File {
+        /// What was tried.
+        act: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// What the operating system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file for git could not be written.
+    #[error("cannot hand the credentials on to git")]
+    Share(#[source] butler_base::secret::WipeError),
+}
+
+impl Advice for SourceError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Fetch { source, .. } | Self::Unusable(source) => source.advice(),
+            Self::Process { source, .. } => source.advice(),
+            Self::File { .. } | Self::Share(_) => {
+                Some("check that --work-dir is writable and has room".to_owned())
+            }
+            Self::Crashed { .. } => Some(
+                "if it was killed, look at the memory limit of the container or machine, and at the room on the disk of --work-dir"
+                    .to_owned(),
+            ),
+            Self::Stopped { .. } => None,
+        }
+    }
+}
+
+/// What is wrong with a repository, a reference or what was fetched.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum FetchError {
+    /// The address cannot be used.
+    #[error("the repository address `{url}` cannot be used: {reason}")]
+    UnusableUrl {
+        /// The address, without credentials.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The reference cannot be used.
+    #[error("the reference `{reference}` cannot be used: {reason}")]
+    UnusableReference {
+        /// The reference, escaped.
+        reference: String,
+        /// Why.
+        reason: String,
+    },
+    /// A GitHub App's token is to be used, but the environment has none.
+    #[error("the run logs in as a GitHub App, but the environment has no token")]
+    AppTokenMissing,
+    /// No connection.
+    #[error("cannot connect to `{server}`: {reason}")]
+    Connect {
+        /// Host and port.
+        server: String,
+        /// What libgit2 said.
+        reason: String,
+    },
+    /// The server's TLS certificate is not trusted.
+    #[error("the certificate of `{server}` is not trusted: {reason}")]
+    Certificate {
+        /// Host and port.
+        server: String,
+        /// What libgit2 said.
+        reason: String,
+    },
+    /// The server is silent.
+    #[error("`{server}` did not answer in time: {reason}")]
+    Timeout {
+        /// Host and port.
+        server: String,
+        /// What libgit2 said.
+        reason: String,
+    },
+    /// The server wants a login and there is none for it.
+    #[error("`{server}` asks for a login and there are no credentials for it")]
+    CredentialsMissing {
+        /// Host and port.
+        server: String,
+        /// `https`, `http` or `ssh`.
+        scheme: String,
+    },
+    /// The server refuses the login.
+    #[error("`{server}` refused the login with {offered}")]
+    CredentialsRefused {
+        /// Host and port.
+        server: String,
+        /// What was offered, by name: never the secret itself.
+        offered: String,
+    },
+    /// A key file or the given key cannot be used.
+    #[error("the ssh key cannot be used: {reason}")]
+    UnusableKey {
+        /// What libgit2 said.
+        reason: String,
+    },
+    /// The server does not know the repository, or does not admit it.
+    #[error("there is no repository at `{url}`: {reason}")]
+    RepositoryNotFound {
+        /// The repository, without credentials.
+        url: String,
+        /// What the server said.
+        reason: String,
+    },
+    /// The server sends elsewhere.
+    #[error("`{server}` redirects to another host: {reason}")]
+    Redirected {
+        /// Host and port.
+        server: String,
+        /// What libgit2 said.
+        reason: String,
+    },
+    /// There is no such branch or tag.
+    #[error("there is no branch, tag or commit `{reference}`{}", list(" (similar: ", similar, ")"))]
+    ReferenceNotFound {
+        /// What was asked for.
+        reference: String,
+        /// Up to five references that look alike.
+        similar: Vec<String>,
+    },
+    /// An abbreviated commit id fits several commits.
+    #[error("the abbreviated commit id `{prefix}` is ambiguous")]
+    AmbiguousCommit {
+        /// What was asked for.
+        prefix: String,
+    },
+    /// The reference leads to something that is no commit.
+    #[error("`{reference}` is no commit: {reason}")]
+    NotACommit {
+        /// What was asked for.
+        reference: String,
+        /// What libgit2 said.
+        reason: String,
+    },
+    /// Nobody vouches for the server's host key.
+    #[error("the ssh host key of `{server}` is not known; it presents {fingerprint}")]
+    HostKeyUnknown {
+        /// Host and port.
+        server: String,
+        /// Type and SHA-256 fingerprint of the key.
+        fingerprint: String,
+    },
+    /// The server presents another host key than the known one.
+    #[error("the ssh host key of `{server}` is not the known one; it presents {fingerprint}")]
+    HostKeyMismatch {
+        /// Host and port.
+        server: String,
+        /// Type and SHA-256 fingerprint of the key.
+        fingerprint: String,
+    },
+    /// A submodule cannot be fetched.
+    #[error("cannot fetch the submodule `{path}`")]
+    Submodule {
+        /// Its path in the repository.
+        path: String,
+        /// What is wrong.
+        source: Box<FetchError>,
+    },
+    /// A submodule is where it must not be.
+    #[error("the submodule `{path}` is not allowed: {reason}")]
+    ForbiddenSubmodule {
+        /// Its path in the repository.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The working directory is not one of the clone.
+    #[error("the working directory `{directory}` cannot be used: {reason}")]
+    WorkingDirectory {
+        /// What was asked for.
+        directory: String,
+        /// Why.
+        reason: String,
+    },
+    /// Files are kept in Git LFS, and only their pointers are in git.
+    #[error("{count} {} in the module: {}", if *count == 1 { "file is only a Git LFS pointer" } else { "files are only Git LFS pointers" }, list("", files, if *count > files.len() { ", …" } else { "" }))]
+    LfsPointers {
+        /// Up to three of them.
+        files: Vec<String>,
+        /// How many there are.
+        count: usize,
+    },
+    /// Anything else that libgit2 or the operating system refuses.
+    #[error("cannot {act}: {reason}")]
+    Git {
+        /// What was tried.
+        act: String,
+        /// What libgit2 said.
+        reason: String,
+    },
+}
+
+fn list(before: &str, items: &[String], after: &str) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let items: Vec<String> = items.iter().map(|item| format!("`{item}`")).collect();
+    format!("{before}{}{after}", items.join(", "))
+}
+
+impl FetchError {
+    pub(super) fn unusable_url(url: &str, reason: &str) -> Self {
+        Self::UnusableUrl { url: url.escape_debug().to_string(), reason: reason.to_owned() }
+    }
+
+    pub(super) fn git(act: &str, error: &git2::Error) -> Self {
+        Self::Git { act: act.to_owned(), reason: error.message().to_owned() }
+    }
+
+    /// Whether asking the same server in another way could help.
+    pub(super) const fn may_be_a_refusal(&self) -> bool {
+        matches!(self, Self::Git { .. })
+    }
+}
+
+impl Advice for FetchError {
+    fn advice(&self) -> Option<String> {
+        let advice = match self {
+            Self::UnusableUrl { .. } => {
+                "give a https, http, ssh or file URL, or user@host:path, without a query; the branch or tag goes into gitRef, the directory into workingDirectory"
+            }
+            Self::UnusableReference { .. } => "set gitRef to a branch, a tag or a commit id",
+            Self::AppTokenMissing => {
+                "let the CI system put the installation's token into GITHUB_TOKEN or BUTLER_GIT_TOKEN"
+            }
+            Self::Connect { .. } => "check the host name, the network and HTTPS_PROXY/NO_PROXY",
+            Self::Certificate { .. } => "give the certificate of a private CA with --ca-bundle",
+            Self::Timeout { .. } => "check the server, and the proxies and firewalls on the way",
+            Self::CredentialsMissing { scheme, .. } if scheme == "ssh" => {
+                "give an ssh key in source.credentials, an agent in SSH_AUTH_SOCK or a key in ~/.ssh"
+            }
+            Self::CredentialsMissing { .. } => {
+                "give a token in source.credentials, or BUTLER_GIT_TOKEN with BUTLER_GIT_HOST naming this host"
+            }
+            Self::CredentialsRefused { .. } => {
+                "check that the credentials are valid, not expired and may read this repository"
+            }
+            Self::UnusableKey { .. } => {
+                "give a private key in PEM or OpenSSH format, with its passphrase if it has one"
+            }
+            Self::RepositoryNotFound { .. } => {
+                "check the address; many servers say this too when the login may not see the repository"
+            }
+            Self::Redirected { .. } => "give the address that the server redirects to",
+            Self::ReferenceNotFound { .. } => {
+                "check gitRef; a commit must be reachable from a branch or a tag"
+            }
+            Self::AmbiguousCommit { .. } => "give the full commit id",
+            Self::NotACommit { .. } => "give a branch, a commit or a tag of a commit",
+            Self::HostKeyUnknown { .. } => {
+                "compare the fingerprint with what the server's operator publishes, then add the key to known_hosts in source.credentials or to ~/.ssh/known_hosts"
+            }
+            Self::HostKeyMismatch { .. } => {
+                "this may be an attack: replace the known key only when the server's operator confirms the new fingerprint"
+            }
+            Self::Submodule { source, .. } => return source.advice(),
+            Self::ForbiddenSubmodule { .. } => "correct .gitmodules in the repository",
+            Self::WorkingDirectory { .. } => {
+                "set workingDirectory to a directory of the repository, relative to its root"
+            }
+            Self::LfsPointers { .. } => {
+                "Git LFS is not supported: keep these files in git itself, or fetch them in the module from where they are released"
+            }
+            Self::Git { reason, .. } if reason.contains("not owned by current user") => {
+                "add the repository to safe.directory in the git configuration"
+            }
+            Self::Git { .. } => return None,
+        };
+        Some(advice.to_owned())
+    }
+}

@@ -1,0 +1,309 @@
+//! Which credentials there are, and the only server that each of them may be sent to.
+//!
+//! What came with the run belongs to the repository's own server; a token from the environment to
+//! `BUTLER_GIT_HOST`, or to the repository's host. Credentials that may travel over TLS only are
+//! not sent in clear to the same host, as a submodule with an `http` URL could ask for.
+
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::GitEnvironment;
+use super::failure::FetchError;
+use super::url::{RepositoryUrl, Scheme, UserInfo};
+use butler_protocol::spec::{GitCredentials, GitSource};
+
+/// Credentials and where they may go.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Login {
+    /// The only server that may see them.
+    pub(super) audience: Audience,
+    /// The credentials themselves.
+    pub(super) secret: LoginSecret,
+    /// The environment variable that they are from, if they are from one.
+    pub(super) variable: Option<String>,
+}
+
+/// A server that credentials may be sent to.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Audience {
+    /// In lower case, without brackets.
+    pub(super) host: String,
+    /// Which ports.
+    pub(super) port: AudiencePort,
+    /// Whether they may travel over HTTP without TLS.
+    pub(super) in_clear: bool,
+}
+
+/// The ports of a host that credentials may be sent to.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum AudiencePort {
+    /// Every port, because the user named the host alone.
+    Any,
+    /// This port only.
+    Only(u16),
+    /// This port for the repository's own scheme, the default port for any other.
+    OfScheme(Scheme, u16),
+}
+
+/// The secret part of a [`Login`].
+#[derive(Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum LoginSecret {
+    /// An access token, for HTTP. The user name that goes with it seldom matters.
+    Token { username: Option<String>, token: Zeroizing<String> },
+    /// User name and password, for HTTP and ssh.
+    Password { username: String, password: Zeroizing<String> },
+    /// An ssh key.
+    Key { private_key: Zeroizing<String>, passphrase: Option<Zeroizing<String>> },
+}
+
+impl Audience {
+    fn of(repository: &RepositoryUrl) -> Self {
+        Self {
+            host: repository.host.clone(),
+            port: AudiencePort::OfScheme(repository.scheme, repository.port),
+            in_clear: repository.scheme == Scheme::Http,
+        }
+    }
+
+    /// From `BUTLER_GIT_HOST`: `host`, `host:port` or a URL.
+    fn named(text: &str, repository: &RepositoryUrl) -> Self {
+        let text = text.trim();
+        let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+        let text = text.split('/').next().unwrap_or_default();
+        let port = text
+            .rsplit_once(':')
+            .filter(|(host, _)| !host.contains(':') || host.ends_with(']'))
+            .and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = match port {
+            Some((host, port)) => (host, AudiencePort::Only(port)),
+            None => (text, AudiencePort::Any),
+        };
+        Self {
+            host: host.trim_matches(['[', ']']).to_ascii_lowercase(),
+            port,
+            in_clear: repository.scheme == Scheme::Http,
+        }
+    }
+
+    /// Whether `url` leads to this server, safely enough.
+    pub(super) fn includes(&self, url: &RepositoryUrl) -> bool {
+        let port = match self.port {
+            AudiencePort::Any => true,
+            AudiencePort::Only(port) => url.port == port,
+            AudiencePort::OfScheme(scheme, port) if scheme == url.scheme => url.port == port,
+            AudiencePort::OfScheme(..) => url.port == url.scheme.default_port(),
+        };
+        !self.host.is_empty()
+            && url.host == self.host
+            && port
+            && (url.scheme != Scheme::Http || self.in_clear)
+    }
+}
+
+impl Login {
+    /// Whether a server that is reached by `scheme` understands such credentials.
+    pub(super) const fn fits(&self, scheme: Scheme) -> bool {
+        match self.secret {
+            LoginSecret::Token { .. } => scheme.is_http(),
+            LoginSecret::Password { .. } => scheme.is_http() || matches!(scheme, Scheme::Ssh),
+            LoginSecret::Key { .. } => matches!(scheme, Scheme::Ssh),
+        }
+    }
+
+    /// What to call these credentials in messages.
+    pub(super) fn name(&self) -> String {
+        match (&self.variable, &self.secret) {
+            (Some(variable), _) => format!("the token in {variable}"),
+            (None, LoginSecret::Token { .. }) => "the given token".to_owned(),
+            (None, LoginSecret::Password { username, .. }) => {
+                format!("the password of `{}`", username.escape_debug())
+            }
+            (None, LoginSecret::Key { .. }) => "the given ssh key".to_owned(),
+        }
+    }
+
+    /// User name and password for HTTP.
+    pub(super) fn basic(&self) -> Option<(&str, &str)> {
+        match &self.secret {
+            LoginSecret::Token { username, token } => {
+                let username = username
+                    .as_deref()
+                    .unwrap_or_else(|| token_user(&self.audience.host, self.variable.as_deref()));
+                Some((username, token))
+            }
+            LoginSecret::Password { username, password } => Some((username, password)),
+            LoginSecret::Key { .. } => None,
+        }
+    }
+}
+
+/// The user name that a host expects beside a token. GitHub, Gitea and Azure take any; GitLab's
+/// job tokens and Bitbucket's access tokens have one of their own.
+fn token_user(host: &str, variable: Option<&str>) -> &'static str {
+    if variable == Some("CI_JOB_TOKEN") {
+        "gitlab-ci-token"
+    } else if host.contains("gitlab") {
+        "oauth2"
+    } else if host.contains("bitbucket") {
+        "x-token-auth"
+    } else {
+        "x-access-token"
+    }
+}
+
+/// The first of `logins` that may and can be used for `url`.
+pub(super) fn login_for<'logins>(
+    logins: &'logins [Login],
+    url: &RepositoryUrl,
+) -> Option<&'logins Login> {
+    logins.iter().find(|login| login.fits(url.scheme) && login.audience.includes(url))
+}
+
+/// All credentials for a run: those of the configuration, of the URL, of the environment.
+///
+/// # Errors
+/// When the run wants a GitHub App's token and the environment has none.
+pub(super) fn logins(
+    source: &GitSource,
+    environment: &GitEnvironment,
+    repository: &RepositoryUrl,
+    userinfo: Option<UserInfo>,
+) -> Result<Vec<Login>, FetchError> {
+    let secret = |secret: &SecretString| Zeroizing::new(secret.expose_secret().to_owned());
+    let url_user = userinfo.as_ref().map(|user| user.username.clone());
+    let own = |secret| Login { audience: Audience::of(repository), secret, variable: None };
+    let mut logins = Vec::new();
+    match &source.credentials {
+        GitCredentials::Token { username, token } => logins.push(own(LoginSecret::Token {
+            username: username.clone().or_else(|| url_user.filter(|_| repository.scheme.is_http())),
+            token: secret(token),
+        })),
+        GitCredentials::Password { username, password } => {
+            let password = secret(password);
+            logins.push(own(LoginSecret::Password { username: username.clone(), password }));
+        }
+        GitCredentials::SshKey { private_key, passphrase, .. } => {
+            logins.push(own(LoginSecret::Key {
+                private_key: secret(private_key),
+                passphrase: passphrase.as_ref().map(secret),
+            }));
+        }
+        GitCredentials::GithubApp if environment.tokens.is_empty() => {
+            return Err(FetchError::AppTokenMissing);
+        }
+        GitCredentials::GithubApp | GitCredentials::None => {}
+    }
+    let mut bare_user = None;
+    match userinfo {
+        Some(UserInfo { username, password: Some(password) }) => {
+            logins.push(own(LoginSecret::Password { username, password }));
+        }
+        Some(UserInfo { username, password: None }) if repository.scheme.is_http() => {
+            bare_user = Some(username);
+        }
+        _ => {}
+    }
+    if let Some((variable, token)) = environment.tokens.first() {
+        let audience =
+            match environment.token_host.as_deref().filter(|host| !host.trim().is_empty()) {
+                Some(host) => Audience::named(host, repository),
+                None => Audience::of(repository),
+            };
+        let username = matches!(source.credentials, GitCredentials::GithubApp)
+            .then(|| "x-access-token".to_owned());
+        logins.push(Login {
+            audience,
+            secret: LoginSecret::Token { username, token: secret(token) },
+            variable: Some((*variable).to_owned()),
+        });
+    }
+    if let Some(username) = bare_user {
+        // A URL that has a user name only may have a token there, as GitHub allows.
+        logins.push(own(LoginSecret::Password { username, password: Zeroizing::default() }));
+    }
+    Ok(logins)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> RepositoryUrl {
+        RepositoryUrl::parse(text).unwrap().0
+    }
+
+    fn source(repository: &str, credentials: GitCredentials) -> GitSource {
+        GitSource {
+            repository: repository.into(),
+            reference: "main".to_owned(),
+            working_directory: String::new(),
+            credentials,
+        }
+    }
+
+    fn for_run(repository: &str, credentials: GitCredentials, host: Option<&str>) -> Vec<Login> {
+        let environment = GitEnvironment {
+            tokens: vec![("GITHUB_TOKEN", "from-environment".into())],
+            token_host: host.map(str::to_owned),
+            ..GitEnvironment::default()
+        };
+        let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
+        logins(&source(repository, credentials), &environment, &url, userinfo).unwrap()
+    }
+
+    #[test]
+    fn credentials_are_for_their_own_server_only() {
+        let own = Audience::of(&address("https://git.example.com/a"));
+        assert!(own.includes(&address("https://GIT.example.com/b")));
+        assert!(own.includes(&address("git@git.example.com:b")));
+        assert!(!own.includes(&address("https://git.example.com.evil.org/b")));
+        assert!(!own.includes(&address("https://example.com/b")));
+        assert!(!own.includes(&address("https://git.example.com:8443/b")));
+        assert!(!own.includes(&address("http://git.example.com/b")));
+        assert!(!own.includes(&address("http://git.example.com:443/b")));
+        assert!(Audience::of(&address("ssh://h:2222/a")).includes(&address("https://h/b")));
+        assert!(!Audience::of(&address("file:///srv/a")).includes(&address("file:///srv/b")));
+    }
+
+    #[test]
+    fn an_environment_token_goes_to_the_named_host() {
+        let repository = address("https://other.example.com/a");
+        let named = Audience::named("Git.Example.com", &repository);
+        assert!(named.includes(&address("https://git.example.com:8443/b")));
+        assert!(!named.includes(&repository));
+        let named = Audience::named("https://git.example.com:8443/", &repository);
+        assert!(named.includes(&address("https://git.example.com:8443/b")));
+        assert!(!named.includes(&address("https://git.example.com/b")));
+        let logins =
+            for_run("https://other.example.com/a", GitCredentials::None, Some("git.example.com"));
+        assert!(login_for(&logins, &repository).is_none());
+    }
+
+    #[test]
+    fn configuration_wins_over_url_and_url_over_environment() {
+        let url = "https://me:from-url@git.example.com/a";
+        let token = GitCredentials::Token { username: None, token: "from-run".into() };
+        for (credentials, expected) in
+            [(token, ("me", "from-run")), (GitCredentials::None, ("me", "from-url"))]
+        {
+            let logins = for_run(url, credentials, None);
+            let login = login_for(&logins, &address("https://git.example.com/a")).unwrap();
+            assert_eq!(login.basic(), Some(expected));
+        }
+        let logins = for_run("https://gitlab.example.com/a", GitCredentials::None, None);
+        assert_eq!(logins[0].basic(), Some(("oauth2", "from-environment")));
+        assert_eq!(logins[0].name(), "the token in GITHUB_TOKEN");
+    }
+
+    #[test]
+    fn a_github_app_needs_a_token_in_the_environment() {
+        let repository = "https://github.com/a/b";
+        let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
+        let source = source(repository, GitCredentials::GithubApp);
+        let error = logins(&source, &GitEnvironment::default(), &url, userinfo).err();
+        assert_eq!(error, Some(FetchError::AppTokenMissing));
+    }
+}

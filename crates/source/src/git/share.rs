@@ -1,0 +1,336 @@
+//! Lends the run's git credentials to the `git` that Terraform starts for private modules.
+//!
+//! The user's git configuration stays as it is: what is needed goes through variables, and what is
+//! secret into files of the run's private directory, named there. A token goes through a credential
+//! helper, this executable again, which answers for the servers that the token is meant for and no
+//! other. An ssh key goes through an ssh configuration that names it for its own host alone.
+
+use std::path::{Path, PathBuf};
+
+use secrecy::ExposeSecret;
+use zeroize::Zeroizing;
+
+use super::failure::SourceError;
+use super::login::{AudiencePort, Login, LoginSecret, logins};
+use super::url::{RepositoryUrl, Scheme};
+use super::{CREDENTIAL_COMMAND, GitEnvironment};
+use butler_base::platform::os_string;
+use butler_base::process::Environment;
+use butler_base::secret::PrivateDirectory;
+use butler_protocol::spec::{GitCredentials, GitSource};
+
+/// The file with the logins, for the credential helper.
+const LOGINS_FILE: &str = "git-logins";
+
+/// The certificates of the system and of `--ca-bundle` together: git takes one file only.
+const BUNDLE_FILE: &str = "git-ca-bundle.pem";
+
+/// Lets `git`, when Terraform starts it for private modules, use the same credentials, without
+/// touching the user's git configuration: files in `private`, variables in `child`.
+///
+/// # Errors
+/// When a file cannot be written, or the repository's address cannot be used.
+pub fn share_credentials(
+    source: &GitSource,
+    environment: &GitEnvironment,
+    private: &PrivateDirectory,
+    child: &mut Environment,
+) -> Result<(), SourceError> {
+    let (repository, userinfo) =
+        RepositoryUrl::parse(source.repository.expose_secret()).map_err(SourceError::Unusable)?;
+    let logins = logins(source, environment, &repository, userinfo)
+        .map_err(|error| SourceError::Fetch { url: repository.to_string(), source: error })?;
+    let mut settings = Vec::new();
+    let (web, keys): (Vec<Login>, Vec<Login>) =
+        logins.into_iter().partition(|login| login.fits(Scheme::Https));
+    if !web.is_empty() {
+        let file = write_logins(&web, private)?;
+        let helper = helper(&environment.executable, &file);
+        for server in web.iter().flat_map(|login| servers(login, &repository)) {
+            // The empty one makes git forget every helper that it was told of before.
+            let name = format!("credential.{server}.helper");
+            settings.push((name.clone(), Vec::new()));
+            settings.push((name, helper.clone()));
+        }
+        child.set("GIT_TERMINAL_PROMPT", "0");
+    }
+    if let Some(bundle) = &environment.ca_bundle {
+        // The variable would win over the setting; the setting leaves the user's own settings for
+        // single hosts in force.
+        let variable = child.value("GIT_SSL_CAINFO").map(PathBuf::from);
+        let file = write_bundle(bundle, variable.as_deref(), environment, private)?;
+        if variable.is_some() {
+            child.set("GIT_SSL_CAINFO", file);
+        } else {
+            settings
+                .push(("http.sslCAInfo".to_owned(), file.as_os_str().as_encoded_bytes().to_vec()));
+        }
+    }
+    add_settings(settings, child);
+    if let Some(Login { secret: LoginSecret::Key { private_key, passphrase }, .. }) = keys.first() {
+        let key = SshKey {
+            host: &repository.host,
+            private_key,
+            passphrase: passphrase.as_ref(),
+            source,
+            home: environment.home.as_deref(),
+        };
+        key.share(private, child)?;
+    }
+    Ok(())
+}
+
+fn write(private: &PrivateDirectory, name: &str, content: &[u8]) -> Result<PathBuf, SourceError> {
+    private.write(name, content).map_err(SourceError::Share)
+}
+
+fn write_logins(logins: &[Login], private: &PrivateDirectory) -> Result<PathBuf, SourceError> {
+    let json = super::fetch::encode(&logins).map_err(|error| {
+        file_error("write", Path::new(LOGINS_FILE), std::io::Error::other(error))
+    })?;
+    write(private, LOGINS_FILE, &json)
+}
+
+/// The command that git runs, by a shell, with `get` and the like at its end.
+fn helper(executable: &Path, file: &Path) -> Vec<u8> {
+    [
+        b"!",
+        quoted(executable.as_os_str().as_encoded_bytes()).as_slice(),
+        format!(" {CREDENTIAL_COMMAND} ").as_bytes(),
+        &quoted(file.as_os_str().as_encoded_bytes()),
+    ]
+    .concat()
+}
+
+/// `text` as one word of a shell.
+fn quoted(text: &[u8]) -> Vec<u8> {
+    let mut word = vec![b'\''];
+    for byte in text {
+        match byte {
+            b'\'' => word.extend_from_slice(b"'\\''"),
+            byte => word.push(*byte),
+        }
+    }
+    word.push(b'\'');
+    word
+}
+
+/// The servers that a login is meant for, as git's configuration names them.
+fn servers(login: &Login, repository: &RepositoryUrl) -> Vec<String> {
+    let audience = &login.audience;
+    let mut ports = match audience.port {
+        AudiencePort::Only(port) => vec![(Scheme::Https, port), (Scheme::Http, port)],
+        AudiencePort::Any => vec![(Scheme::Https, 443), (Scheme::Http, 80)],
+        AudiencePort::OfScheme(Scheme::Https, port) => vec![(Scheme::Https, port)],
+        AudiencePort::OfScheme(Scheme::Http, port) => {
+            vec![(Scheme::Https, 443), (Scheme::Http, port)]
+        }
+        AudiencePort::OfScheme(..) => vec![(Scheme::Https, 443)],
+    };
+    if audience.port == AudiencePort::Any && repository.host == audience.host {
+        ports.push((repository.scheme, repository.port));
+    }
+    ports.sort_by_key(|(scheme, port)| (scheme.name(), *port));
+    ports.dedup();
+    ports
+        .into_iter()
+        .filter(|(scheme, _)| scheme.is_http() && (*scheme == Scheme::Https || audience.in_clear))
+        .filter(|_| !audience.host.is_empty())
+        .map(|(scheme, port)| RepositoryUrl::server_url(scheme, &audience.host, port))
+        .collect()
+}
+
+/// Adds to the settings that the environment may have for git already.
+fn add_settings(settings: Vec<(String, Vec<u8>)>, child: &mut Environment) {
+    if settings.is_empty() {
+        return;
+    }
+    let mut count = child
+        .value("GIT_CONFIG_COUNT")
+        .and_then(|count| count.to_str()?.parse::<usize>().ok())
+        .unwrap_or(0);
+    for (name, value) in settings {
+        child.set(format!("GIT_CONFIG_KEY_{count}"), name);
+        child.set(format!("GIT_CONFIG_VALUE_{count}"), os_string(value));
+        count += 1;
+    }
+    child.set("GIT_CONFIG_COUNT", count.to_string());
+}
+
+fn write_bundle(
+    bundle: &Path,
+    variable: Option<&Path>,
+    environment: &GitEnvironment,
+    private: &PrivateDirectory,
+) -> Result<PathBuf, SourceError> {
+    let system = variable.map(Path::to_owned).or_else(|| environment.certificates());
+    // Where the system has none, the additional ones are all there are.
+    let mut certificates = system.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
+    certificates.push(b'\n');
+    let additional = std::fs::read(bundle).map_err(|error| file_error("read", bundle, error))?;
+    certificates.extend_from_slice(&additional);
+    write(private, BUNDLE_FILE, &certificates)
+}
+
+fn file_error(act: &'static str, path: &Path, source: std::io::Error) -> SourceError {
+    SourceError::File { act, path: path.to_owned(), source }
+}
+
+/// An ssh key and the host that it is for.
+struct SshKey<'a> {
+    host: &'a str,
+    private_key: &'a Zeroizing<String>,
+    passphrase: Option<&'a Zeroizing<String>>,
+    source: &'a GitSource,
+    home: Option<&'a Path>,
+}
+
+impl SshKey<'_> {
+    fn share(
+        &self,
+        private: &PrivateDirectory,
+        child: &mut Environment,
+    ) -> Result<(), SourceError> {
+        let mut pem = Zeroizing::new(Vec::with_capacity(self.private_key.len() + 1));
+        pem.extend_from_slice(self.private_key.trim_end().as_bytes());
+        // OpenSSH does not read a key without a newline at its end.
+        pem.push(b'\n');
+        let key = write(private, "git-ssh-key", &pem)?;
+        let config = write(private, "git-ssh-config", &self.configuration(&key, private)?)?;
+        let command =
+            [b"ssh -F ".as_slice(), &quoted(config.as_os_str().as_encoded_bytes())].concat();
+        child.set("GIT_SSH_COMMAND", os_string(command));
+        if let Some(passphrase) = self.passphrase {
+            let script = ask_pass(&key, passphrase, private)?;
+            child.set("SSH_ASKPASS", script);
+            child.set("SSH_ASKPASS_REQUIRE", "force");
+        }
+        Ok(())
+    }
+
+    /// The first value of a setting counts, so that of this host comes before the user's own.
+    fn configuration(
+        &self,
+        key: &Path,
+        private: &PrivateDirectory,
+    ) -> Result<Vec<u8>, SourceError> {
+        let mut config = Vec::new();
+        let mut line = |parts: [&[u8]; 3]| {
+            config.extend_from_slice(&parts.concat());
+            config.push(b'\n');
+        };
+        line([b"Host ", self.host.as_bytes(), b""]);
+        line([b"IdentityFile ", &ssh_word(key), b""]);
+        line([b"IdentitiesOnly yes", b"", b""]);
+        line([b"StrictHostKeyChecking yes", b"", b""]);
+        if let GitCredentials::SshKey { username, known_hosts, .. } = &self.source.credentials {
+            if let Some(user) =
+                username.as_ref().filter(|user| user.chars().all(char::is_alphanumeric))
+            {
+                line([b"User ", user.as_bytes(), b""]);
+            }
+            if let Some(lines) = known_hosts.as_ref().filter(|lines| !lines.trim().is_empty()) {
+                let file = write(private, "git-known-hosts", format!("{lines}\n").as_bytes())?;
+                line([b"UserKnownHostsFile ", &ssh_word(&file), b""]);
+            }
+        }
+        // With `-F`, ssh reads neither of these by itself.
+        line([b"Host *", b"", b""]);
+        let user = self.home.map(|home| home.join(".ssh/config"));
+        for file in user.iter().map(PathBuf::as_path).chain([Path::new("/etc/ssh/ssh_config")]) {
+            if file.is_file() {
+                line([b"Include \"", file.as_os_str().as_encoded_bytes(), b"\""]);
+            }
+        }
+        Ok(config)
+    }
+}
+
+/// A path as one word of an ssh configuration, where `%` begins a token.
+fn ssh_word(path: &Path) -> Vec<u8> {
+    let mut word = vec![b'"'];
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if *byte == b'%' {
+            word.push(b'%');
+        }
+        word.push(*byte);
+    }
+    word.push(b'"');
+    word
+}
+
+/// A program that tells ssh the passphrase of this key, and nothing to any other question: a
+/// server may ask for a password.
+fn ask_pass(
+    key: &Path,
+    passphrase: &Zeroizing<String>,
+    private: &PrivateDirectory,
+) -> Result<PathBuf, SourceError> {
+    let file = write(private, "git-ssh-passphrase", passphrase.as_bytes())?;
+    let mut script = Vec::new();
+    script.extend_from_slice(b"#!/bin/sh\ncase \"$1\" in \"Enter passphrase for key '\"");
+    script.extend_from_slice(&quoted(key.as_os_str().as_encoded_bytes()));
+    script.extend_from_slice(b"\"'\"*) ;; *) exit 1 ;; esac\nexec cat ");
+    script.extend_from_slice(&quoted(file.as_os_str().as_encoded_bytes()));
+    script.push(b'\n');
+    private.write_executable("git-ssh-askpass", &script).map_err(SourceError::Share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_added_to_those_of_the_environment() {
+        let mut child = Environment::default();
+        child.set("GIT_CONFIG_COUNT", "1");
+        child.set("GIT_CONFIG_KEY_0", "user.name");
+        add_settings(vec![("a.b".to_owned(), b"c".to_vec())], &mut child);
+        assert_eq!(child.value("GIT_CONFIG_COUNT").unwrap(), "2");
+        assert_eq!(child.value("GIT_CONFIG_KEY_0").unwrap(), "user.name");
+        assert_eq!(child.value("GIT_CONFIG_KEY_1").unwrap(), "a.b");
+        assert_eq!(child.value("GIT_CONFIG_VALUE_1").unwrap(), "c");
+    }
+
+    #[test]
+    fn a_bundle_adds_to_the_certificates_that_git_uses() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            path
+        };
+        let mut environment = GitEnvironment {
+            ca_bundle: Some(write("additional", "ADDITIONAL")),
+            ..GitEnvironment::default()
+        };
+        environment.variables.set("SSL_CERT_FILE", write("system", "SYSTEM"));
+        let source = GitSource {
+            repository: "https://git.example.com/a".into(),
+            reference: "main".to_owned(),
+            working_directory: String::new(),
+            credentials: GitCredentials::None,
+        };
+        let share = |child: &mut Environment| {
+            let private = PrivateDirectory::create(directory.path(), "run-").unwrap();
+            share_credentials(&source, &environment, &private, child).unwrap();
+            std::fs::read_to_string(private.path().join(BUNDLE_FILE)).unwrap()
+        };
+        let mut child = Environment::default();
+        assert_eq!(share(&mut child), "SYSTEM\nADDITIONAL");
+        assert_eq!(child.value("GIT_CONFIG_KEY_0").unwrap(), "http.sslCAInfo");
+        assert_eq!(child.value("GIT_CONFIG_COUNT").unwrap(), "1");
+        let mut child = Environment::default();
+        child.set("GIT_SSL_CAINFO", write("users", "USERS"));
+        assert_eq!(share(&mut child), "USERS\nADDITIONAL");
+        assert!(child.value("GIT_SSL_CAINFO").unwrap().to_string_lossy().ends_with(BUNDLE_FILE));
+        assert_eq!(child.value("GIT_CONFIG_COUNT"), None);
+    }
+
+    #[test]
+    fn a_path_with_quotes_stays_one_word() {
+        let command = helper(Path::new("/opt/it's here/runner"), Path::new("/run/x"));
+        let expected = "!'/opt/it'\\''s here/runner' internal-git-credential '/run/x'";
+        assert_eq!(String::from_utf8(command).unwrap(), expected);
+    }
+}

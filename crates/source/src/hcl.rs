@@ -1,0 +1,335 @@
+//! HCL as text: what a user's text is, and values written so that they mean exactly themselves.
+//!
+//! Text of users is checked to be one expression before it goes into a file, so that it cannot
+//! bring a second setting along. Nothing here shows the text that it was given.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, ObjectKey, UnaryOp};
+use hcl_edit::repr::Spanned;
+use hcl_edit::visit::{self, Visit};
+use hcl_edit::{Decorated, Formatted, Number};
+use secrecy::SecretString;
+use serde_json::value::RawValue;
+use zeroize::Zeroizing;
+
+/// How deep JSON values may nest; hcl-edit's parser stops at the same depth.
+const DEEPEST: usize = 64;
+
+/// What kind of expression a text is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Shape {
+    /// A value that is written out.
+    Literal,
+    /// A value that has to be computed, with operators for example.
+    Computed,
+    /// Something that needs names or functions, which a variable file does not have.
+    Reference,
+}
+
+/// A text is no HCL expression.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("no HCL expression from line {line}, column {column} on")]
+pub struct HclError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1.
+    pub column: usize,
+}
+
+/// A value that cannot be written as HCL.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+pub enum JsonError {
+    /// It is no JSON.
+    #[error("the value is no JSON")]
+    Syntax,
+    /// It nests too deep.
+    #[error("the value nests deeper than {DEEPEST} levels")]
+    TooDeep,
+}
+
+/// Whether `name` can be the name of a variable, setting or block.
+#[must_use]
+pub fn is_identifier(name: &str) -> bool {
+    hcl_edit::Ident::try_new(name).is_ok()
+}
+
+/// `text` in parentheses, where an expression may have lines and comments around it.
+#[must_use]
+pub fn parenthesized(text: &str) -> Zeroizing<String> {
+    Zeroizing::new(format!("(\n{text}\n)"))
+}
+
+/// What kind of expression `text` is, once it is [`parenthesized`].
+///
+/// # Errors
+/// When it is not exactly one expression.
+pub fn shape(text: &str) -> Result<Shape, HclError> {
+    let expression = hcl_edit::parser::parse_expr(&parenthesized(text)).map_err(|error| {
+        let location = error.location();
+        HclError { line: location.line().saturating_sub(1).max(1), column: location.column() }
+    })?;
+    // `1) + (2` is an expression only because of the parentheses that are not its own.
+    let Expression::Parenthesis(inner) = &expression else {
+        return Err(HclError { line: 1, column: 1 });
+    };
+    let mut inspection = Inspection { shape: Shape::Literal };
+    inspection.visit_expr(inner.inner());
+    Ok(inspection.shape)
+}
+
+struct Inspection {
+    shape: Shape,
+}
+
+impl Visit for Inspection {
+    fn visit_expr(&mut self, expression: &Expression) {
+        if matches!(expression, Expression::Variable(_)) {
+            self.shape = Shape::Reference;
+        }
+        visit::visit_expr(self, expression);
+    }
+
+    fn visit_func_call(&mut self, _: &FuncCall) {
+        self.shape = Shape::Reference;
+    }
+
+    fn visit_for_expr(&mut self, _: &ForExpr) {
+        // Its names are its own; whether all of them are is Terraform's to say.
+        self.compute();
+    }
+
+    fn visit_binary_op(&mut self, operation: &BinaryOp) {
+        self.compute();
+        visit::visit_binary_op(self, operation);
+    }
+
+    fn visit_unary_op(&mut self, operation: &UnaryOp) {
+        let negative_number = matches!(operation.expr, Expression::Number(_));
+        if !negative_number {
+            self.compute();
+        }
+        visit::visit_unary_op(self, operation);
+    }
+
+    fn visit_conditional(&mut self, conditional: &Conditional) {
+        self.compute();
+        visit::visit_conditional(self, conditional);
+    }
+}
+
+impl Inspection {
+    fn compute(&mut self) {
+        if self.shape == Shape::Literal {
+            self.shape = Shape::Computed;
+        }
+    }
+}
+
+/// Every text and number that is written out in `text`, when that is an HCL list, map or object;
+/// nothing for any other text. The names in it are left out.
+#[must_use]
+pub fn collection_texts(text: &str) -> Vec<Zeroizing<String>> {
+    let Ok(Expression::Parenthesis(inner)) = hcl_edit::parser::parse_expr(&parenthesized(text))
+    else {
+        return Vec::new();
+    };
+    let mut texts = Texts::default();
+    if matches!(inner.inner(), Expression::Array(_) | Expression::Object(_)) {
+        texts.visit_expr(inner.inner());
+    }
+    texts.0
+}
+
+/// Every text and number that is written out in `expression`, as JSON; the names in it are left out.
+pub fn expression_texts(expression: &Expression) -> Vec<SecretString> {
+    let mut texts = Texts::default();
+    texts.visit_expr(expression);
+    let literals = texts.0.iter().filter_map(|text| serde_json::to_string(text.as_str()).ok());
+    literals.map(SecretString::from).collect()
+}
+
+#[derive(Default)]
+struct Texts(Vec<Zeroizing<String>>);
+
+impl Visit for Texts {
+    fn visit_string(&mut self, text: &Decorated<String>) {
+        self.0.push(Zeroizing::new(text.as_str().to_owned()));
+    }
+
+    fn visit_number(&mut self, number: &Formatted<Number>) {
+        // As it is written: the value has room for some sixteen digits.
+        let written =
+            number.as_repr().map_or_else(|| number.value().to_string(), |it| it.to_string());
+        self.0.push(Zeroizing::new(written));
+    }
+
+    fn visit_literal(&mut self, text: &Spanned<String>) {
+        self.0.push(Zeroizing::new(text.as_str().to_owned()));
+    }
+
+    fn visit_object_key(&mut self, _: &ObjectKey) {}
+}
+
+/// The text that `json` stands for, when it is a string.
+pub fn json_string(json: &str) -> Option<Zeroizing<String>> {
+    json.trim_start().starts_with('"').then_some(())?;
+    serde_json::from_str::<String>(json).ok().map(Zeroizing::new)
+}
+
+/// Whether a JSON text nests deeper than anything here takes apart, for masking among others.
+/// Scanned, because a parsed copy would stay in memory.
+#[must_use]
+pub fn nests_too_deep(json: &str) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    json.bytes().any(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => depth += 1,
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > DEEPEST
+    })
+}
+
+/// Appends `json` to `target` as an HCL expression: numbers digit by digit, strings without any
+/// template in them.
+///
+/// # Errors
+/// When it is no JSON or nests too deep.
+pub fn append_json(json: &str, target: &mut String) -> Result<(), JsonError> {
+    append_value(json, target, 0)
+}
+
+/// Appends a block of that name for the object `json`, or one for each object of an array.
+///
+/// # Errors
+/// When it is no object or nests too deep.
+pub fn append_blocks(name: &str, json: &str, target: &mut String) -> Result<(), JsonError> {
+    if let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(json) {
+        return blocks.into_iter().try_for_each(|json| append_blocks(name, json.get(), target));
+    }
+    let body: BTreeMap<String, &RawValue> =
+        serde_json::from_str(json).map_err(|_| JsonError::Syntax)?;
+    target.push_str(name);
+    target.push_str(" {\n");
+    for (name, value) in body {
+        if !is_identifier(&name) {
+            return Err(JsonError::Syntax);
+        }
+        target.push_str(&name);
+        target.push_str(" = ");
+        append_value(value.get(), target, 0)?;
+        target.push('\n');
+    }
+    target.push_str("}\n");
+    Ok(())
+}
+
+fn append_value(json: &str, target: &mut String, depth: usize) -> Result<(), JsonError> {
+    if depth > DEEPEST {
+        return Err(JsonError::TooDeep);
+    }
+    let syntax = |_| JsonError::Syntax;
+    // Only one level is taken apart at a time, so that numbers stay text all the way.
+    let json = serde_json::from_str::<&RawValue>(json).map_err(syntax)?.get();
+    match json.as_bytes().first() {
+        Some(b'"') => append_string(&json_string(json).ok_or(JsonError::Syntax)?, target),
+        Some(b'[') => {
+            target.push('[');
+            for value in serde_json::from_str::<Vec<&RawValue>>(json).map_err(syntax)? {
+                append_value(value.get(), target, depth + 1)?;
+                target.push(',');
+            }
+            target.push(']');
+        }
+        Some(b'{') => {
+            target.push('{');
+            for (name, value) in
+                serde_json::from_str::<BTreeMap<String, &RawValue>>(json).map_err(syntax)?
+            {
+                append_string(&name, target);
+                target.push('=');
+                append_value(value.get(), target, depth + 1)?;
+                target.push(',');
+            }
+            target.push('}');
+        }
+        _ => target.push_str(json),
+    }
+    Ok(())
+}
+
+/// Appends `text` as a quoted string that means exactly itself.
+fn append_string(text: &str, target: &mut String) {
+    target.push('"');
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => target.push_str("\\\""),
+            '\\' => target.push_str("\\\\"),
+            '\n' => target.push_str("\\n"),
+            '\r' => target.push_str("\\r"),
+            '\t' => target.push_str("\\t"),
+            // A doubled sign takes the meaning from the brace behind it.
+            '$' | '%' if characters.peek() == Some(&'{') => {
+                target.push(character);
+                target.push(character);
+            }
+            character if character.is_control() => {
+                let _ = write!(target, "\\u{:04x}", u32::from(character));
+            }
+            character => target.push(character),
+        }
+    }
+    target.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_expression_is_told_from_others() {
+        for (text, expected) in [
+            ("[1, 2] # why", Some(Shape::Literal)),
+            (" # why\n{\n  a = \"b\"\n  \"c\" : -1.50 }\n", Some(Shape::Literal)),
+            ("<<EOT\ntext\nEOT\n", Some(Shape::Literal)),
+            ("1 + 2", Some(Shape::Computed)),
+            ("[for x in [1]: x]", Some(Shape::Computed)),
+            ("[var.a]", Some(Shape::Reference)),
+            ("a-b", Some(Shape::Reference)),
+            ("{ a = \"${b}\" }", Some(Shape::Reference)),
+            ("{ (a) = 1 }", Some(Shape::Reference)),
+            ("f()", Some(Shape::Reference)),
+            ("", None),
+            ("1\nb = 2", None),
+            ("1, 2", None),
+            ("1) + (2", None),
+            ("1)\nb = (2", None),
+            ("\u{0}", None),
+        ] {
+            assert_eq!(shape(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn json_means_the_same_in_hcl() {
+        let mut text = String::new();
+        let json =
+            r#"{"a b": [1.10, -1e40, true, null], "s": "${x} $${ %{ $ \" \\ \n\t\u0000\u007f é"}"#;
+        append_json(json, &mut text).unwrap();
+        assert_eq!(
+            text,
+            r#"{"a b"=[1.10,-1e40,true,null,],"s"="$${x} $$${ %%{ $ \" \\ \n\t\u0000\u007f é",}"#
+        );
+        assert_eq!(shape(&text), Ok(Shape::Literal));
+        assert_eq!(append_json("{", &mut text), Err(JsonError::Syntax));
+        let deep = format!("{}{}", "[".repeat(66), "]".repeat(66));
+        assert_eq!(append_json(&deep, &mut text), Err(JsonError::TooDeep));
+    }
+}

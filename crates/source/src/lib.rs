@@ -1,0 +1,13 @@
+//! A module's source: fetching it with git, and reading what it declares.
+//!
+//! [`git`] runs libgit2 in a supervised child process with credentials and host keys. [`module`] reads
+//! variables, backends and version constraints from the files. Nothing here writes into a module.
+
+#[cfg(test)]
+mod fuzz_tests;
+pub mod git;
+pub mod hcl;
+pub mod module;
+mod version_files;
+
+pub use version_files::version_files;

@@ -1,0 +1,101 @@
+//! Reads configuration in HCL's native syntax.
+
+use hcl_edit::expr::Expression;
+use hcl_edit::structure::{Block, Body};
+
+use super::{BackendBlock, BlockSetting, Findings, PartialDeclaration, TypeKind};
+use crate::hcl::expression_texts;
+
+/// Adds what `text` says to `findings`; nothing when it is no HCL. Returns whether it is.
+pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
+    let Ok(body) = hcl_edit::parser::parse_body(text) else {
+        return false;
+    };
+    for block in body.blocks() {
+        let label = block.labels.first().map(hcl_edit::structure::BlockLabel::as_str);
+        match (block.ident.as_str(), label) {
+            ("terraform", None) => settings(block, findings),
+            ("variable", Some(name)) => findings.variable(name, declaration(&block.body)),
+            ("provider", Some(name)) => findings.provider(name),
+            ("resource" | "data" | "ephemeral", Some(kind)) => findings.resource(kind),
+            _ => {}
+        }
+    }
+    true
+}
+
+fn settings(block: &Block, findings: &mut Findings) {
+    if let Some(constraint) =
+        block.body.get_attribute("required_version").and_then(|given| given.value.as_str())
+    {
+        findings.required_version(constraint);
+    }
+    for block in block.body.blocks() {
+        match block.ident.as_str() {
+            "backend" => {
+                let kind = block.labels.first().map_or("", hcl_edit::structure::BlockLabel::as_str);
+                findings.backend(BackendBlock {
+                    kind: kind.to_owned(),
+                    path: setting(&block.body, "path"),
+                    workspace_dir: setting(&block.body, "workspace_dir"),
+                });
+            }
+            "cloud" => {
+                findings.backend(BackendBlock { kind: "cloud".to_owned(), ..Default::default() });
+            }
+            "required_providers" => {
+                for requirement in block.body.attributes() {
+                    findings.required_provider(requirement.key.as_str());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn setting(body: &Body, name: &str) -> BlockSetting {
+    match body.get_attribute(name).map(|given| &given.value) {
+        None | Some(Expression::Null(_)) => BlockSetting::Unset,
+        Some(value) => value
+            .as_str()
+            .map_or(BlockSetting::Computed, |text| BlockSetting::Text(text.to_owned())),
+    }
+}
+
+fn declaration(body: &Body) -> PartialDeclaration {
+    let flag = |name| body.get_attribute(name).and_then(|given| given.value.as_bool());
+    PartialDeclaration {
+        kind: body.get_attribute("type").map(|given| type_kind(&given.value)),
+        sensitive: flag("sensitive"),
+        ephemeral: flag("ephemeral"),
+        has_default: body.has_attribute("default"),
+        defaults: body
+            .get_attribute("default")
+            .map(|given| expression_texts(&given.value))
+            .unwrap_or_default(),
+    }
+}
+
+/// What a type expression means for strings, by Terraform's own rule: only a primitive type takes
+/// text as it is. The quoted forms are those of Terraform 0.11 and of JSON syntax.
+pub(super) fn type_kind(expression: &Expression) -> TypeKind {
+    match expression {
+        Expression::Variable(name) => match name.as_str() {
+            "string" | "number" | "bool" => TypeKind::Primitive,
+            "any" => TypeKind::Any,
+            _ => TypeKind::Complex,
+        },
+        Expression::String(text) => quoted_type_kind(text),
+        _ => TypeKind::Complex,
+    }
+}
+
+/// [`type_kind`] of a type expression in quotes, with or without `${}` around it.
+pub(super) fn quoted_type_kind(text: &str) -> TypeKind {
+    let bare = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
+    match hcl_edit::parser::parse_expr(bare.trim()) {
+        // A string in a string would let the type nest without end.
+        Ok(Expression::String(_)) | Err(_) => TypeKind::Complex,
+        Ok(expression) => type_kind(&expression),
+    }
+}

@@ -1,0 +1,171 @@
+//! Finds the version files that speak for a directory: its own, and those above it in its repository.
+//!
+//! Whoever can write to a directory further up (in a shared directory for temporary files that is
+//! everybody) has no say: only up to the root of the repository is looked, only past directories of
+//! the same owner, and without a repository not at all. A file that is a link counts only where it
+//! leads to a version file again, in the repository: its content may be quoted, and a link could
+//! lead to anything that the runner's user can read.
+
+use std::path::{Path, PathBuf};
+
+use super::module::ModuleError;
+use butler_base::platform::fs::MetadataExt;
+use butler_protocol::spec::{VersionFile, VersionFileKind};
+
+/// Larger files are not read: nobody has that many tools.
+const LARGEST: u64 = 64 * 1024;
+
+/// The version files that speak for `directory`, the one that counts most first: nearer ones before
+/// those further up, and in one directory in the order of [`VersionFileKind::ALL`].
+///
+/// # Errors
+/// When the directory or one of the files cannot be read.
+pub fn version_files(directory: &Path) -> Result<Vec<VersionFile>, ModuleError> {
+    let failed = |source| ModuleError::Read { path: directory.to_owned(), source };
+    let start = directory.canonicalize().map_err(failed)?;
+    let repository = repository(&start).map_err(failed)?;
+    let top = repository.as_deref().unwrap_or(&start);
+    let mut found = Vec::new();
+    for (height, directory) in start.ancestors().enumerate() {
+        for kind in VersionFileKind::ALL {
+            if let Some(end) = end(&directory.join(kind.name()), repository.as_deref())
+                && let Some(text) = read(&end)?
+            {
+                let place = format!("{}{}", "../".repeat(height), kind.name());
+                found.push(VersionFile { kind, place, text });
+            }
+        }
+        if directory == top {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The root of the repository that `start` is in, where all that lies between has one owner.
+fn repository(start: &Path) -> std::io::Result<Option<PathBuf>> {
+    let owner = start.metadata()?.uid();
+    let root = start
+        .ancestors()
+        .take_while(|path| path.metadata().is_ok_and(|metadata| metadata.uid() == owner))
+        .find(|path| path.join(".git").symlink_metadata().is_ok());
+    Ok(root.map(Path::to_owned))
+}
+
+/// Where `path` leads to, if that is a version file, and in the repository if there is one.
+fn end(path: &Path, repository: Option<&Path>) -> Option<PathBuf> {
+    let end = path.canonicalize().ok()?;
+    let named = VersionFileKind::ALL.iter().any(|kind| end.ends_with(kind.name()));
+    let inside = repository.is_none_or(|root| end.starts_with(root));
+    (named && inside && end.is_file()).then_some(end)
+}
+
+/// The file's text, or none of a file that is too large; what is not UTF-8 is no version either.
+fn read(path: &Path) -> Result<Option<String>, ModuleError> {
+    let failed = |source| ModuleError::Read { path: path.to_owned(), source };
+    let size = std::fs::metadata(path).map_err(failed)?.len();
+    if size > LARGEST {
+        tracing::warn!(path = %path.display(), size, "too large for a version file");
+        return Ok(None);
+    }
+    let bytes = std::fs::read(path).map_err(failed)?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A directory with these files; what ends in `/` is a directory.
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for name in files {
+            let path = directory.path().join(name);
+            std::fs::create_dir_all(if name.ends_with('/') {
+                &path
+            } else {
+                path.parent().unwrap()
+            })
+            .unwrap();
+            if !name.ends_with('/') {
+                std::fs::write(path, format!("of {name}")).unwrap();
+            }
+        }
+        directory
+    }
+
+    fn places(directory: &Path) -> Vec<String> {
+        version_files(directory).unwrap().into_iter().map(|file| file.place).collect()
+    }
+
+    #[test]
+    fn nearer_files_count_first_and_those_above_the_repository_not_at_all() {
+        let tree = tree(&[
+            ".terraform-version",
+            "repository/.git/",
+            "repository/.tool-versions",
+            "repository/a/.opentofu-version",
+            "repository/a/.terragrunt-version",
+            "repository/a/b/.terraform-version",
+            "repository/a/b/.tool-versions",
+            "repository/c/.terraform-version",
+        ]);
+        assert_eq!(
+            places(&tree.path().join("repository/a/b")),
+            [
+                ".terraform-version",
+                ".tool-versions",
+                "../.opentofu-version",
+                "../.terragrunt-version",
+                "../../.tool-versions"
+            ]
+        );
+    }
+
+    #[test]
+    fn without_a_repository_only_the_directory_itself_counts() {
+        let tree = tree(&[".terraform-version", "a/.tool-versions"]);
+        assert_eq!(places(&tree.path().join("a")), [".tool-versions"]);
+    }
+
+    #[test]
+    fn a_repository_of_somebody_else_does_not_count() {
+        let tree = tree(&[".git/", ".terraform-version", "a/.tool-versions"]);
+        // Only root can give directories away; for others the rule is held by what root runs.
+        if std::os::unix::fs::chown(tree.path(), Some(12345), None).is_ok() {
+            assert_eq!(places(&tree.path().join("a")), [".tool-versions"]);
+        }
+    }
+
+    #[test]
+    fn a_link_counts_where_it_leads_to_a_version_file_of_the_repository() {
+        let tree = tree(&[
+            "outside/.terraform-version",
+            "secret",
+            "repository/.git/",
+            "repository/shared/.terraform-version",
+            "repository/a/",
+        ]);
+        let link = tree.path().join("repository/a/.terraform-version");
+        for (target, counts) in [
+            ("../shared/.terraform-version", true),
+            ("../../outside/.terraform-version", false),
+            ("../../secret", false),
+            ("/dev/zero", false),
+        ] {
+            symlink(target, &link).unwrap();
+            assert_eq!(!places(link.parent().unwrap()).is_empty(), counts, "{target}");
+            std::fs::remove_file(&link).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_file_without_end_is_passed_over() {
+        let tree = tree(&[".tool-versions"]);
+        let file = std::fs::File::create(tree.path().join(".terraform-version")).unwrap();
+        file.set_len(1 << 40).unwrap();
+        assert_eq!(places(tree.path()), [".tool-versions"]);
+    }
+}

@@ -1,0 +1,171 @@
+//! How long a cluster that is away is asked again, and what is said about it meanwhile.
+//!
+//! Each answer is the end of an absence: two short ones hours apart are no long one. What can never pass
+//! (a certificate that is not trusted, a refused login, an unknown host) is not asked again, unless the
+//! cluster has let us in before.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff};
+use tokio::time::Instant;
+
+use super::client::backoff;
+use super::error::{ClusterError, Request};
+use butler_base::error::chain;
+
+/// How long one answer is waited for: what restarts behind a load balancer is back by then.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// How long a cluster may be away while a run is followed, which goes on meanwhile.
+const RUN_LIMIT: Duration = Duration::from_mins(10);
+/// The pause between two requests once it has been away for a while.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+
+/// How long a cluster may be away.
+pub(super) struct Patience {
+    limit: Duration,
+    /// Whether the cluster has ever let us do what we ask for.
+    let_in: bool,
+    since: Option<(Instant, ExponentialBackoff)>,
+}
+
+impl Patience {
+    const fn of(limit: Duration) -> Self {
+        Self { limit, let_in: false, since: None }
+    }
+
+    /// For one answer.
+    pub(super) const fn for_an_answer() -> Self {
+        Self::of(ANSWER_LIMIT)
+    }
+
+    /// For whoever follows a run.
+    pub(super) const fn for_a_run() -> Self {
+        Self::of(RUN_LIMIT)
+    }
+
+    /// The same, and no longer than until then.
+    pub(super) fn until(mut self, deadline: Instant) -> Self {
+        self.limit = self.limit.min(deadline.saturating_duration_since(Instant::now()));
+        self
+    }
+
+    /// The cluster has answered.
+    pub(super) fn is_over(&mut self) {
+        self.since = None;
+    }
+
+    /// It has answered the last thing that is asked for: a login and permissions are there.
+    pub(super) fn is_all_allowed(&mut self) {
+        self.let_in = true;
+    }
+
+    /// How long to wait before it is asked again; none where that is of no use.
+    pub(super) fn pause(&mut self, error: &ClusterError) -> Option<Duration> {
+        // An API server that has just been started knows nobody's permissions for a moment, and what
+        // stands before one that is away refuses in ways of its own.
+        if !(error.is_undecided() || self.let_in && error.may_pass()) {
+            return None;
+        }
+        let (since, pauses) = self.since.get_or_insert_with(|| (Instant::now(), backoff().build()));
+        let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
+        let pause = pause.max(error.retry_after().unwrap_or_default());
+        (since.elapsed() + pause <= self.limit).then_some(pause)
+    }
+}
+
+/// What was said about the cluster's absence. All who ask it at the same time share one: an outage is
+/// said once when it begins and once when it is over.
+#[derive(Default)]
+pub(super) struct Outage {
+    unanswered: Mutex<BTreeSet<Request>>,
+}
+
+impl Outage {
+    /// The request failed and will be sent again, for as long as `patience` says.
+    pub(super) fn begin(&self, request: Request, error: &ClusterError, patience: &Patience) {
+        let is_new = {
+            let mut unanswered = self.unanswered();
+            let is_new = unanswered.is_empty();
+            unanswered.insert(request);
+            is_new
+        };
+        if is_new {
+            tracing::warn!("{}; trying again for {}", chain(error), spoken(patience.limit));
+        }
+    }
+
+    /// The request was answered.
+    pub(super) fn end(&self, request: Request) {
+        let is_over = {
+            let mut unanswered = self.unanswered();
+            unanswered.remove(&request) && unanswered.is_empty()
+        };
+        if is_over {
+            tracing::info!("the cluster answers again");
+        }
+    }
+
+    fn unanswered(&self) -> std::sync::MutexGuard<'_, BTreeSet<Request>> {
+        self.unanswered.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn spoken(limit: Duration) -> String {
+    match limit.as_secs() {
+        seconds if seconds < 60 => format!("{seconds} s"),
+        seconds => format!("{} minutes", seconds / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: Request = Request { verb: "list", resource: "pods" };
+
+    fn silent() -> ClusterError {
+        ClusterError::Silent { server: "s".to_owned(), why: "refused".to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_an_absence_without_an_answer_in_between_is_too_long() {
+        let mut patience = Patience::for_a_run();
+        for _ in 0..3 {
+            assert!(patience.pause(&silent()).is_some());
+            tokio::time::advance(RUN_LIMIT.checked_sub(LONGEST_PAUSE).unwrap()).await;
+            assert!(patience.pause(&silent()).is_some(), "not longer than the limit");
+            patience.is_over();
+        }
+        assert!(patience.pause(&silent()).is_some());
+        tokio::time::advance(RUN_LIMIT + Duration::from_secs(1)).await;
+        assert_eq!(patience.pause(&silent()), None);
+    }
+
+    #[test]
+    fn permission_that_was_never_there_is_not_waited_for() {
+        let forbidden =
+            || ClusterError::Forbidden { request: REQUEST, namespace: "runs".to_owned() };
+        let mut patience = Patience::for_a_run();
+        patience.is_over();
+        assert_eq!(patience.pause(&forbidden()), None);
+        patience.is_all_allowed();
+        assert!(patience.pause(&forbidden()).is_some());
+        let missing =
+            ClusterError::Missing { name: super::super::JobName::of("7"), namespace: "a".into() };
+        assert_eq!(patience.pause(&missing), None);
+    }
+
+    #[test]
+    fn server_says_how_long_it_wants_to_be_left_alone() {
+        let busy = ClusterError::Failing {
+            request: REQUEST,
+            namespace: "runs".to_owned(),
+            message: "too many requests".to_owned(),
+            retry_after: Some(Duration::from_secs(20)),
+        };
+        let mut patience = Patience::for_an_answer();
+        assert_eq!(patience.pause(&busy), Some(Duration::from_secs(20)));
+    }
+}

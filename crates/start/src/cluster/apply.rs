@@ -1,0 +1,197 @@
+//! Creates the objects of a run.
+//!
+//! First the Job, whose name nobody else can have then; it owns what follows and takes it along. The
+//! Secret comes last: the pod cannot start without it, so that the policy is there before. What breaks
+//! off in between leaves a Job that never starts and that its deadline ends. A Job of the same name
+//! that is being deleted is waited for; what it owned has names of its own and stands in nobody's way.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{Api, DeleteParams, PostParams};
+use kube::core::params::Preconditions;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep};
+
+use super::JobName;
+use super::client::Cluster;
+use super::error::{ClusterError, Request};
+use super::manifest::Manifests;
+use super::names::{MANAGED_BY, REQUEST};
+use butler_base::cancel::Stop;
+use butler_base::error::chain;
+
+/// How long an earlier Job of the same name may take to go: its pod gets a minute by default, and the
+/// cluster tidies up after it.
+const GOING_LIMIT: Duration = Duration::from_mins(2);
+/// How often it is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What is created, as permissions name it.
+pub(super) const JOBS: &str = "jobs.batch";
+pub(super) const POLICIES: &str = "networkpolicies.networking.k8s.io";
+
+/// A Job that is there.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// Its name.
+    pub name: JobName,
+    /// Which one of all that had that name.
+    pub(super) uid: String,
+    /// How long its pod may take to end.
+    pub(super) grace: Duration,
+}
+
+/// Creates the objects; all of them, or none that could start. Once asked to stop, does not wait for
+/// an earlier Job to go.
+///
+/// # Errors
+/// When there is such a Job already, or the cluster does not take one of them.
+pub async fn apply(
+    cluster: &Cluster,
+    mut manifests: Manifests,
+    stop: &Stop,
+) -> Result<Applied, ClusterError> {
+    let name = manifests.name();
+    let mark = format!("{:016x}", fastrand::u64(..));
+    manifests.set_apart(&mark);
+    let Manifests { mut secret, token, policy, mut job, .. } = manifests;
+    let grace = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let grace = grace.and_then(|pod| pod.termination_grace_period_seconds).unwrap_or_default();
+    let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
+    mark_as(&mut job.metadata, &mark);
+    let job = cluster.create_job(&job, &name, &mark, stop).await?;
+    let uid = job.metadata.uid.unwrap_or_default();
+    let applied = Applied { name: name.clone(), uid: uid.clone(), grace };
+    let owned = async {
+        if let Some(mut policy) = policy {
+            belong(&mut policy.metadata, &name, &uid);
+            match cluster.post(&policy, POLICIES, &name, &parameters(false)).await {
+                // Its name is one that nothing else has: an earlier answer was lost.
+                Ok(_) | Err(ClusterError::Exists { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        belong(&mut secret.metadata, &name, &uid);
+        cluster.create_secret(&secret, &token, &name, &parameters(false)).await
+    };
+    if let Err(error) = owned.await {
+        if let Err(left) = delete(cluster, &applied).await {
+            let may = if error.is_undecided() { "may start" } else { "never starts" };
+            tracing::warn!(
+                "the Job `{name}` stays behind in namespace `{}` and {may}: {}",
+                cluster.namespace,
+                chain(&left)
+            );
+        }
+        return Err(error);
+    }
+    Ok(applied)
+}
+
+/// Deletes the Job: its pod gets SIGTERM and its grace, and what it owns goes with it. A Job that is
+/// gone already is no error.
+pub(super) async fn delete(cluster: &Cluster, applied: &Applied) -> Result<(), ClusterError> {
+    let api: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let only = Preconditions { uid: Some(applied.uid.clone()), resource_version: None };
+    let parameters = DeleteParams::foreground().preconditions(only);
+    let request = Request { verb: "delete", resource: JOBS };
+    let name = applied.name.as_str();
+    let deleted = cluster.ask(request, &applied.name, || async {
+        match api.delete(name, &parameters).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            other => other.map(drop),
+        }
+    });
+    deleted.await
+}
+
+impl Cluster {
+    /// Creates the Job. Where the answer to the first request was lost, the one with the same mark
+    /// is this one; where another is being deleted, waits until it is gone.
+    async fn create_job(
+        &self,
+        job: &Job,
+        name: &JobName,
+        mark: &str,
+        stop: &Stop,
+    ) -> Result<Job, ClusterError> {
+        let api: Api<Job> = Api::namespaced(self.client.clone(), &self.namespace);
+        let end = Instant::now() + GOING_LIMIT;
+        let mut is_told = false;
+        loop {
+            let created = self.post(job, JOBS, name, &parameters(false)).await;
+            let Err(ClusterError::Exists { .. }) = created else { return created };
+            let request = Request { verb: "get", resource: JOBS };
+            let found = self.ask(request, name, || api.get(name.as_str())).await;
+            match found {
+                Ok(found) if found.annotations().get(REQUEST).is_some_and(|it| it == mark) => {
+                    return Ok(found);
+                }
+                Ok(found) if found.metadata.deletion_timestamp.is_none() => return created,
+                Ok(_) | Err(ClusterError::Missing { .. }) => {}
+                Err(ClusterError::Forbidden { .. }) => return created,
+                Err(error) => return Err(error),
+            }
+            if Instant::now() >= end {
+                let (name, namespace) = (name.clone(), self.namespace.clone());
+                return Err(ClusterError::Going { name, namespace });
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::info!(
+                    "the Job {name} of an earlier start is being deleted: waiting for it"
+                );
+            }
+            tokio::select! {
+                () = sleep(LOOK_EVERY) => {}
+                _ = stop.requested() => return created,
+            }
+        }
+    }
+
+    pub(super) async fn post<K>(
+        &self,
+        object: &K,
+        resource: &'static str,
+        name: &JobName,
+        parameters: &PostParams,
+    ) -> Result<K, ClusterError>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
+        let request = Request { verb: "create", resource };
+        self.ask(request, name, || api.create(parameters, object)).await
+    }
+}
+
+/// How something is created, or only checked.
+pub(super) fn parameters(dry_run: bool) -> PostParams {
+    PostParams { dry_run, field_manager: Some(MANAGED_BY.to_owned()) }
+}
+
+fn mark_as(metadata: &mut ObjectMeta, mark: &str) {
+    let annotations = metadata.annotations.get_or_insert_default();
+    annotations.insert(REQUEST.to_owned(), mark.to_owned());
+}
+
+/// Has the Job own the object.
+fn belong(metadata: &mut ObjectMeta, name: &JobName, uid: &str) {
+    metadata.owner_references = Some(vec![OwnerReference {
+        api_version: "batch/v1".to_owned(),
+        kind: "Job".to_owned(),
+        name: name.as_str().to_owned(),
+        uid: uid.to_owned(),
+        controller: None,
+        block_owner_deletion: None,
+    }]);
+}

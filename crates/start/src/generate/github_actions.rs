@@ -1,0 +1,223 @@
+//! `generate github-actions`: a workflow, and the action of this repository, which is the same steps
+//! for workflows that are written by hand.
+
+use askama::Template;
+
+use super::actions::{ACTIONS, Actions};
+use super::container::Container;
+use super::secret::SecretNames;
+use super::{Aws, Cloud, Gcp, GenerateError, Need, Options, Secret, filters, text};
+
+const TARGET: &str = "github-actions";
+
+/// Where the log of the job is, as text of a shell between double quotes.
+const JOB: &str = "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/actions/runs/$GITHUB_RUN_ID";
+
+/// Where the binary is installed, as text of a shell between double quotes.
+const DIRECTORY: &str = "${RUNNER_TEMP:?}/butler-runner";
+
+/// What says that the runner has taken over, so that no later step reports in its place.
+const STARTED: &str = "echo \"started=true\" >>\"$GITHUB_OUTPUT\"";
+
+#[derive(Template)]
+#[template(path = "github-actions.yml", escape = "none", syntax = "ci")]
+struct Workflow<'a> {
+    own_version: &'static str,
+    options: &'a Options,
+    /// Variables and secrets of the repository that the workflow reads.
+    needs: Vec<Need>,
+    actions: Actions,
+    /// How long its credentials for AWS have to hold, where that is longer than they do anyway.
+    aws_seconds: Option<u64>,
+    /// Whether the job gets tokens for other systems.
+    oidc: bool,
+    /// Variables of the whole job.
+    variables: Vec<(&'static str, String)>,
+    mask: String,
+    install: Option<String>,
+    container: Option<String>,
+    started: &'static str,
+    /// An expression: the step that failed.
+    stage: String,
+    report: String,
+}
+
+#[derive(Template)]
+#[template(path = "action.yml", escape = "none", syntax = "ci")]
+struct Action {
+    actions: Actions,
+    /// What the runner tells later steps.
+    outputs: Vec<&'static str>,
+    mask: String,
+    install: String,
+    started: &'static str,
+    stage: String,
+    report: String,
+}
+
+/// Masks the token of the event.
+#[derive(Template)]
+#[template(path = "github-mask.sh", escape = "none", syntax = "ci")]
+struct Mask;
+
+/// Reports with the token of the event.
+#[derive(Template)]
+#[template(path = "github-report.sh", escape = "none", syntax = "ci")]
+struct Report {
+    function: String,
+}
+
+/// A workflow for GitHub Actions.
+///
+/// # Errors
+/// When it cannot do what `options` ask for.
+pub fn github_actions(options: &Options) -> Result<String, GenerateError> {
+    options.check(TARGET, &["${{"])?;
+    options.check_secrets(TARGET, SecretNames::VARIABLES)?;
+    options.refuse_fragment(
+        TARGET,
+        "a workflow has a file of its own; a job of another one uses butlerdotdev/butler-runner as a step",
+    )?;
+    check_labels(&options.labels)?;
+    let (hours, instead) = if options.labels.is_empty() {
+        (6, "a job on a machine of GitHub's ends after six hours: `--label` names one of yours")
+    } else {
+        (5 * 24, "GitHub ends each job after five days: let the module do less at a time")
+    };
+    options.check_timeout(TARGET, hours, instead)?;
+    let install = options.install_script(DIRECTORY);
+    let workflow = Workflow {
+        own_version: env!("CARGO_PKG_VERSION"),
+        options,
+        needs: needs(options),
+        actions: ACTIONS,
+        aws_seconds: aws_seconds(options),
+        oidc: !options.cloud.is_empty(),
+        variables: options.network_variables(),
+        mask: text(&Mask),
+        stage: stage(&options.cloud, options.cache, install.is_some()),
+        install,
+        container: container(options),
+        started: STARTED,
+        report: text(&Report { function: options.failure_function(JOB) }),
+    };
+    Ok(text(&workflow))
+}
+
+/// The file `action.yml` of this repository, with the names of what the runner tells later steps.
+#[must_use]
+pub fn action(outputs: Vec<&'static str>) -> String {
+    let (aws, gcp) = (Some(Aws::default()), Some(Gcp::default()));
+    let options = Options { cloud: Cloud { aws, gcp, azure: None }, ..Options::default() };
+    text(&Action {
+        actions: ACTIONS,
+        outputs,
+        mask: text(&Mask),
+        install: options.install_script(DIRECTORY).unwrap_or_default(),
+        started: STARTED,
+        stage: stage(&options.cloud, false, true),
+        report: text(&Report { function: options.failure_function(JOB) }),
+    })
+}
+
+/// What the job was doing, as an expression that goes by how its steps ended.
+fn stage(cloud: &Cloud, cache: bool, install: bool) -> String {
+    let steps = [
+        (true, "mask", "masking the callback token"),
+        (cache, "kept", "restoring the cache"),
+        (cloud.aws.is_some(), "aws", "logging in to AWS"),
+        (cloud.gcp.is_some(), "gcp", "logging in to Google Cloud"),
+        (install, "install", "installing butler-runner"),
+        (true, "execute", "starting butler-runner"),
+    ];
+    let cases = steps.into_iter().filter(|(is_there, ..)| *is_there);
+    let cases =
+        cases.map(|(_, id, doing)| format!("steps.{id}.outcome == 'failure' && '{doing}' || "));
+    cases.collect::<String>() + "'being cancelled'"
+}
+
+/// GitHub takes each label by itself and would wait for a machine that has this one.
+fn check_labels(labels: &[String]) -> Result<(), GenerateError> {
+    let is_list = |label: &String| label.starts_with('[') || label.contains(',');
+    if labels.iter().any(is_list) {
+        let instead = "give the option once for each label";
+        return Err(GenerateError::Unsupported { target: TARGET, option: "--label", instead });
+    }
+    Ok(())
+}
+
+/// AWS gives no role to anybody for less than an hour by default, or for more than twelve.
+fn aws_seconds(options: &Options) -> Option<u64> {
+    let seconds = (options.timeout_minutes() * 60).min(12 * 3600);
+    (seconds > 3600).then_some(seconds)
+}
+
+fn needs(options: &Options) -> Vec<Need> {
+    let cloud = &options.cloud;
+    let mut needs = Vec::new();
+    let mut need = |is_needed: bool, name, what| {
+        needs.extend(is_needed.then(|| Need::new(name, what)));
+    };
+    let unless_sent = "the registry's address, unless the event brings it";
+    need(options.endpoint.is_none(), "secrets.BUTLER_REGISTRY_URL", unless_sent);
+    if let Some(aws) = &cloud.aws {
+        let role =
+            "the role to take on, if the event names no cloud; without one there is no login";
+        need(aws.role.is_none(), "vars.AWS_ROLE_ARN", role);
+        let region = "its region, unless the event brings it [default: us-east-1]";
+        need(aws.region.is_none(), "vars.AWS_REGION", region);
+    }
+    if let Some(gcp) = &cloud.gcp {
+        let provider = "projects/.../providers/..., if the event names no cloud; without one there is no login";
+        need(gcp.provider.is_none(), "vars.GCP_WORKLOAD_IDENTITY_PROVIDER", provider);
+        let account = "the account to be, unless the event brings it";
+        need(gcp.service_account.is_none(), "vars.GCP_SERVICE_ACCOUNT", account);
+        let project = "the project, unless the event brings it [default: the account's]";
+        need(true, "vars.GCP_PROJECT_ID", project);
+    }
+    if let Some(azure) = &cloud.azure {
+        need(azure.client_id.is_none(), "vars.AZURE_CLIENT_ID", "the application to be");
+        need(azure.tenant_id.is_none(), "vars.AZURE_TENANT_ID", "the directory that it is in");
+        need(azure.subscription_id.is_none(), "vars.AZURE_SUBSCRIPTION_ID", "the subscription");
+    }
+    let secret =
+        |secret: &Secret| Need::new(format!("secrets.{}", secret.name), secret.description());
+    needs.extend(options.secrets.iter().map(secret));
+    needs
+}
+
+fn container(options: &Options) -> Option<String> {
+    let cloud = &options.cloud;
+    let mut container = Container::new(options, "${RUNNER_TEMP:?}")?;
+    container.announce(STARTED);
+    container.mount("$GITHUB_OUTPUT", "");
+    container.mount("$GITHUB_STEP_SUMMARY", "");
+    container.mount("$BUTLER_REPORT_DIR", "");
+    container.hand_on(["GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"]);
+    container.hand_on(["GITHUB_TOKEN", "BUTLER_GIT_HOST", "BUTLER_REPORT_DIR", "BUTLER_REPORT"]);
+    if options.cache {
+        container.mount("$BUTLER_CACHE_DIR", "");
+        container.mount("$BUTLER_RECOVERY_DIR", "");
+        container.hand_on(["BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
+    }
+    if cloud.aws.is_some() {
+        container.hand_on(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]);
+        container.hand_on(["AWS_DEFAULT_REGION", "AWS_REGION"]);
+    }
+    if cloud.gcp.is_some() {
+        container.hand_on_file("GOOGLE_APPLICATION_CREDENTIALS");
+        container.hand_on(["GOOGLE_CLOUD_PROJECT"]);
+    }
+    if cloud.azure.is_some() {
+        container.hand_on([
+            "ARM_USE_OIDC",
+            "ARM_CLIENT_ID",
+            "ARM_TENANT_ID",
+            "ARM_SUBSCRIPTION_ID",
+        ]);
+    }
+    if cloud.gcp.is_some() || cloud.azure.is_some() {
+        container.hand_on(["ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL"]);
+    }
+    Some(container.script())
+}

@@ -1,0 +1,91 @@
+//! How a job logs in to clouds with tokens that the CI system has put into its environment.
+//!
+//! No key is stored anywhere, and no action or plugin of others sees what the job gets: the libraries
+//! of the clouds read a token from a file, under names that they document.
+
+use askama::Template;
+
+use super::{Cloud, Need, Options, filters, text};
+
+/// What the CI system has put into `AWS_ID_TOKEN`, `GCP_ID_TOKEN` and `AZURE_ID_TOKEN`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tokens {
+    /// The tokens, in a place that may stay when the job is over.
+    Values,
+    /// The tokens, in a place that the CI system itself empties after the job.
+    ValuesInEmptied,
+    /// Paths of files that hold them, which the CI system removes or renews: so they are not copied.
+    Files,
+}
+
+#[derive(Template)]
+#[template(path = "identity.sh", escape = "none", syntax = "ci")]
+struct Script<'a> {
+    cloud: &'a Cloud,
+    temporary: &'static str,
+    /// Whether the tokens are in files already.
+    in_files: bool,
+    /// Whether they are to be kept in memory.
+    in_memory: bool,
+}
+
+impl Options {
+    /// The script that logs the job in, for a POSIX shell; `temporary` is a directory of the job's, as
+    /// text of a shell between double quotes. Nothing where it logs in to no cloud.
+    #[must_use]
+    pub fn identity_script(&self, tokens: Tokens, temporary: &'static str) -> Option<String> {
+        let script = Script {
+            cloud: &self.cloud,
+            temporary,
+            in_files: tokens == Tokens::Files,
+            in_memory: tokens == Tokens::Values,
+        };
+        (!self.cloud.is_empty()).then(|| text(&script))
+    }
+
+    /// The variables of the CI system's that the script reads, each with what it is.
+    #[must_use]
+    pub fn identity_needs(&self) -> Vec<Need> {
+        let mut needs = Vec::new();
+        let mut need = |is_given: bool, name, what| {
+            if !is_given {
+                needs.push(Need::new(name, what));
+            }
+        };
+        if let Some(aws) = &self.cloud.aws {
+            need(aws.role.is_some(), "AWS_ROLE_ARN", "the role to take on at AWS");
+            need(aws.region.is_some(), "AWS_REGION", "the region at AWS");
+        }
+        if let Some(gcp) = &self.cloud.gcp {
+            let provider = "the provider at Google Cloud: projects/.../providers/...";
+            need(gcp.provider.is_some(), "GCP_WORKLOAD_IDENTITY_PROVIDER", provider);
+            let account = "the service account to be at Google Cloud";
+            need(gcp.service_account.is_some(), "GCP_SERVICE_ACCOUNT", account);
+        }
+        if let Some(azure) = &self.cloud.azure {
+            need(azure.client_id.is_some(), "AZURE_CLIENT_ID", "the application to be at Azure");
+            need(azure.tenant_id.is_some(), "AZURE_TENANT_ID", "the directory that it is in");
+            need(azure.subscription_id.is_some(), "AZURE_SUBSCRIPTION_ID", "the subscription");
+        }
+        needs
+    }
+
+    /// The variables that the script sets.
+    #[must_use]
+    pub fn identity_variables(&self) -> Vec<&'static str> {
+        let Cloud { aws, gcp, azure } = &self.cloud;
+        let mut names = Vec::new();
+        if aws.is_some() {
+            names.extend(["AWS_REGION", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"]);
+            names.push("AWS_WEB_IDENTITY_TOKEN_FILE");
+        }
+        if gcp.is_some() {
+            names.push("GOOGLE_APPLICATION_CREDENTIALS");
+        }
+        if azure.is_some() {
+            names.extend(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID", "ARM_SUBSCRIPTION_ID"]);
+            names.push("ARM_OIDC_TOKEN_FILE_PATH");
+        }
+        names
+    }
+}

@@ -1,0 +1,45 @@
+//! The shell that gets the runner onto the job's machine, the same for all targets.
+
+use askama::Template;
+
+use super::options::RELEASES;
+use super::{Install, Options, Version, filters, text};
+
+/// The script, for a POSIX shell. Afterwards `$directory/butler-runner` is what was released, or
+/// the script has ended with an error and nothing of it was run.
+#[derive(Template)]
+#[template(path = "install.sh", escape = "none")]
+struct Script {
+    version: String,
+    /// Where the files of the version are.
+    from: String,
+    /// The digests that may be used, separated by spaces.
+    pinned: String,
+    /// Whether the project's own attestation must hold.
+    attested: bool,
+    ca_bundle: Option<String>,
+    directory: &'static str,
+}
+
+impl Options {
+    /// The script that installs the runner into `directory`, which is text of a shell between double
+    /// quotes; nothing where the job runs in its image.
+    #[must_use]
+    pub fn install_script(&self, directory: &'static str) -> Option<String> {
+        let Install::Binary { sha256, releases } = &self.install else { return None };
+        let base = releases.as_ref().map_or(RELEASES, |url| url.as_str().trim_end_matches('/'));
+        let from = match &self.version {
+            Version::Exactly(version) => format!("{base}/download/v{version}"),
+            Version::Latest => format!("{base}/latest/download"),
+        };
+        let script = Script {
+            version: self.version.to_string(),
+            from,
+            pinned: sha256.join(" "),
+            attested: releases.is_none(),
+            ca_bundle: self.network.ca_bundle.clone(),
+            directory,
+        };
+        Some(text(&script))
+    }
+}

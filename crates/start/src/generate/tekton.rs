@@ -1,0 +1,109 @@
+//! `generate tekton`: a task, its pipeline, and what an event makes of it. The job always runs in an
+//! image.
+
+use askama::Template;
+
+use super::secret::SecretNames;
+use super::{GenerateError, IMAGE, Install, Need, Options, Secret, Tokens, filters, text};
+
+const TARGET: &str = "tekton";
+
+#[derive(Template)]
+#[template(path = "tekton.yaml", escape = "none", syntax = "ci")]
+struct Manifests<'a> {
+    own_version: &'static str,
+    options: &'a Options,
+    needs: Vec<Need>,
+    /// Variables of the step.
+    variables: Vec<(&'static str, String)>,
+    /// Variables that are secret, each with the Secret and the key in it.
+    secrets: Vec<(&'a str, &'a str, &'a str)>,
+    image: String,
+    script: String,
+    /// The labels of the nodes on which the pod may run.
+    selector: Vec<(&'a str, &'a str)>,
+    /// Longer than the task has, so that it is the task that runs out of time.
+    pipeline_minutes: u64,
+}
+
+#[derive(Template)]
+#[template(path = "tekton.sh", escape = "none", syntax = "ci")]
+struct Script<'a> {
+    options: &'a Options,
+    identity: Option<String>,
+    /// Reports if the step fails before the runner starts.
+    failure: String,
+}
+
+/// The Secret that secrets of runs are in, where no other is named.
+const SECRET: &str = "butler-runner";
+
+/// Where the step's log is, as text of a shell between double quotes.
+const JOB: &str = "TaskRun $(context.taskRun.namespace)/$(context.taskRun.name)";
+
+const SECRETS: SecretNames = SecretNames {
+    allowed: is_key,
+    rule: "it is the key in the Secret `butler-runner`, or SECRET/KEY: letters, digits, `-`, `_` and `.`",
+};
+
+/// Manifests for Tekton.
+///
+/// # Errors
+/// When it cannot do what `options` ask for.
+pub fn tekton(options: &Options) -> Result<String, GenerateError> {
+    options.check(TARGET, &["$("])?;
+    options.check_secrets(TARGET, SECRETS)?;
+    options.refuse_fragment(TARGET, "its objects are applied beside those that are there")?;
+    let unsupported =
+        |option, instead| Err(GenerateError::Unsupported { target: TARGET, option, instead });
+    if options.gate.is_some() {
+        return unsupported("--gate", "Tekton has no approvals: let the registry ask for one");
+    }
+    let image = match &options.install {
+        Install::Image { .. } => options.image(),
+        Install::Binary { sha256, releases: None } if sha256.is_empty() => None,
+        Install::Binary { sha256, .. } => {
+            let option = if sha256.is_empty() { "--releases" } else { "--checksum" };
+            return unsupported(
+                option,
+                "a step is an image: name it with `--image` and `--digest`",
+            );
+        }
+    };
+    let selector: Option<Vec<_>> =
+        options.labels.iter().map(|label| label.split_once('=')).collect();
+    let Some(selector) = selector else {
+        return unsupported("--label", "pods are placed by labels of nodes: `--label key=value`");
+    };
+    let script = Script {
+        options,
+        identity: options.identity_script(Tokens::Files, "$HOME"),
+        failure: options.failure_trap(JOB),
+    };
+    let manifests = Manifests {
+        own_version: env!("CARGO_PKG_VERSION"),
+        options,
+        needs: options.needs(),
+        variables: options.network_variables(),
+        secrets: options.secrets.iter().map(key).collect(),
+        image: image.unwrap_or_else(|| format!("{IMAGE}:{}", options.version)),
+        script: text(&script),
+        selector,
+        pipeline_minutes: options.timeout_minutes() + 5,
+    };
+    Ok(text(&manifests))
+}
+
+/// The variable of a secret, the Secret and the key in it.
+fn key(secret: &Secret) -> (&str, &str, &str) {
+    let (name, key) = secret.name.split_once('/').unwrap_or((SECRET, &secret.name));
+    (&secret.variable, name, key)
+}
+
+fn is_key(name: &str) -> bool {
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    name.split('/').count() <= 2 && name.split('/').all(is_part)
+}

@@ -1,0 +1,162 @@
+//! What the runner logs in to a CI system with: where it is, and what it is once it was found.
+//!
+//! `ci_config` holds references only (ADR-001, "CI Credential Resolution"); they are looked up as
+//! references of runs are: below `--secrets-dir`, then in the environment. Never in an argument.
+
+use reqwest::header::HeaderValue;
+use secrecy::{ExposeSecret, SecretString};
+
+use butler_base::error::Advice;
+use butler_protocol::references::{ReferenceError, SecretSources};
+use butler_protocol::spec::SecretReference;
+
+/// The variable that holds the credentials where no reference names them.
+const VARIABLE: &str = "BUTLER_CI_TOKEN";
+
+/// Where credentials are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CredentialReference(SecretReference);
+
+/// Why there is nothing to log in with.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// The reference leads nowhere.
+    #[error("the credentials for {server} are not where their reference says")]
+    NotFound {
+        /// The provider.
+        server: &'static str,
+        /// What to do.
+        advice: String,
+    },
+    /// What the reference names cannot be read.
+    #[error("cannot read the credentials for {server}")]
+    Unreadable {
+        /// The provider.
+        server: &'static str,
+        /// Why not.
+        #[source]
+        source: ReferenceError,
+    },
+    /// There is no reference either.
+    #[error("there is nothing to log in to {server} with")]
+    Missing {
+        /// The provider.
+        server: &'static str,
+        /// What would do.
+        wanted: &'static str,
+    },
+    /// They cannot be sent.
+    #[error("the credentials for {server} {problem}")]
+    Impossible {
+        /// The provider.
+        server: &'static str,
+        /// What is wrong with them; shows nothing of them.
+        problem: &'static str,
+    },
+}
+
+impl Advice for CredentialsError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::NotFound { advice, .. } => Some(advice.clone()),
+            Self::Missing { wanted, .. } => Some(format!(
+                "put {wanted} into {VARIABLE}, or name a mounted secret with --credentials NAMESPACE/NAME:KEY and --secrets-dir"
+            )),
+            Self::Unreadable { .. } | Self::Impossible { .. } => None,
+        }
+    }
+}
+
+impl CredentialReference {
+    /// The one that `ci_config` describes: `source` is `secret`, or `environment` for a variable.
+    ///
+    /// # Errors
+    /// What cannot be; shows nothing of it.
+    pub fn new(source: Option<&str>, reference: &str, key: Option<String>) -> Result<Self, String> {
+        match source {
+            None | Some("secret") => {}
+            Some("environment" | "env") if key.is_none() => {}
+            Some("environment" | "env") => {
+                return Err("has a `key`, which variables do not have".to_owned());
+            }
+            Some(_) => {
+                return Err("has a `source` that is neither `secret` nor `environment`".to_owned());
+            }
+        }
+        let (namespace, name) = match reference.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name.to_owned()),
+            None => (None, reference.to_owned()),
+        };
+        Ok(Self(SecretReference { namespace, name, key }))
+    }
+
+    /// The one that `NAMESPACE/NAME:KEY`, `NAME:KEY` or the name of a variable stands for.
+    #[must_use]
+    pub fn written(text: &str) -> Self {
+        let (path, key) = match text.split_once(':') {
+            Some((path, key)) => (path, Some(key.to_owned())),
+            None => (text, None),
+        };
+        let (namespace, name) = match path.split_once('/') {
+            Some((namespace, name)) => (Some(namespace.to_owned()), name.to_owned()),
+            None => (None, path.to_owned()),
+        };
+        Self(SecretReference { namespace, name, key })
+    }
+
+    /// What it leads to.
+    ///
+    /// # Errors
+    /// When that is nothing, or cannot be read. The reference is only shown where it cannot be the
+    /// secret itself, written down in the wrong place.
+    pub fn find(
+        &self,
+        server: &'static str,
+        sources: &SecretSources,
+    ) -> Result<SecretString, CredentialsError> {
+        sources
+            .find_referred(&self.0)
+            .map_err(|source| CredentialsError::Unreadable { server, source })?
+            .ok_or_else(|| CredentialsError::NotFound {
+                server,
+                advice: sources.advice_on_referred(&self.0),
+            })
+    }
+}
+
+/// A token as it can be sent in a header: one word of visible ASCII.
+pub(super) fn word(
+    server: &'static str,
+    secret: &SecretString,
+) -> Result<SecretString, CredentialsError> {
+    let word = secret.expose_secret().trim();
+    let impossible = |problem| Err(CredentialsError::Impossible { server, problem });
+    if word.is_empty() {
+        return impossible("are empty");
+    }
+    if !word.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return impossible("hold white space, control or non-ASCII characters");
+    }
+    if word.starts_with("brce_") || word.starts_with("breg_") {
+        return impossible("are a token of the registry, which is not for CI systems");
+    }
+    Ok(SecretString::from(word))
+}
+
+/// A header's value that no log shows.
+pub(super) fn sensitive(text: &str) -> HeaderValue {
+    let mut value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""));
+    value.set_sensitive(true);
+    value
+}
+
+/// For tests and for nobody else: a reference may be a secret that was written down in its place.
+#[cfg(test)]
+impl std::fmt::Display for CredentialReference {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let SecretReference { namespace, name, key } = &self.0;
+        let namespace = namespace.as_ref().map(|it| format!("{it}/")).unwrap_or_default();
+        let key = key.as_ref().map(|it| format!(":{it}")).unwrap_or_default();
+        write!(formatter, "{namespace}{name}{key}")
+    }
+}

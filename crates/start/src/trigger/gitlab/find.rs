@@ -1,0 +1,148 @@
+//! Finds the pipeline of an order whose answer was lost: by its name or its variable `RUN_ID`, among
+//! those that are new since just before the order, by the server's clock.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{GitLab, Pipeline, RUN_ID};
+use crate::trigger::lost::names;
+use crate::trigger::{Order, Started, TriggerError};
+use butler_base::http::now;
+
+/// How far the clocks of the server's machines may be apart.
+const SKEW: Duration = Duration::from_secs(10);
+
+/// How many pipelines are asked for at a time (the most that the API gives), and how often.
+const PAGE: usize = 100;
+const PAGES: usize = 5;
+
+/// A variable of a pipeline.
+#[derive(Deserialize)]
+struct Variable {
+    key: String,
+    value: Value,
+}
+
+impl GitLab {
+    /// Looks for the pipeline of an order that was given at `begun`. `why` is why nobody knows
+    /// whether there is one.
+    pub(super) async fn find(
+        &self,
+        order: &Order,
+        git_ref: &str,
+        begun: Instant,
+        why: String,
+    ) -> Result<Started, TriggerError> {
+        let place = format!("the pipelines of `{}`", self.project);
+        if self.access.is_none() {
+            let how = "with an access token in BUTLER_CI_API_TOKEN the runner looks itself";
+            return Err(self.server.unsure(why, &format!("{place} ({how})")));
+        }
+        // What a pipeline was started with does not change: each is asked for once.
+        let mut others = BTreeSet::new();
+        let look = async || self.find_once(order, git_ref, begun, &mut others).await;
+        self.server.find_lost(why, &place, look).await
+    }
+
+    async fn find_once(
+        &self,
+        order: &Order,
+        git_ref: &str,
+        begun: Instant,
+        others: &mut BTreeSet<u64>,
+    ) -> Result<Option<Started>, TriggerError> {
+        for number in 1..=PAGES {
+            let (pipelines, time) = self.page(git_ref, number).await?;
+            let since = time - begun.elapsed() - SKEW;
+            let is_last = pipelines.len() < PAGE;
+            for pipeline in pipelines {
+                if created(&pipeline).is_some_and(|at| at < since) {
+                    return Ok(None);
+                }
+                if others.contains(&pipeline.id) {
+                    continue;
+                }
+                if self.is_of(&pipeline, order).await? {
+                    return Ok(Some(pipeline.into()));
+                }
+                others.insert(pipeline.id);
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// A page of pipelines, newest first, and what time it is there.
+    async fn page(
+        &self,
+        git_ref: &str,
+        number: usize,
+    ) -> Result<(Vec<Pipeline>, SystemTime), TriggerError> {
+        let what = "list the project's pipelines";
+        let mut url = self.url(["pipelines"]);
+        url.query_pairs_mut()
+            .append_pair("source", "trigger")
+            .append_pair("ref", git_ref)
+            .append_pair("order_by", "id")
+            .append_pair("per_page", &PAGE.to_string())
+            .append_pair("page", &number.to_string());
+        let answer = self.get(what, &url).await?;
+        Ok((self.server.understand(what, &answer)?, now(&answer.headers)))
+    }
+
+    /// Whether a pipeline is named after the order's run, or was told of it.
+    async fn is_of(&self, pipeline: &Pipeline, order: &Order) -> Result<bool, TriggerError> {
+        let run_id = order.run_id.as_str();
+        if names(pipeline.name.as_deref().unwrap_or_default(), run_id) {
+            return Ok(true);
+        }
+        let what = "read the pipeline's variables";
+        let url = self.url(["pipelines", &pipeline.id.to_string(), "variables"]);
+        let answer = self.get(what, &url).await?;
+        let variables: Vec<Variable> = self.server.understand(what, &answer)?;
+        Ok(variables.iter().any(|it| it.key == RUN_ID && it.value == *run_id))
+    }
+}
+
+fn created(pipeline: &Pipeline) -> Option<SystemTime> {
+    time(pipeline.created_at.as_deref()?)
+}
+
+/// A moment by RFC 3339: in UTC, or with an offset, as servers with a time zone of their own say it.
+fn time(text: &str) -> Option<SystemTime> {
+    let (local, offset) = text.len().checked_sub(6).and_then(|at| text.split_at_checked(at))?;
+    let (is_ahead, hours, minutes) = match (offset.get(..1), offset.get(1..3), offset.get(4..6)) {
+        (Some(sign @ ("+" | "-")), Some(hours), Some(minutes)) => (sign == "+", hours, minutes),
+        _ => return humantime::parse_rfc3339(text).ok(),
+    };
+    let minutes = hours.parse::<u64>().ok()? * 60 + minutes.parse::<u64>().ok()?;
+    let local = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
+    let offset = Duration::from_secs(minutes * 60);
+    if is_ahead { local.checked_sub(offset) } else { local.checked_add(offset) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_the_same_in_every_time_zone() {
+        let expected = humantime::parse_rfc3339("2026-11-21T17:00:00Z").ok();
+        for text in [
+            "2026-11-21T17:00:00.000Z",
+            "2026-11-21T18:30:00.000+01:30",
+            "2026-11-21T12:00:00-05:00",
+        ] {
+            assert_eq!(time(text), expected, "{text}");
+        }
+        for text in ["", "soon", "2026-11-21", "2026-11-21T12:00:00-0a:00"] {
+            assert_eq!(time(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! An order whose answer was lost, or is none of the API's: it may have been carried out, so that
+//! what it made is looked for, and nothing is ordered again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::TriggerError;
+use super::server::Server;
+
+/// For how long: servers and the gateways before them give up on a request of their own after a
+/// minute.
+const LOOK: Duration = Duration::from_mins(1);
+
+/// How long is waited between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+impl Server {
+    /// Looks for what an order made, until it is there or there is no more time. `why` is why nobody
+    /// knows, `place` where people can look.
+    ///
+    /// # Errors
+    /// [`TriggerError::Unsure`], whatever else goes wrong: nothing here may read as if nothing had
+    /// been started.
+    pub(super) async fn find_lost<T>(
+        &self,
+        why: String,
+        place: &str,
+        mut look: impl AsyncFnMut() -> Result<Option<T>, TriggerError>,
+    ) -> Result<T, TriggerError> {
+        tracing::warn!("the answer to the order was lost ({why}); looking for the run");
+        let end = Instant::now() + LOOK.min(self.left());
+        loop {
+            match look().await {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) if Instant::now() + PAUSE < end => tokio::time::sleep(PAUSE).await,
+                Ok(None) => return Err(self.unsure(why, place)),
+                Err(error) => {
+                    return Err(
+                        self.unsure(format!("{why}; {}", butler_base::error::chain(&error)), place)
+                    );
+                }
+            }
+        }
+    }
+
+    /// Nobody knows, because of `why`.
+    pub(super) fn unsure(&self, why: String, place: &str) -> TriggerError {
+        let advice = format!("look at {place} before you start it again");
+        TriggerError::Unsure { server: self.name(), why, advice }
+    }
+}
+
+/// Whether `title` has `id` as a word of its own: `run-1` is not in `run-12`.
+pub(super) fn names(title: &str, id: &str) -> bool {
+    let is_part = |character: char| character.is_alphanumeric() || "-_".contains(character);
+    title.match_indices(id).any(|(at, _)| {
+        let before = title[..at].chars().next_back();
+        let after = title[at + id.len()..].chars().next();
+        !before.is_some_and(is_part) && !after.is_some_and(is_part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_found_as_a_word_and_not_in_another_id() {
+        for title in ["7f-1", "Butler run 7f-1", "plan (7f-1)", "7f-12 and 7f-1"] {
+            assert!(names(title, "7f-1"), "{title}");
+        }
+        for title in ["", "7f-12", "a7f-1", "0-7f-1", "7f-1-2", "7f_1"] {
+            assert!(!names(title, "7f-1"), "{title}");
+        }
+    }
+}

@@ -1,6 +1,0 @@
-{% include "generate/github-token.sh" %}
-if [ -z "$token" ]; then
-  echo "::error::the event brings no callback_token"
-  exit 1
-fi
-printf '%s\n' "$token" | sed 's/^/::add-mask::/'

@@ -1,4 +1,0 @@
-{% include "generate/github-token.sh" %}
-BUTLER_TOKEN=$token
-{= function|at(0) =}
-report_failure 1 "$STAGE"

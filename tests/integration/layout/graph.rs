@@ -1,0 +1,240 @@
+//! Which file of a crate uses which, read from the syntax trees.
+//!
+//! An edge means that code of one file names something that another file defines. Re-exports are
+//! followed to the file that defines the name. `mod` items, re-exports themselves, and test code are
+//! not edges.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use syn::visit::Visit;
+
+/// Edges from file to file, as paths below the crate's `src`.
+pub(super) type Edges = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
+
+type ModulePath = Vec<String>;
+
+/// A file of a crate, as far as paths are concerned.
+struct File {
+    path: PathBuf,
+    /// Names that a private or public `use` brings into scope, with what they stand for.
+    imports: BTreeMap<String, ModulePath>,
+    /// Names that it re-exports. A subset of `imports`.
+    exports: BTreeSet<String>,
+    /// Paths in its code.
+    paths: Vec<ModulePath>,
+}
+
+struct Crate {
+    /// The name that other crates have for it.
+    modules: BTreeMap<ModulePath, File>,
+}
+
+/// Reads all files below `src`.
+pub(super) fn edges(src: &Path) -> Edges {
+    let mut modules = BTreeMap::new();
+    for path in super::sources(src) {
+        let relative = path.strip_prefix(src).unwrap().to_owned();
+        let name = relative.file_stem().unwrap().to_str().unwrap();
+        if name.ends_with("tests") || name == "main" {
+            continue;
+        }
+        let mut module: ModulePath =
+            relative.parent().unwrap().iter().map(|it| it.to_str().unwrap().to_owned()).collect();
+        if name != "mod" && name != "lib" {
+            module.push(name.to_owned());
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let tree = syn::parse_file(&text).unwrap();
+        modules.insert(module.clone(), read(relative, &module, &tree));
+    }
+    let all = Crate { modules };
+    let mut edges = Edges::new();
+    for (module, file) in &all.modules {
+        let used = file.paths.iter().filter_map(|path| all.defining_file(module, path));
+        let others = used.filter(|other| *other != &file.path).cloned();
+        edges.insert(file.path.clone(), others.collect());
+    }
+    edges
+}
+
+/// Groups of files that use each other, directly or by way of others.
+pub(super) fn circles(edges: &Edges) -> Vec<Vec<PathBuf>> {
+    let reaches: BTreeMap<_, _> = edges.keys().map(|file| (file, reachable(edges, file))).collect();
+    let mut circles = BTreeSet::new();
+    for file in edges.keys() {
+        let group: Vec<_> = reaches[file]
+            .iter()
+            .filter(|other| reaches.get(other).is_some_and(|it| it.contains(file)))
+            .cloned()
+            .collect();
+        if group.len() > 1 {
+            circles.insert(group);
+        }
+    }
+    circles.into_iter().collect()
+}
+
+fn reachable(edges: &Edges, start: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut next = vec![start.to_owned()];
+    while let Some(file) = next.pop() {
+        for other in edges.get(&file).into_iter().flatten() {
+            if found.insert(other.clone()) {
+                next.push(other.clone());
+            }
+        }
+    }
+    found
+}
+
+impl Crate {
+    /// The file that defines what `path` names in the code of `module`; none outside of the crate.
+    fn defining_file(&self, module: &ModulePath, path: &[String]) -> Option<&PathBuf> {
+        self.resolve(module, path, 0)
+    }
+
+    fn resolve(&self, module: &ModulePath, path: &[String], depth: usize) -> Option<&PathBuf> {
+        // Imports can name each other only finitely often.
+        if depth > 16 {
+            return None;
+        }
+        let (first, rest) = path.split_first()?;
+        let (mut place, mut rest): (ModulePath, &[String]) = match first.as_str() {
+            "crate" => (Vec::new(), rest),
+            "self" => (module.clone(), rest),
+            "super" => (module[..module.len().checked_sub(1)?].to_vec(), rest),
+            name => {
+                let file = self.modules.get(module)?;
+                if let Some(target) = file.imports.get(name) {
+                    // An import by its own name is a name from outside of the crate.
+                    if target.first() == path.first() {
+                        return None;
+                    }
+                    let target: Vec<_> = target.iter().chain(rest).cloned().collect();
+                    return self.resolve(module, &target, depth + 1);
+                }
+                let mut child = module.clone();
+                child.push(name.to_owned());
+                if !self.modules.contains_key(&child) {
+                    return None;
+                }
+                (child, rest)
+            }
+        };
+        // As far as modules go.
+        while let Some((name, tail)) = rest.split_first() {
+            if name == "super" {
+                place.pop()?;
+                rest = tail;
+                continue;
+            }
+            let mut child = place.clone();
+            child.push(name.clone());
+            if self.modules.contains_key(&child) {
+                (place, rest) = (child, tail);
+                continue;
+            }
+            let file = self.modules.get(&place)?;
+            if file.exports.contains(name) {
+                let target: Vec<_> = file.imports[name].iter().chain(tail).cloned().collect();
+                return self.resolve(&place, &target, depth + 1).or(Some(&file.path));
+            }
+            return Some(&file.path);
+        }
+        // A module itself: what is used of it is named by further paths.
+        None
+    }
+}
+
+fn read(path: PathBuf, module: &ModulePath, tree: &syn::File) -> File {
+    let _ = module;
+    let mut reader = Reader {
+        file: File {
+            path,
+            imports: BTreeMap::new(),
+            exports: BTreeSet::new(),
+            paths: Vec::new(),
+        },
+    };
+    reader.visit_file(tree);
+    reader.file
+}
+
+struct Reader {
+    file: File,
+}
+
+impl Reader {
+    fn import(&mut self, prefix: &[String], tree: &syn::UseTree, is_exported: bool) {
+        let joined = |name: &syn::Ident| {
+            let mut path = prefix.to_vec();
+            path.push(name.to_string());
+            path
+        };
+        match tree {
+            syn::UseTree::Path(path) => self.import(&joined(&path.ident), &path.tree, is_exported),
+            syn::UseTree::Name(name) if name.ident == "self" => {
+                let last = prefix.last().unwrap().clone();
+                self.bring(last, prefix.to_vec(), is_exported);
+            }
+            syn::UseTree::Name(name) => {
+                self.bring(name.ident.to_string(), joined(&name.ident), is_exported);
+            }
+            syn::UseTree::Rename(name) => {
+                let target = if name.ident == "self" { prefix.to_vec() } else { joined(&name.ident) };
+                self.bring(name.rename.to_string(), target, is_exported);
+            }
+            syn::UseTree::Glob(_) => {}
+            syn::UseTree::Group(group) => {
+                for tree in &group.items {
+                    self.import(prefix, tree, is_exported);
+                }
+            }
+        }
+    }
+
+    fn bring(&mut self, name: String, target: ModulePath, is_exported: bool) {
+        if is_exported {
+            self.file.exports.insert(name.clone());
+        } else {
+            self.file.paths.push(target.clone());
+        }
+        self.file.imports.insert(name, target);
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        if !is_for_tests(item) {
+            syn::visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        let is_exported = !matches!(item.vis, syn::Visibility::Inherited);
+        self.import(&[], &item.tree, is_exported);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        let names = path.segments.iter().map(|segment| segment.ident.to_string());
+        self.file.paths.push(names.collect());
+        syn::visit::visit_path(self, path);
+    }
+}
+
+fn is_for_tests(item: &syn::Item) -> bool {
+    let attributes = match item {
+        syn::Item::Mod(item) => &item.attrs,
+        syn::Item::Fn(item) => &item.attrs,
+        syn::Item::Use(item) => &item.attrs,
+        syn::Item::Impl(item) => &item.attrs,
+        syn::Item::Const(item) => &item.attrs,
+        syn::Item::Struct(item) => &item.attrs,
+        _ => return false,
+    };
+    attributes.iter().any(|attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
+    })
+}
