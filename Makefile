@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test image-test windows-test fuzz bench bench-quick bench-scale bench-docs order reproducible check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test image-test windows-test fuzz bench bench-quick bench-scale bench-docs reproducible check setup-build setup-test setup-image setup-windows
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -81,13 +81,6 @@ bench-scale: build ## Build, then start 200 runs at once, with one registry and 
 
 bench-docs: ## Put what was last measured into docs/performance.md, and draw docs/performance.svg
 	@python3 -B -m benches --docs
-
-order: setup-build ## Write order.ld, which functions run, by valgrind, then build with it: a quarter of an hour
-	@$(call release,rustc) --bin butler-runner -- \
-		-C strip=none -C link-arg=-Wl,--no-demangle,-Map='$(CURDIR)/target/order.map'
-	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
-	PATH="$$PATH:$$(dirname "$$terraform")" python3 -B -m benches.order '$(BINARY)' target/order.map
-	@$(MAKE) --no-print-directory build
 
 reproducible: setup-build ## Build this commit in two directories, and compare: half an hour
 	@.ci/reproducible '$(TARGET)'

@@ -9,9 +9,6 @@
 use std::env::var;
 use std::process::Command;
 
-/// Which functions run, as a script for the linker: see `make order`.
-const ORDER: &str = "order.ld";
-
 fn main() {
     for name in ["BUTLER_RUNNER_COMMIT", "SOURCE_DATE_EPOCH"] {
         println!("cargo:rerun-if-env-changed={name}");
@@ -25,7 +22,6 @@ fn main() {
         if unpacks_relocations() {
             println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         }
-        order();
     }
     // Only what is released has to say where it is from; else each commit would be a new build.
     let tree = if var("PROFILE").is_ok_and(|profile| profile == "release") { tree() } else { None };
@@ -44,37 +40,6 @@ fn main() {
             locked(name).unwrap_or_else(|| "unknown".to_owned())
         );
     }
-}
-
-/// Has the linker put the functions that run next to each other, where it knows how.
-fn order() {
-    println!("cargo:rerun-if-changed={ORDER}");
-    // Cargo knows this directory under its new name where a tree was moved after it was built.
-    let copy = format!("{}/{ORDER}", var("OUT_DIR").unwrap_or_default());
-    let argument = format!("-Wl,-T,{copy}");
-    if std::fs::copy(ORDER, &copy).is_ok() && links_with(&argument) {
-        println!("cargo:rustc-link-arg-bins={argument}");
-    }
-}
-
-/// Whether an empty program can be linked with this argument, by what the executable will be linked
-/// with.
-fn links_with(argument: &str) -> bool {
-    let directory = std::path::PathBuf::from(var("OUT_DIR").unwrap_or_default());
-    let (source, linked) = (directory.join("empty.rs"), directory.join("empty"));
-    let mut rustc = Command::new(var("RUSTC").unwrap_or_else(|_| "rustc".to_owned()));
-    rustc.args(["--crate-type", "bin", "--target", &var("TARGET").unwrap_or_default()]);
-    rustc.arg(&source).arg("-o").arg(&linked);
-    if let Ok(linker) = var("RUSTC_LINKER") {
-        rustc.arg(format!("-Clinker={linker}"));
-    }
-    let flags = var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    rustc.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
-    rustc.arg(format!("-Clink-arg={argument}"));
-    let is_linked = std::fs::write(&source, "fn main() {}\n").is_ok()
-        && rustc.output().is_ok_and(|output| output.status.success());
-    let _ = std::fs::remove_file(linked);
-    is_linked
 }
 
 /// Whether a static program's own start, which is part of the C library, knows the short form of

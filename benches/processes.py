@@ -35,6 +35,8 @@ class Watched:
     """What was seen of a process and of those that it started while it ran."""
 
     peak_bytes: int = 0
+    # Without pages of the executable, which the kernel shares; sampled.
+    private_bytes: int = 0
     # Of the largest process of its own that it started: of the same executable.
     fetcher_peak_bytes: int = 0
     ended_at: float = 0.0
@@ -76,6 +78,7 @@ def watch(command, environment, log=os.devnull, children=False):
         executable = os.readlink(f"/proc/{pid}/exe")
         while (status := _reaped(pid)) is None:
             seen.peak_bytes = max(seen.peak_bytes, peak_memory(pid))
+            seen.private_bytes = max(seen.private_bytes, memory(pid, b"RssAnon:"))
             if children:
                 _look_at_children(pid, executable, seen, names)
             time.sleep(LOOK_SECONDS)
@@ -85,11 +88,16 @@ def watch(command, environment, log=os.devnull, children=False):
 
 
 def peak_memory(pid):
-    """The most memory that a process has had in it so far, in bytes; 0 if it is no more."""
+    """The peak resident memory of a process so far, in bytes; 0 if it has ended."""
+    return memory(pid, b"VmHWM:")
+
+
+def memory(pid, field):
+    """A field of the status of a process, in bytes; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/status", "rb") as status:
             for line in status:
-                if line.startswith(b"VmHWM:"):
+                if line.startswith(field):
                     return int(line.split()[1]) * 1024
     except (FileNotFoundError, ProcessLookupError):
         pass

@@ -65,10 +65,8 @@ fn sources() -> Vec<PathBuf> {
 
 #[test]
 fn every_message_that_is_explained_is_one_of_the_runners() {
-    let sources: String = sources()
-        .iter()
-        .map(|path| std::fs::read_to_string(path).unwrap())
-        .collect();
+    let sources: String =
+        sources().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let explained = rows("docs/troubleshooting.md", "troubleshooting");
     assert!(explained.len() >= 10, "{explained:?}");
     for row in explained {

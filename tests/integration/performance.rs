@@ -1,8 +1,6 @@
-//! What a run of the released runner costs, in what is the same on every machine however busy it is:
-//! processes, requests, bytes, instructions, and memory. Time is for `make bench`.
+//! The cost of a run of the released runner, in figures that do not depend on the load of the machine:
+//! processes, requests, connections, and memory. `make bench` measures time.
 
-#[cfg(target_arch = "x86_64")]
-mod instructions;
 mod memory;
 mod processes;
 mod requests;

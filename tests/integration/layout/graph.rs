@@ -150,12 +150,7 @@ impl Crate {
 fn read(path: PathBuf, module: &ModulePath, tree: &syn::File) -> File {
     let _ = module;
     let mut reader = Reader {
-        file: File {
-            path,
-            imports: BTreeMap::new(),
-            exports: BTreeSet::new(),
-            paths: Vec::new(),
-        },
+        file: File { path, imports: BTreeMap::new(), exports: BTreeSet::new(), paths: Vec::new() },
     };
     reader.visit_file(tree);
     reader.file
@@ -182,7 +177,8 @@ impl Reader {
                 self.bring(name.ident.to_string(), joined(&name.ident), is_exported);
             }
             syn::UseTree::Rename(name) => {
-                let target = if name.ident == "self" { prefix.to_vec() } else { joined(&name.ident) };
+                let target =
+                    if name.ident == "self" { prefix.to_vec() } else { joined(&name.ident) };
                 self.bring(name.rename.to_string(), target, is_exported);
             }
             syn::UseTree::Glob(_) => {}

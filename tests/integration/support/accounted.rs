@@ -1,5 +1,5 @@
-//! What a process costs, exactly: the kernel stops it and all below it where a program is started and
-//! where one ends (ptrace(2)), so nothing is sampled and nothing is missed.
+//! The programs that a process starts: the kernel stops it and all its descendants at each start of a
+//! program (ptrace(2)), so none is missed.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,15 +11,12 @@ use tokio::sync::oneshot;
 
 use super::traced::{Traced, traceable};
 
-/// What a process has cost when it and all that it started had ended.
+/// The account of a process after it and all its descendants have ended.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) output: Output,
     /// The programs that were started below it, in order: of each the name and the first argument.
     pub(crate) programs: Vec<String>,
-    /// The most memory that was in use at once by the process itself, in bytes: with the pages of
-    /// its file, and without its children.
-    pub(crate) memory: u64,
 }
 
 impl Account {
@@ -36,11 +33,10 @@ fn follow(shell: Command) -> Account {
     let below = Options::PTRACE_O_TRACECLONE
         | Options::PTRACE_O_TRACEFORK
         | Options::PTRACE_O_TRACEVFORK
-        | Options::PTRACE_O_TRACEEXEC
-        | Options::PTRACE_O_TRACEEXIT;
+        | Options::PTRACE_O_TRACEEXEC;
     let traced = Traced::start(shell, below);
     let process = traced.pid();
-    let (mut programs, mut memory, mut ended) = (Vec::new(), None, None);
+    let (mut programs, mut ended) = (Vec::new(), None);
     while let Some(status) = Traced::next() {
         let (thread, signal) = match status {
             WaitStatus::Exited(thread, _) | WaitStatus::Signaled(thread, ..) => {
@@ -52,8 +48,6 @@ fn follow(shell: Command) -> Account {
             WaitStatus::PtraceEvent(thread, _, event) => {
                 if event == Event::PTRACE_EVENT_EXEC as i32 {
                     programs.push(words(thread));
-                } else if event == Event::PTRACE_EVENT_EXIT as i32 && thread == process {
-                    memory = Some(most_memory(process));
                 }
                 (thread, None)
             }
@@ -66,11 +60,7 @@ fn follow(shell: Command) -> Account {
     // Where the shell's own start was seen too, it comes before that of the process itself.
     let own = programs.iter().position(|words| !words.starts_with("sh ")).expect("it was started");
     programs.drain(..=own);
-    Account {
-        output: traced.ended(ended.expect("it was waited for")),
-        programs,
-        memory: memory.expect("it was stopped at its end"),
-    }
+    Account { output: traced.ended(ended.expect("it was waited for")), programs }
 }
 
 /// The name of a process's program and its first argument.
@@ -80,11 +70,4 @@ fn words(process: Pid) -> String {
     let mut words = line.split_terminator('\0');
     let program = Path::new(words.next().unwrap()).file_name().unwrap().to_str().unwrap();
     std::iter::once(program).chain(words.next()).collect::<Vec<_>>().join(" ")
-}
-
-/// The most memory that a process has had at once, in bytes.
-fn most_memory(process: Pid) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect(&status);
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
