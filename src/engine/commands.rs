@@ -310,6 +310,13 @@ impl<S: Sink> Engine<'_, S> {
         self.wrapper.as_ref()?.downloads.as_deref()
     }
 
+    /// Terraform's data directory if it runs in `module`.
+    #[must_use]
+    pub fn data_directory(&self, module: &Path) -> PathBuf {
+        let given = self.environment.value("TF_DATA_DIR").filter(|path| !path.is_empty());
+        module.join(given.unwrap_or(".terraform".as_ref()))
+    }
+
     /// For a command that starts no provider; what wraps the tool may start anything.
     fn collect_less(&self, command: &mut Command) {
         if self.wrapper.is_none() {

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::outcome::Failure;
 use super::part_writer::PartWriter;
-use super::phases::Findings;
+use super::findings::Findings;
 use super::plan_report::PlanOptions;
 use crate::registry::Part;
 use crate::report::RunLog;

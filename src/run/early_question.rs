@@ -12,7 +12,7 @@ use crate::tool::{self, ToolOptions};
 use butler_base::http::LazyClient;
 use butler_protocol::spec::Product;
 
-use super::tools::tool_options;
+use super::tool_options::tool_options;
 
 /// A question that was asked; whoever drops it no longer wants to know.
 pub(super) struct EarlyQuestion(Mutex<Option<JoinHandle<()>>>);

@@ -4,7 +4,8 @@
 //! it. So its result says so, wherever it is shown.
 
 use super::outcome::{Exit, StatusReport};
-use super::reports::{ReportError, Reports};
+use super::report_error::ReportError;
+use super::reports::Reports;
 use crate::registry::RegistryError;
 use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::error::{Advice, chain};

@@ -1,14 +1,12 @@
 //! `init`, with the packages of providers that earlier runs have kept.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
 use semver::Version;
 
-use super::operations::{Files, engine_failure};
+use super::files::Files;
 use super::outcome::Failure;
-use super::state_place::data_directory;
 use crate::engine::Engine;
 use crate::providers::{self, Directories, View};
 use crate::report::RunLog;
@@ -19,14 +17,6 @@ use butler_protocol::spec::Product;
 
 /// The first Terraform that writes lock files, without which the cache is of no use.
 const LOCKING: Version = Version::new(0, 14, 0);
-
-/// Where packages of providers are kept.
-pub(super) struct Providers {
-    /// The cache; none where nothing is kept.
-    pub(super) cache: Option<PathBuf>,
-    /// How long other runs' inits are waited for.
-    pub(super) patience: Duration,
-}
 
 /// What an `init` works with.
 enum Packages {
@@ -50,7 +40,7 @@ pub(super) async fn init(
     let result = engine
         .init(backend, without_backend, view.as_deref())
         .await
-        .map_err(|error| engine_failure(Phase::Init, &error));
+        .map_err(|error| Failure::of_engine(Phase::Init, &error));
     if let Packages::View(view) = packages {
         // Where the run has to stop, nobody waits for what is only good for the next one.
         for warning in unless_stopped(engine, view.close(result.is_ok())).await.unwrap_or_default()
@@ -97,7 +87,7 @@ async fn packages(engine: &Engine<'_, RunLog>, files: &Files<'_>) -> Result<Pack
     let directories = Directories {
         cache,
         module: engine.directory.to_owned(),
-        data: data_directory(engine, engine.directory),
+        data: engine.data_directory(engine.directory),
         is_users_own: files.in_place,
     };
     match View::open(directories, providers.patience, &progress).await {

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::Terminal;
 use super::notices::Notices;
-use super::reports::{RegistryReports, ReportError, Reports, log_file};
+use super::report_error::ReportError;
+use super::report_files::log_file;
+use super::reports::{RegistryReports, Reports};
+use super::terminal::Terminal;
 use super::undelivered::{Place, UndeliveredLogs};
 use super::workspace::RunDirectory;
 use crate::ci;

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::documents::Documents;
-use super::reports::replace_as;
+use super::report_files::replace_as;
 use crate::ci::{self, Job, System};
 use crate::screen::{Ending, Live, LiveControl, Screen, View, ending};
 use crate::settings::{LogFormat, Settings};

@@ -1,78 +1,31 @@
 //! What each operation runs, and what it leaves to be reported.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::after_plan::Judge;
-use super::approval::Approver;
-use super::init::{Providers, init};
+use super::files::Files;
+use super::findings::Findings;
+use super::init::init;
 use super::outcome::{Failure, Outcomes};
-use super::phases::Findings;
-use super::plan_report::{PlanOptions, PlanReport};
+use super::plan_report::PlanReport;
 use super::plan_text::PlanText;
 use super::saved_plan::{self, Saving};
 use super::{recovery, state_place, workspace_choice};
-use crate::engine::{Applied, Engine, EngineError, PlanMode, PlanRequest, Planned, Reported};
+use crate::engine::{Applied, Engine, PlanMode, Planned, Reported};
 use crate::report::RunLog;
-use crate::workspace::VariableFiles;
 use butler_base::blocking::blocking;
 use butler_base::cancel::{Step, StopReason};
-use butler_base::error::{Advice, chain};
+use butler_base::error::chain;
 use butler_base::event::Phase;
 use butler_base::secret::on_clean_stack;
 use butler_plan::Counts;
-use butler_protocol::spec::{Assignment, ChangesExit, LocalOptions, Operation, Purpose};
-use butler_result::timeline::Timeline;
+use butler_protocol::spec::{ChangesExit, LocalOptions, Operation, Purpose};
 
 /// How long reading state and outputs may take once the registry has ended the run.
 const AFTER_CANCEL: Duration = Duration::from_secs(3);
 
 /// How long reading the state after a failed apply may take.
 const AFTER_FAILURE: Duration = Duration::from_mins(1);
-
-/// The files that commands are given, and how the plan that they make is reported.
-pub(super) struct Files<'run> {
-    pub(super) variables: Variables,
-    /// What somebody asks for who runs it by hand.
-    pub(super) options: LocalOptions,
-    pub(super) backend: Option<PathBuf>,
-    /// Whether the module's directory is the user's own.
-    pub(super) in_place: bool,
-    pub(super) plan: PlanOptions,
-    /// What judges a plan before anything is applied.
-    pub(super) judge: Option<Judge<'run>>,
-    /// Whether a state may be lost at the end.
-    pub(super) allow_ephemeral_state: bool,
-    pub(super) providers: Providers,
-    /// Where each command is noted.
-    pub(super) timeline: Timeline,
-    /// Who says whether a plan is applied; none where that is settled.
-    pub(super) approver: Option<Approver>,
-    /// What the run writes itself, and so no plan creates.
-    pub(super) reports: Vec<PathBuf>,
-    /// Terraform's own plan, where it was made before this run.
-    pub(super) restored: Option<PathBuf>,
-}
-
-impl Files<'_> {
-    /// How the plan is made.
-    fn request(&self, mode: PlanMode) -> PlanRequest<'_> {
-        PlanRequest { mode, variables: &self.variables.plan, options: &self.options.planning }
-    }
-}
-
-/// What commands are told of variables, in the order in which it counts.
-pub(super) struct Variables {
-    pub(super) plan: Vec<Assignment>,
-    pub(super) apply: Vec<Assignment>,
-}
-
-impl From<VariableFiles> for Variables {
-    fn from(files: VariableFiles) -> Self {
-        let assignments = |files: Vec<_>| files.into_iter().map(Assignment::File).collect();
-        Self { plan: assignments(files.plan), apply: assignments(files.apply) }
-    }
-}
 
 /// Runs `init` and the operation.
 pub(super) async fn operate(
@@ -155,7 +108,7 @@ async fn plan(
         let make = move || PlanText::make(printed, for_registry, &redactor);
         blocking(|_| on_clean_stack(make)).await
     };
-    let failed = |error| engine_failure(Phase::Plan, &error);
+    let failed = |error| Failure::of_engine(Phase::Plan, &error);
     let (saved, text) = match &files.restored {
         Some(plan) => engine.show_saved(plan, text).await,
         None => engine.plan(&files.request(mode), text).await,
@@ -223,7 +176,7 @@ async fn applied(
     let applied = tokio::time::timeout(AFTER_FAILURE, engine.applied(plan, reported));
     let applied = tokio::select! {
         applied = applied => applied.ok(),
-        _ = impatient(engine) => None,
+        _ = grace_after_stop(engine) => None,
     };
     match applied {
         Some(Ok(applied)) => return Some(applied),
@@ -272,7 +225,7 @@ async fn apply_plan(
     } else {
         recovery::push_state(engine, &mut unfinished).await
     };
-    let mut failure = engine_failure(Phase::Apply, &unfinished.error);
+    let mut failure = Failure::of_engine(Phase::Apply, &unfinished.error);
     if let Some(said) = said {
         failure.reason = format!("{}; {said}", failure.reason);
     }
@@ -283,15 +236,15 @@ async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result
     // The apply is done and counts, so a stop that came in its last moment does not matter; only
     // whoever sent it does not wait for long.
     let outputs = tokio::select! {
-        outputs = engine.outputs() => outputs.map_err(|error| engine_failure(Phase::Apply, &error))?,
-        reason = impatient(engine) => return Err(Failure::stopped(Phase::Apply, &reason)),
+        outputs = engine.outputs() => outputs.map_err(|error| Failure::of_engine(Phase::Apply, &error))?,
+        reason = grace_after_stop(engine) => return Err(Failure::stopped(Phase::Apply, &reason)),
     };
     findings.outputs = Some(outputs);
     Ok(())
 }
 
-/// Completes a moment after the run has to stop: whoever wants that does not wait for long.
-async fn impatient(engine: &Engine<'_, RunLog>) -> StopReason {
+/// Completes when the time for reading state and outputs after a stop is over.
+async fn grace_after_stop(engine: &Engine<'_, RunLog>) -> StopReason {
     let late = engine.stop.overdue(Step::State);
     let reason = engine.stop.requested().await;
     tokio::select! {
@@ -308,7 +261,7 @@ async fn validate(
 ) -> Result<(), Failure> {
     let _span = files.timeline.begin(Phase::Validate);
     let validated =
-        engine.validate().await.map_err(|error| engine_failure(Phase::Validate, &error))?;
+        engine.validate().await.map_err(|error| Failure::of_engine(Phase::Validate, &error))?;
     if !validated.valid {
         return Err(Failure::because(Phase::Validate, validated.summary));
     }
@@ -325,11 +278,11 @@ async fn test(
     let tested = engine
         .test(&files.variables.plan)
         .await
-        .map_err(|error| engine_failure(Phase::Test, &error))?;
+        .map_err(|error| Failure::of_engine(Phase::Test, &error))?;
     if tested.is_broken && tested.junit.is_some() {
         engine
             .log
-            .warn("the JUnit file cannot be read: it is no XML, and nobody can count the tests");
+            .warn("cannot parse the JUnit file: not valid XML; test counts are unknown");
     }
     findings.achievement.tests = tested.counts;
     findings.junit = tested.junit;
@@ -342,18 +295,3 @@ async fn test(
     Ok(())
 }
 
-pub(super) fn engine_failure(phase: Phase, error: &EngineError) -> Failure {
-    match error {
-        EngineError::Stopped { reason, left, .. } => {
-            let mut failure = Failure::stopped(phase, reason);
-            if let Some(left) = left {
-                failure.reason =
-                    format!("{}; the tool had to be killed, and {left}", failure.reason);
-            }
-            Failure { advice: error.advice(), left: left.clone(), ..failure }
-        }
-        error => {
-            Failure { left: error.left().cloned().map(Box::new), ..Failure::new(phase, error) }
-        }
-    }
-}

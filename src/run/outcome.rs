@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use serde::Serialize;
 
 use super::undelivered::UndeliveredLogs;
-use crate::engine::{LeftLock, TestCounts};
+use crate::engine::{EngineError, LeftLock, TestCounts};
 use crate::settings::PlanStatus;
 use butler_base::cancel::StopReason;
 use butler_base::error::Advice;
@@ -145,6 +145,23 @@ impl Failure {
             registry: false,
             stopped: None,
             left: None,
+        }
+    }
+
+    /// A failure of `phase` because of an error of the engine, with what became of the state lock.
+    pub(super) fn of_engine(phase: Phase, error: &EngineError) -> Self {
+        match error {
+            EngineError::Stopped { reason, left, .. } => {
+                let mut failure = Self::stopped(phase, reason);
+                if let Some(left) = left {
+                    failure.reason =
+                        format!("{}; the tool had to be killed, and {left}", failure.reason);
+                }
+                Self { advice: error.advice(), left: left.clone(), ..failure }
+            }
+            error => {
+                Self { left: error.left().cloned().map(Box::new), ..Self::new(phase, error) }
+            }
         }
     }
 

@@ -4,63 +4,31 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
-use zeroize::Zeroizing;
 
 use super::after_plan::Judge;
 use super::approval::Approver;
-use super::early_question::EarlyQuestion;
-use super::init::Providers;
-use super::notices::Notices;
-use super::operations::{Files, Variables, operate};
-use super::outcome::{Achievement, Failure};
-use super::plan_report::{PlanOptions, PlanReport};
+use super::context::{Context, run_id};
+use super::files::{Files, Providers, Variables};
+use super::findings::Findings;
+use super::operations::operate;
+use super::outcome::Failure;
+use super::plan_report::PlanOptions;
 use super::secrets::{
     register_declared, register_inputs, register_spec, register_typed, register_values,
 };
 use super::state_place;
-use super::teardown::run_id;
 use super::terraform_settings::{self, secret_sources};
 use super::tools::{Tools, check_operation, choose, choose_named, make_ready, run_options};
-use super::workspace::RunDirectory;
 use super::workspace_choice;
-use crate::engine::{Engine, KilledLock, Planned, Wrapper, prepare_environment};
-use crate::report::RunLog;
+use crate::engine::{Engine, KilledLock, Wrapper, prepare_environment};
 use crate::settings::{RunSource, Settings};
 use crate::tool::ToolOptions;
 use crate::workspace::{self, Inputs, VariableError};
-use butler_base::cancel::Stop;
 use butler_base::event::Phase;
-use butler_base::process::{Environment, Grace};
-use butler_protocol::spec::{Approval, LocalOptions, RunSpec, Source, ToolRequest};
+use butler_base::process::Environment;
+use butler_protocol::spec::{Approval, RunSpec, Source, ToolRequest};
 use butler_source::git;
 use butler_source::module::{Module, ModuleError};
-
-/// What a run leaves to be reported, whether or not it got to its end. It cannot be printed.
-#[derive(Default)]
-pub(super) struct Findings {
-    pub(super) achievement: Achievement,
-    pub(super) plan: Option<Planned>,
-    /// The plan's report, or why there is none.
-    pub(super) plan_report: Option<Result<PlanReport, String>>,
-    pub(super) outputs: Option<Zeroizing<Vec<u8>>>,
-    pub(super) junit: Option<PathBuf>,
-    pub(super) commit: Option<String>,
-    pub(super) tool: Option<String>,
-}
-
-/// What the phases work with.
-pub(super) struct Context<'run> {
-    pub(super) settings: &'run Settings,
-    pub(super) directory: &'run RunDirectory,
-    pub(super) log: &'run RunLog,
-    pub(super) stop: &'run Stop,
-    pub(super) notices: &'run Notices,
-    /// Which version is on PATH.
-    pub(super) version: &'run EarlyQuestion,
-    pub(super) grace: Grace,
-    /// What somebody asks for who runs it by hand.
-    pub(super) options: &'run LocalOptions,
-}
 
 /// Where the module is, and what is known about its source.
 struct Place {

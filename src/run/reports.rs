@@ -8,13 +8,14 @@ use super::descriptors::Reserve;
 use super::notices::Notices;
 use super::outcome::StatusReport;
 use super::plan_report::{Form, PlanReport, Room};
+use super::report_error::ReportError;
+use super::report_files::replace;
 use crate::engine::readable_junit;
 use crate::registry::{
     Body, Callback, Callbacks, Client, Part, Patience, RegistryError, RunStatus,
 };
 use crate::report::{Batch, Delivery, LogSink};
 use butler_base::cancel::{Stop, StopReason};
-use butler_base::platform::fs::{DirBuilderExt, PermissionsExt};
 use butler_base::secret::{Redactor, redact_xml};
 
 /// A plan that is larger than this, in bytes, and does not get through may do so when it is smaller.
@@ -22,34 +23,6 @@ const LARGE: u64 = 1024 * 1024;
 
 /// What is left out of a plan when the registry takes nothing of it.
 const REFUSED: &str = "the registry refused every form of the plan as too large";
-
-/// A report could not be handed over.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReportError {
-    /// The registry did not take it.
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-    /// The directory did not.
-    #[error("cannot write the report `{}`", path.display())]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    /// What is to be reported cannot be read.
-    #[error("cannot read what is to be reported")]
-    Read(#[source] std::io::Error),
-}
-
-impl butler_base::error::Advice for ReportError {
-    fn advice(&self) -> Option<String> {
-        match self {
-            Self::Registry(error) => error.advice(),
-            Self::Write { .. } => Some("check --report-dir (BUTLER_REPORT_DIR)".to_owned()),
-            Self::Read(_) => None,
-        }
-    }
-}
 
 /// The registry as a place to report to.
 #[derive(Debug)]
@@ -240,35 +213,3 @@ impl Reports {
     }
 }
 
-/// Makes the directory for reports (0700) where it does not exist.
-pub(super) fn prepare_directory(path: &Path) -> Result<(), ReportError> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|source| ReportError::Write { path: path.to_owned(), source })
-}
-
-/// Writes a file (0600) so that nobody ever sees half of one. It is not synced: whoever collects it
-/// does so on the same machine, and a run that the machine did not survive has no reports.
-fn replace(path: &Path, content: impl Read) -> std::io::Result<()> {
-    replace_as(0o600, path, content)
-}
-
-/// The same with another mode.
-pub(super) fn replace_as(mode: u32, path: &Path, mut content: impl Read) -> std::io::Result<()> {
-    let directory = path.parent().expect("a report is a file in a directory");
-    let permissions = std::fs::Permissions::from_mode(mode);
-    let mut file = tempfile::Builder::new().permissions(permissions).tempfile_in(directory)?;
-    std::io::copy(&mut content, file.as_file_mut())?;
-    file.persist(path)?;
-    Ok(())
-}
-
-/// A new file (0600) for the log, in the place of an older one.
-pub(super) fn log_file(directory: &Path) -> Result<std::fs::File, ReportError> {
-    let path = directory.join("log.txt");
-    tempfile::NamedTempFile::new_in(directory)
-        .and_then(|file| file.persist(&path).map_err(|error| error.error))
-        .map_err(|source| ReportError::Write { path, source })
-}

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::operations::Files;
+use super::files::Files;
 use super::outcome::Failure;
 use super::workspace_choice;
 use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, save};

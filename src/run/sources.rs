@@ -6,13 +6,17 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
+use super::context::run_id;
 use super::early_question::EarlyQuestion;
 use super::notices::Notices;
 use super::outcome::{Exit, Failure, Outcome};
-use super::reports::{RegistryReports, Reports, prepare_directory};
+use super::lifecycle::Run;
+use super::panic::catch_panic;
+use super::report_files::prepare_directory;
+use super::reports::{RegistryReports, Reports};
 use super::secrets::register_settings;
-use super::teardown::run_id;
-use super::{Run, Terminal, guarded, terraform_settings, watch};
+use super::terminal::Terminal;
+use super::{terraform_settings, watch};
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
 use crate::settings::{RunSource, Settings};
 use butler_base::cancel::{Stop, StopReason};
@@ -98,8 +102,8 @@ pub(super) async fn start(
     };
     match run {
         Ok(mut run) => {
-            run.lay_down(file);
-            run.carry_out(asking, version).await
+            run.apply_terraform_settings(file);
+            run.execute(asking, version).await
         }
         Err(failure) => {
             drop(asking);
@@ -164,7 +168,7 @@ async fn from_registry<'settings>(
     let watch = watch::cancellation(client.clone(), stop, settings.cancel_interval);
     let registry = Arc::new(RegistryReports::new(client.clone(), stop.clone()));
     reports.registry = Some(registry.clone());
-    let config = guarded(async {
+    let config = catch_panic(async {
         tokio::select! {
             config = client.config() => Ok(config),
             reason = stop.requested() => Err(Failure::stopped(Phase::Config, &reason)),

@@ -13,7 +13,7 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::outcome::Failure;
-use super::phases::Context;
+use super::context::Context;
 use super::recovery;
 use crate::engine::Engine;
 use crate::report::RunLog;
@@ -76,7 +76,7 @@ pub(super) fn check_initialised(
     copies.extend(recovery::directories_below(downloads));
     let kept = copies.iter().any(|copy| {
         // Without this file, Terraform keeps its state where it runs.
-        let Some(initialised) = Initialised::read(&data_directory(engine, copy)) else {
+        let Some(initialised) = Initialised::read(&engine.data_directory(copy)) else {
             return false;
         };
         let Ok(Initialised { backend: InitialisedBackend { kind, config } }) = initialised else {
@@ -110,19 +110,13 @@ pub(super) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option<String>
     let cache = engine.directory.join(recovery::TERRAGRUNT_CACHE);
     let mut copies = vec![engine.directory.to_owned()];
     copies.extend(recovery::directories_below(engine.downloads().unwrap_or(&cache)));
-    let data = copies.iter().map(|copy| data_directory(engine, copy));
+    let data = copies.iter().map(|copy| engine.data_directory(copy));
     let mut kinds = data.filter(|data| data.is_dir()).map(|data| match Initialised::read(&data) {
         None => Some("local".to_owned()),
         Some(initialised) => initialised.ok().map(|it| it.backend.kind),
     });
     let kind = kinds.next()??;
     kinds.all(|other| other.as_ref() == Some(&kind)).then_some(kind)
-}
-
-/// Terraform's data directory where it runs in `module`.
-pub(super) fn data_directory(engine: &Engine<'_, RunLog>, module: &Path) -> PathBuf {
-    let given = engine.environment.value("TF_DATA_DIR").filter(|path| !path.is_empty());
-    module.join(given.unwrap_or(".terraform".as_ref()))
 }
 
 /// What `init` remembers of the backend.

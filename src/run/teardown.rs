@@ -9,15 +9,17 @@ use std::path::Path;
 
 use secrecy::ExposeSecret;
 
+use super::context::run_id;
 use super::final_status::{Undelivered, deliver};
-use super::guarded;
+use super::findings::Findings;
 use super::logs::{Logs, TerminalReader};
 use super::notices::Notices;
 use super::outcome::{Exit, Failure, Outcome, StatusReport};
 use super::outputs;
-use super::phases::Findings;
+use super::panic::catch_panic;
 use super::plan_report::PlanReport;
-use super::reports::{ReportError, Reports};
+use super::report_error::ReportError;
+use super::reports::Reports;
 use super::secrets::register_settings;
 use super::undelivered::UndeliveredLogs;
 use super::watch::Watch;
@@ -26,7 +28,7 @@ use super::workspace::RunDirectory;
 use crate::engine::{Planned, Saved};
 use crate::registry::RegistryError;
 use crate::report::RunLog;
-use crate::settings::{RunSource, Settings};
+use crate::settings::Settings;
 use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::error::chain;
 use butler_base::event::Phase;
@@ -91,7 +93,7 @@ impl<'run> Teardown<'run> {
             clean_stack().await;
             let (mut report, mut result) = (concluded.report, concluded.result);
             let mut exit = concluded.exit;
-            let delivered = guarded(async { Ok(deliver(&stop, &reports, &report).await) });
+            let delivered = catch_panic(async { Ok(deliver(&stop, &reports, &report).await) });
             let delivered =
                 delivered.await.unwrap_or_else(|failure| Err(Undelivered::lost(failure.reason)));
             if let Err(undelivered) = delivered {
@@ -138,11 +140,11 @@ impl<'run> Teardown<'run> {
         });
         let unused = unused.into_iter().flatten().collect();
         let directory = self.directory.take();
-        let wiping = guarded(async {
+        let wiping = catch_panic(async {
             Ok(directory.map(|directory| Wiping::start(directory, unused, in_clone)))
         })
         .await;
-        let reported = guarded(async {
+        let reported = catch_panic(async {
             outcome.say(&logs.log, &self.reports.notices);
             if let Some(state) = &rescued {
                 logs.log.say(&state.text);
@@ -186,7 +188,7 @@ impl<'run> Teardown<'run> {
             outputs.map(|json| outputs::shown(json, &reports.redactor)).unwrap_or_default();
         drop((spec, findings));
         logs.terminal.detach_spool();
-        let wiped = guarded(async {
+        let wiped = catch_panic(async {
             Ok(match wiping? {
                 Some(wiping) => wiping.finish(&stop).await,
                 None => Wiped::Done,
@@ -358,14 +360,6 @@ struct Rescued {
     text: String,
     /// Whether it is still in the clone, which must not be wiped then.
     in_clone: bool,
-}
-
-/// The registry's id of the run.
-pub(super) fn run_id(settings: &Settings) -> Option<String> {
-    match &settings.source {
-        RunSource::Registry { run_id, .. } => Some(run_id.to_string()),
-        RunSource::File { .. } | RunSource::Local { .. } => None,
-    }
 }
 
 /// What was to be done, and where the module is.

@@ -5,59 +5,16 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use super::context::Context;
 use super::outcome::Failure;
-use super::phases::Context;
+use super::tool_options::{tool_options, wish};
 use crate::engine::{OLDEST_WRAPPER, can_wrap, required_version};
-use crate::settings::ToolSettings;
-use crate::tool::{self, InstalledTool, Reach, ToolOptions, VersionWish, WhenBusy, Whereabouts};
+use crate::tool::{self, InstalledTool, Reach, ToolOptions, VersionWish, Whereabouts};
 use butler_base::event::Phase;
 use butler_base::http::LazyClient;
 use butler_base::process::Environment;
 use butler_protocol::spec::{Operation, Product, ToolRequest, Wanted};
-use butler_source::module::{Module, ModuleError};
-use butler_source::version_files;
-
-/// The options for `owner`, without anything that is installed outside of the cache.
-#[must_use]
-pub fn tool_options(settings: &ToolSettings, http: LazyClient, owner: String) -> ToolOptions {
-    ToolOptions {
-        cache: settings.cache_dir.clone(),
-        sites: settings.sites.clone(),
-        signing_keys: settings.signing_keys.clone(),
-        search_path: None,
-        http,
-        meter: None,
-        timeout: settings.timeout,
-        when_busy: WhenBusy::Wait,
-        owner,
-    }
-}
-
-/// What `directory` says about its version; `settings` have the default.
-///
-/// # Errors
-/// When the directory cannot be read. It may well hold no configuration.
-pub fn version_wish(directory: &Path, settings: &ToolSettings) -> Result<VersionWish, ModuleError> {
-    let default = settings.default_version.clone();
-    match Module::read(directory) {
-        Ok(module) => Ok(wish(module, default)),
-        Err(ModuleError::Empty { .. }) => Ok(VersionWish {
-            version_files: version_files(directory)?,
-            default,
-            ..VersionWish::default()
-        }),
-        Err(error) => Err(error),
-    }
-}
-
-fn wish(module: Module, default: Option<ToolRequest>) -> VersionWish {
-    VersionWish {
-        required: module.required_versions,
-        version_files: module.version_files,
-        default,
-        ..VersionWish::default()
-    }
-}
+use butler_source::module::Module;
 
 /// The options of a run: what is on PATH counts.
 pub(super) fn run_options(context: &Context<'_>) -> ToolOptions {

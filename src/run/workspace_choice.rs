@@ -3,9 +3,7 @@
 //! Terraform makes a workspace of whatever `TF_WORKSPACE` says, so that a typo would create everything
 //! once more. It is looked for before Terraform is told of it.
 
-use super::operations::engine_failure;
 use super::outcome::Failure;
-use super::state_place::data_directory;
 use crate::engine::Engine;
 use crate::report::RunLog;
 use butler_base::event::Phase;
@@ -21,7 +19,7 @@ const DEFAULT: &str = "default";
 /// # Errors
 /// When there is none of this name, or they cannot be listed.
 pub(super) async fn select(engine: &mut Engine<'_, RunLog>, name: &str) -> Result<(), Failure> {
-    let known = engine.workspaces().await.map_err(|error| engine_failure(Phase::Init, &error))?;
+    let known = engine.workspaces().await.map_err(|error| Failure::of_engine(Phase::Init, &error))?;
     if !known.iter().any(|known| known == name) {
         let reason = format!("there is no workspace `{name}`, only {}", quoted(&known));
         let create = format!(
@@ -40,7 +38,7 @@ pub(super) fn current(engine: &Engine<'_, RunLog>) -> String {
     if let Some(name) = given {
         return name.to_string_lossy().into_owned();
     }
-    let selected = data_directory(engine, engine.directory).join("environment");
+    let selected = engine.data_directory(engine.directory).join("environment");
     let selected = std::fs::read_to_string(selected).unwrap_or_default();
     let selected = selected.trim();
     if selected.is_empty() { DEFAULT.to_owned() } else { selected.to_owned() }

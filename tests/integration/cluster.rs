@@ -183,18 +183,18 @@ async fn signal_deletes_the_job_and_the_run_in_it_ends_as_cancelled() {
 async fn signal_before_the_run_has_begun_takes_everything_away() {
     let scene = Scene::still().await;
     scene.cluster.course(Course::Unschedulable);
-    let child = scene.apply(&[]).spawn().unwrap();
-    eventually("a Secret", || scene.cluster.only("secrets").is_some()).await;
+    let mut child = scene.apply(&[]).spawn().unwrap();
+    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    stderr.until("waiting: Unschedulable").await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
-    assert_eq!(said.code, Some(128 + Signal::SIGINT as i32), "{said:#?}");
-    said.says(&format!(
-        "deleting the Job {JOB}, whose run has not begun (once more to leave at once)\n"
-    ));
-    assert!(!said.stderr.contains(" s to end"), "nothing has to end: {said:#?}");
-    said.ends_with(
-        "error: the run never began: Unschedulable: 0/3 nodes are available: 3 Insufficient memory. (the Job was deleted)\n",
-    );
+    assert_eq!(child.wait().await.unwrap().code(), Some(128 + Signal::SIGINT as i32));
+    let said = stderr.rest().await;
+    let deleting =
+        format!("deleting the Job {JOB}, whose run has not begun (once more to leave at once)\n");
+    assert!(said.contains(&deleting), "{said}");
+    assert!(!said.contains(" s to end"), "no run has to end: {said}");
+    let end = "error: the run never began: Unschedulable: 0/3 nodes are available: 3 Insufficient memory. (the Job was deleted)\n";
+    assert!(said.ends_with(end), "{said}");
     assert_eq!(scene.cluster.objects(), 0);
 }
 

@@ -1,0 +1,60 @@
+//! Starts a run: signals, orphan adoption, file descriptors, leftovers of earlier runs.
+
+use std::sync::Arc;
+
+use super::descriptors::Reserve;
+use super::notices::Notices;
+use super::outcome::Exit;
+use super::reports::Reports;
+use super::terminal::Terminal;
+use super::{earlier, leftovers, sources, watch};
+use crate::ci;
+use crate::settings::{RunSource, Settings};
+use butler_base::cancel::{Stop, Times};
+use butler_base::process::adopt_orphans;
+use butler_base::secret::Redactor;
+
+/// Carries out the run that `settings` describe. Its secrets are registered with `redactor`, which
+/// should also stand before the process's own log.
+pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: Terminal) -> Exit {
+    if let Some(commands) =
+        terminal.commands.take_if(|_| settings.job.system == ci::System::GitHubActions)
+    {
+        // Before anything is registered, so that no secret is known here but not there.
+        match ci::Masks::start(commands) {
+            Ok(masks) => redactor.observe(move |line| masks.register(line)),
+            Err(error) => tracing::warn!(%error, "secrets are not registered as masks: no thread"),
+        }
+    }
+    // What a user applies in place may be meant to stay, and the user's own daemons are there too.
+    if !matches!(settings.source, RunSource::Local { .. }) {
+        adopt_orphans();
+    }
+    let times =
+        Times { grace: settings.grace_period, report: settings.report_period, ..Times::default() };
+    let stop = Stop::with(times);
+    let signals = watch::signals(&stop).and_then(|signals| Ok((signals, watch::chores()?)));
+    let signals = match signals {
+        Ok(signals) => signals,
+        Err(error) => {
+            tracing::error!(%error, "cannot watch for signals");
+            return Exit::Failed;
+        }
+    };
+    let reserve = match Reserve::take() {
+        Ok(reserve) => Some(reserve),
+        Err(error) => {
+            tracing::error!(%error, "there are too few file descriptors (ulimit -n)");
+            return Exit::Usage;
+        }
+    };
+    earlier::remove(&settings);
+    leftovers::clean_before(&settings, &stop).await;
+    let directory = settings.report_dir.clone();
+    let output = std::mem::replace(&mut terminal.notices, Box::new(std::io::sink()));
+    let notices = Arc::new(Notices::new(&settings, output, terminal.screen.take()));
+    let reports = Reports { registry: None, directory, redactor, notices, reserve };
+    let exit = Box::pin(sources::start(&settings, &stop, reports, terminal)).await;
+    drop(signals);
+    exit
+}
