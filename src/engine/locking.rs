@@ -15,8 +15,9 @@ use std::time::{Duration, SystemTime};
 use futures_util::FutureExt;
 
 use super::arguments;
-use super::commands::Engine;
 use super::error::{EngineError, Failed};
+use super::invocation::Engine;
+use super::killed_lock::KilledLock;
 use super::lock::{LeftLock, StateLock, Trace, own_name};
 use super::reported::Reported;
 use super::watching::{Alone, Asking, Watch};
@@ -30,41 +31,6 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 /// The tool's word for what an apply does.
 pub(super) const APPLY: &str = "OperationTypeApply";
-
-/// What becomes of the lock of a tool that is killed.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum KilledLock {
-    /// It ends with the tool's process, as those of `local` and `pg` do.
-    EndsWithTool,
-    /// The tool may be told to take none: what is found is reported, and never taken for its own.
-    NeverOwn,
-    /// It stays, and is reported.
-    Report,
-    /// It stays, and is removed where it is surely the tool's own.
-    Remove,
-}
-
-impl KilledLock {
-    /// For a backend of this type, where the tool surely `locks` or may have been told not to.
-    #[must_use]
-    pub fn of(backend: &str, locks: bool, remove: bool) -> Self {
-        match backend {
-            "local" | "pg" => Self::EndsWithTool,
-            _ if !locks => Self::NeverOwn,
-            _ if remove => Self::Remove,
-            _ => Self::Report,
-        }
-    }
-
-    /// The same once it is known that the backend is of this type.
-    #[must_use]
-    pub fn known(self, backend: &str) -> Self {
-        match Self::of(backend, true, false) {
-            Self::EndsWithTool => Self::EndsWithTool,
-            _ => self,
-        }
-    }
-}
 
 /// How a command that locks the state ended.
 pub(super) struct Locked {

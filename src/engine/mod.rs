@@ -10,7 +10,9 @@ mod environment;
 mod error;
 #[cfg(test)]
 mod fuzz_tests;
+mod invocation;
 mod junit;
+mod killed_lock;
 mod lock;
 mod locking;
 mod reported;
@@ -21,12 +23,14 @@ mod watching;
 mod wrapper;
 
 pub use arguments::{PlanMode, PlanRequest, required_version};
-pub use commands::{Engine, Planned, Saved, Tested, Validated};
+pub use commands::{Planned, Saved, Tested, Validated};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, Failed};
+pub use invocation::Engine;
 pub use junit::readable_junit;
+pub use killed_lock::KilledLock;
 pub use lock::{Holder, LeftLock, StateLock};
-pub use locking::{KilledLock, Unfinished};
+pub use locking::Unfinished;
 pub use reported::Reported;
 pub use state::Applied;
 pub use test_results::TestCounts;

@@ -14,8 +14,9 @@ use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
 use super::arguments;
-use super::commands::{Engine, Saved};
+use super::commands::Saved;
 use super::error::EngineError;
+use super::invocation::Engine;
 use super::locking::Unfinished;
 use butler_base::event::Stream;
 use butler_base::platform::fs::MetadataExt;

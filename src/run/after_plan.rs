@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+use super::findings::Findings;
 use super::outcome::Failure;
 use super::part_writer::PartWriter;
-use super::findings::Findings;
 use super::plan_report::PlanOptions;
 use crate::registry::Part;
 use crate::report::RunLog;

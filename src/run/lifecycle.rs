@@ -86,7 +86,8 @@ impl Run<'_> {
                     grace: Grace { normal: grace, urgent },
                     options: &self.options,
                 };
-                let failure = catch_panic(Box::pin(perform(&context, spec, &mut findings))).await.err();
+                let failure =
+                    catch_panic(Box::pin(perform(&context, spec, &mut findings))).await.err();
                 (Some(directory), failure)
             }
             (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),

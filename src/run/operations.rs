@@ -280,9 +280,7 @@ async fn test(
         .await
         .map_err(|error| Failure::of_engine(Phase::Test, &error))?;
     if tested.is_broken && tested.junit.is_some() {
-        engine
-            .log
-            .warn("cannot parse the JUnit file: not valid XML; test counts are unknown");
+        engine.log.warn("cannot parse the JUnit file: not valid XML; test counts are unknown");
     }
     findings.achievement.tests = tested.counts;
     findings.junit = tested.junit;
@@ -294,4 +292,3 @@ async fn test(
     findings.achievement.summary = Some(format!("Tests: {summary}."));
     Ok(())
 }
-

@@ -159,9 +159,7 @@ impl Failure {
                 }
                 Self { advice: error.advice(), left: left.clone(), ..failure }
             }
-            error => {
-                Self { left: error.left().cloned().map(Box::new), ..Self::new(phase, error) }
-            }
+            error => Self { left: error.left().cloned().map(Box::new), ..Self::new(phase, error) },
         }
     }
 

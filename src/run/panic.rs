@@ -8,7 +8,9 @@ use super::outcome::Failure;
 use butler_base::event::Phase;
 
 /// Makes a failure of a panic, so that it is reported like any other.
-pub(super) async fn catch_panic<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+pub(super) async fn catch_panic<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     AssertUnwindSafe(work)
         .catch_unwind()
         .await

@@ -212,4 +212,3 @@ impl Reports {
         replace(&path, content).map_err(|source| ReportError::Write { path, source })
     }
 }
-

@@ -8,9 +8,9 @@ use zeroize::Zeroizing;
 
 use super::context::run_id;
 use super::early_question::EarlyQuestion;
+use super::lifecycle::Run;
 use super::notices::Notices;
 use super::outcome::{Exit, Failure, Outcome};
-use super::lifecycle::Run;
 use super::panic::catch_panic;
 use super::report_files::prepare_directory;
 use super::reports::{RegistryReports, Reports};

@@ -12,8 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
-use super::outcome::Failure;
 use super::context::Context;
+use super::outcome::Failure;
 use super::recovery;
 use crate::engine::Engine;
 use crate::report::RunLog;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use secrecy::SecretString;
 
-use super::outcome::Failure;
 use super::context::Context;
+use super::outcome::Failure;
 use super::secret_names::{can_be_secret, is_secret_name};
 use crate::settings::{Settings, find_program};
 use crate::workspace::{

@@ -19,7 +19,8 @@ const DEFAULT: &str = "default";
 /// # Errors
 /// When there is none of this name, or they cannot be listed.
 pub(super) async fn select(engine: &mut Engine<'_, RunLog>, name: &str) -> Result<(), Failure> {
-    let known = engine.workspaces().await.map_err(|error| Failure::of_engine(Phase::Init, &error))?;
+    let known =
+        engine.workspaces().await.map_err(|error| Failure::of_engine(Phase::Init, &error))?;
     if !known.iter().any(|known| known == name) {
         let reason = format!("there is no workspace `{name}`, only {}", quoted(&known));
         let create = format!(
