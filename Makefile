@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test image-test windows-test fuzz bench bench-quick bench-scale bench-docs reproducible check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test test-fast image-test windows-test fuzz bench bench-quick bench-scale bench-docs reproducible check setup-build setup-test setup-image setup-windows
 
 # The target is always named: without it the static flags would reach build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -49,25 +49,29 @@ test: setup-test build ## Build, then run all tests, with the static binary as o
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	export PATH="$$PATH:$$(dirname "$$terraform")" BUTLER_TEST_STATIC_BINARY='$(BINARY)'; \
 	if command -v cargo-nextest >/dev/null; then \
-		cargo nextest run --locked --no-fail-fast; \
-		cargo test --locked --doc --quiet; \
+		cargo nextest run --locked --workspace --no-fail-fast; \
+		cargo test --locked --workspace --doc --quiet; \
 	else \
-		cargo test --locked --no-fail-fast; \
+		cargo test --locked --workspace --no-fail-fast; \
 	fi
+
+test-fast: ## Unit tests, and integration tests without browser, linters, PostgreSQL and release build: two minutes
+	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	PATH="$$PATH:$$(dirname "$$terraform")" cargo nextest run --locked --workspace --profile fast
 
 image-test: setup-image build ## As root: carry out every line of the Dockerfile, then runs in what comes of it
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	PATH="$$PATH:$$(dirname "$$terraform")" cargo test --locked --test image -- --nocapture
 
 windows-test: setup-windows ## Build for Windows, check that with clippy, and run it under Wine
-	@cargo clippy --locked --target '$(WINDOWS)' --lib --bins --test windows -- -D warnings \
+	@cargo clippy --locked --workspace --target '$(WINDOWS)' --lib --bins --test windows -- -D warnings \
 		-A clippy::trivially-copy-pass-by-ref
 	@CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER='$(CURDIR)/tests/windows/wine' \
 		cargo test --locked --target '$(WINDOWS)' --test windows
 
 fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, from a new seed
 	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" FUZZ_SEED="$${FUZZ_SEED:-$$(date +%s)}" \
-		cargo test --locked --lib fuzz_ -- --nocapture
+		cargo test --locked --workspace --lib fuzz_ -- --nocapture
 
 bench: build ## Build, then measure all of docs/performance.md, with growth: half an hour
 	$(call benchmark)

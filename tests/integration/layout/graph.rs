@@ -5,18 +5,18 @@
 //! not edges.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use syn::visit::Visit;
 
 /// Edges from file to file, as paths below the crate's `src`.
-pub(super) type Edges = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
+pub(super) type Edges = BTreeMap<String, BTreeSet<String>>;
 
 type ModulePath = Vec<String>;
 
 /// A file of a crate, as far as paths are concerned.
 struct File {
-    path: PathBuf,
+    path: String,
     /// Names that a private or public `use` brings into scope, with what they stand for.
     imports: BTreeMap<String, ModulePath>,
     /// Names that it re-exports. A subset of `imports`.
@@ -26,7 +26,6 @@ struct File {
 }
 
 struct Crate {
-    /// The name that other crates have for it.
     modules: BTreeMap<ModulePath, File>,
 }
 
@@ -34,7 +33,7 @@ struct Crate {
 pub(super) fn edges(src: &Path) -> Edges {
     let mut modules = BTreeMap::new();
     for path in super::sources(src) {
-        let relative = path.strip_prefix(src).unwrap().to_owned();
+        let relative = path.strip_prefix(src).unwrap();
         let name = relative.file_stem().unwrap().to_str().unwrap();
         if name.ends_with("tests") || name == "main" {
             continue;
@@ -46,7 +45,8 @@ pub(super) fn edges(src: &Path) -> Edges {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         let tree = syn::parse_file(&text).unwrap();
-        modules.insert(module.clone(), read(relative, &module, &tree));
+        let file = relative.to_str().unwrap().to_owned();
+        modules.insert(module, read(file, &tree));
     }
     let all = Crate { modules };
     let mut edges = Edges::new();
@@ -59,14 +59,14 @@ pub(super) fn edges(src: &Path) -> Edges {
 }
 
 /// Groups of files that use each other, directly or by way of others.
-pub(super) fn circles(edges: &Edges) -> Vec<Vec<PathBuf>> {
-    let reaches: BTreeMap<_, _> = edges.keys().map(|file| (file, reachable(edges, file))).collect();
+pub(super) fn circles(edges: &Edges) -> Vec<Vec<String>> {
+    let reaches: BTreeMap<_, _> = edges.keys().map(|file| (file.as_str(), reachable(edges, file))).collect();
     let mut circles = BTreeSet::new();
     for file in edges.keys() {
-        let group: Vec<_> = reaches[file]
+        let group: Vec<_> = reaches[file.as_str()]
             .iter()
-            .filter(|other| reaches.get(other).is_some_and(|it| it.contains(file)))
-            .cloned()
+            .filter(|other| reaches.get(*other).is_some_and(|it| it.contains(file.as_str())))
+            .map(|other| (*other).to_owned())
             .collect();
         if group.len() > 1 {
             circles.insert(group);
@@ -75,13 +75,13 @@ pub(super) fn circles(edges: &Edges) -> Vec<Vec<PathBuf>> {
     circles.into_iter().collect()
 }
 
-fn reachable(edges: &Edges, start: &Path) -> BTreeSet<PathBuf> {
+fn reachable<'e>(edges: &'e Edges, start: &'e str) -> BTreeSet<&'e str> {
     let mut found = BTreeSet::new();
-    let mut next = vec![start.to_owned()];
+    let mut next = vec![start];
     while let Some(file) = next.pop() {
-        for other in edges.get(&file).into_iter().flatten() {
-            if found.insert(other.clone()) {
-                next.push(other.clone());
+        for other in edges.get(file).into_iter().flatten() {
+            if found.insert(other.as_str()) {
+                next.push(other);
             }
         }
     }
@@ -90,11 +90,11 @@ fn reachable(edges: &Edges, start: &Path) -> BTreeSet<PathBuf> {
 
 impl Crate {
     /// The file that defines what `path` names in the code of `module`; none outside of the crate.
-    fn defining_file(&self, module: &ModulePath, path: &[String]) -> Option<&PathBuf> {
+    fn defining_file(&self, module: &ModulePath, path: &[String]) -> Option<&String> {
         self.resolve(module, path, 0)
     }
 
-    fn resolve(&self, module: &ModulePath, path: &[String], depth: usize) -> Option<&PathBuf> {
+    fn resolve(&self, module: &ModulePath, path: &[String], depth: usize) -> Option<&String> {
         // Imports can name each other only finitely often.
         if depth > 16 {
             return None;
@@ -147,8 +147,7 @@ impl Crate {
     }
 }
 
-fn read(path: PathBuf, module: &ModulePath, tree: &syn::File) -> File {
-    let _ = module;
+fn read(path: String, tree: &syn::File) -> File {
     let mut reader = Reader {
         file: File { path, imports: BTreeMap::new(), exports: BTreeSet::new(), paths: Vec::new() },
     };
