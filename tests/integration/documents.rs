@@ -108,3 +108,40 @@ fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
     assert_eq!(functions("crates/base/src/platform/linux.rs"), explained);
     assert_eq!(functions("crates/base/src/platform/other.rs"), explained);
 }
+
+/// The table of the architecture page names each folder of the runner and each crate, and no other.
+#[test]
+fn architecture_page_names_each_module() {
+    let mut modules = BTreeSet::new();
+    for parent in ["crates", "src"] {
+        for entry in std::fs::read_dir(project(parent)).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            let is_module = entry.path().is_dir() || !matches!(&*name, "lib.rs" | "main.rs");
+            if is_module {
+                modules.insert(format!("{parent}/{}", name.trim_end_matches(".rs")));
+            }
+        }
+    }
+    let explained: BTreeSet<_> = rows("docs/architecture.md", "modules")
+        .iter()
+        .map(|row| code(&row[0])[0].to_owned())
+        .collect();
+    assert_eq!(explained, modules);
+}
+
+/// Each file that a recipe or the flow names exists.
+#[test]
+fn architecture_page_names_files_that_exist() {
+    let text = std::fs::read_to_string(project("docs/architecture.md")).unwrap();
+    let mut named = 0;
+    for word in code(&text) {
+        let is_path = word.contains('/') && !word.contains(' ') && !word.contains('<');
+        if is_path && (word.ends_with(".rs") || word.ends_with('/') || word.ends_with(".md")) {
+            let found = [word.to_owned(), format!("src/{word}")];
+            assert!(found.iter().any(|path| project(path).exists()), "`{word}`");
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}");
+}
