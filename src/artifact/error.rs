@@ -1,12 +1,12 @@
-//! Why a plan cannot be saved, or one that was saved cannot be used.
+//! Errors of saving a plan or using a saved one, and what to do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use butler_base::error::Advice;
 
-/// What to do with a file that is of no use.
-const SAVE_ANEW: &str = "save a new plan with `butler-runner plan --out FILE`";
+/// The advice for a file that cannot be used.
+const SAVE_AGAIN: &str = "save a new plan with `butler-runner plan --out FILE`";
 
 /// A plan cannot be saved, or one that was saved cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum ArtifactError {
         #[source]
         source: io::Error,
     },
-    /// A name that the file cannot hold.
+    /// A file name that the format cannot store.
     #[error("cannot save the plan: the name `{}` is not valid UTF-8", path.display())]
     Name {
         /// The name.
@@ -35,15 +35,15 @@ pub enum ArtifactError {
         #[source]
         source: io::Error,
     },
-    /// It is a plan of Terraform's own.
+    /// It is a plan file of Terraform itself.
     #[error("`{}` is a plan file of Terraform itself, not one that `butler-runner plan --out` saved", path.display())]
     Terraforms {
         /// The file.
         path: PathBuf,
     },
-    /// It is something else.
+    /// It is another kind of file.
     #[error("`{}` is not a plan that `butler-runner plan --out` saved", path.display())]
-    Foreign {
+    NotAPlan {
         /// The file.
         path: PathBuf,
     },
@@ -55,7 +55,7 @@ pub enum ArtifactError {
         /// Its format.
         version: u64,
     },
-    /// It is not as it was written.
+    /// Its content does not match its manifest.
     #[error("the saved plan `{}` is damaged: {what}", path.display())]
     Damaged {
         /// The file.
@@ -120,20 +120,20 @@ impl Advice for ArtifactError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Terraforms { path } => {
-                Some(format!("apply it with `terraform apply {}`, or {SAVE_ANEW}", path.display()))
+                Some(format!("apply it with `terraform apply {}`, or {SAVE_AGAIN}", path.display()))
             }
-            Self::Foreign { .. } | Self::Damaged { .. } => Some(SAVE_ANEW.to_owned()),
-            Self::Newer { .. } => Some(format!("use a newer butler-runner, or {SAVE_ANEW}")),
+            Self::NotAPlan { .. } | Self::Damaged { .. } => Some(SAVE_AGAIN.to_owned()),
+            Self::Newer { .. } => Some(format!("use a newer butler-runner, or {SAVE_AGAIN}")),
             Self::Directory { made, file, .. } => Some(format!(
                 "plans hold absolute paths; apply it there: `butler-runner apply {} {}`",
                 file.display(),
                 made.display()
             )),
             Self::Changed { path } if path.ends_with(super::LOCK_FILE) => {
-                Some(format!("the plan was made with other providers: {SAVE_ANEW}"))
+                Some(format!("the plan was made with other providers: {SAVE_AGAIN}"))
             }
             Self::Changed { .. } => {
-                Some(format!("the plan needs the file as it was: put it back, or {SAVE_ANEW}"))
+                Some(format!("the plan needs the file as it was: restore it, or {SAVE_AGAIN}"))
             }
             Self::Save { .. }
             | Self::Name { .. }

@@ -101,7 +101,7 @@ impl Manifest {
     /// Reads the manifest of the file `path`.
     pub(super) fn read(json: &[u8], path: &Path) -> Result<(Self, Head), ArtifactError> {
         let damaged = |what: String| ArtifactError::damaged(path, what);
-        let syntax = |error| damaged(format!("its manifest cannot be read: {error}"));
+        let syntax = |error| damaged(format!("cannot parse its manifest: {error}"));
         let Versioned { format_version } = serde_json::from_slice(json).map_err(syntax)?;
         if format_version != FORMAT_VERSION {
             return Err(ArtifactError::Newer { path: path.to_owned(), version: format_version });
@@ -122,9 +122,11 @@ impl Manifest {
         if !head.directory.is_absolute() {
             return Err(unknown("directory", &manifest.directory));
         }
-        manifest.check_names().map_err(|name| damaged(format!("it holds the entry `{name}`")))?;
+        manifest.check_names().map_err(|name| {
+            damaged(format!("it contains the forbidden or duplicate entry `{name}`"))
+        })?;
         if !manifest.entries.iter().any(|entry| entry.name == PLAN) {
-            return Err(damaged("it holds no plan".to_owned()));
+            return Err(damaged("it does not contain a plan".to_owned()));
         }
         Ok((manifest, head))
     }
@@ -147,14 +149,14 @@ impl Entry {
         Self { name, size: copied.size, sha256: copied.sha256, executable }
     }
 
-    /// Where in the module's directory it belongs; none where it is not the module's.
+    /// Its path in the module's directory; `None` if it is not a file of the module.
     pub(super) fn place(&self) -> Option<PathBuf> {
         if self.name == LOCK_FILE { Some(LOCK_FILE.into()) } else { file_path(&self.name) }
     }
 }
 
-/// The path, in the module's directory, of the file that an entry of this name holds. None where it
-/// is no such name, or leads out of the directory or into what is not the module's.
+/// The path, in the module's directory, of the file in an entry of this name. `None` if the name does not
+/// have the prefix, or leads out of the directory or into a closed one.
 fn file_path(name: &str) -> Option<PathBuf> {
     let path = Path::new(name.strip_prefix(FILES)?);
     let mut components = path.components();

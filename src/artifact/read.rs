@@ -35,11 +35,11 @@ impl Artifact {
     /// Opens and checks the file `path`. Nothing else is touched.
     ///
     /// # Errors
-    /// When it cannot be read, is no saved plan, has a later format, or is not as it was written.
+    /// When it cannot be read, is not a saved plan, has a later format, or is not as it was written.
     pub fn open(path: &Path) -> Result<Self, ArtifactError> {
-        // Never a pipe or a device, for which nobody could go back.
+        // Not a pipe or a device, which cannot be read twice.
         if !std::fs::metadata(path).map_err(ArtifactError::read(path))?.is_file() {
-            return Err(ArtifactError::Foreign { path: path.to_owned() });
+            return Err(ArtifactError::NotAPlan { path: path.to_owned() });
         }
         let mut file = File::open(path).map_err(ArtifactError::read(path))?;
         refuse_others(&mut file, path)?;
@@ -87,11 +87,14 @@ impl Artifact {
         if copied.sha256 == placed.entry.sha256 {
             return Ok(());
         }
-        Err(io::Error::new(io::ErrorKind::InvalidData, "the saved plan was changed meanwhile"))
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the saved plan changed while it was being read",
+        ))
     }
 }
 
-/// Tells what is no saved plan at all from one that is damaged.
+/// Distinguishes a file that is not a saved plan from a damaged one.
 fn refuse_others(file: &mut File, path: &Path) -> Result<(), ArtifactError> {
     let mut begin = Vec::new();
     let read = file.take(MANIFEST.len() as u64 + 1).read_to_end(&mut begin);
@@ -100,7 +103,7 @@ fn refuse_others(file: &mut File, path: &Path) -> Result<(), ArtifactError> {
     match begin {
         begin if begin.starts_with(ZIP) => Err(ArtifactError::Terraforms { path }),
         begin if begin != format!("{MANIFEST}\0").as_bytes() => {
-            Err(ArtifactError::Foreign { path })
+            Err(ArtifactError::NotAPlan { path })
         }
         _ => Ok(()),
     }
@@ -123,7 +126,7 @@ fn check(file: &File, path: &Path) -> Result<Contents, ArtifactError> {
         if !is_file || *entry.path_bytes() != *name.as_bytes() {
             let given = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
             let given: String = butler_base::error::visible(&given).collect();
-            return Err(damaged(&format!("it holds `{given}` where the file `{name}` belongs")));
+            return Err(damaged(&format!("it contains `{given}` instead of the file `{name}`")));
         }
         Ok(entry)
     };
@@ -132,7 +135,7 @@ fn check(file: &File, path: &Path) -> Result<Contents, ArtifactError> {
     let mut expected = String::new();
     next(MANIFEST_DIGEST)?.take(1024).read_to_string(&mut expected).map_err(broken)?;
     if expected != format!("{}\n", digest(&json)) {
-        return Err(damaged("its manifest has another digest"));
+        return Err(damaged("its manifest has a different digest"));
     }
     let (manifest, head) = Manifest::read(&json, path)?;
     let mut entries = Vec::new();
@@ -141,12 +144,12 @@ fn check(file: &File, path: &Path) -> Result<Contents, ArtifactError> {
         let offset = content.raw_file_position();
         let copied = copy(&mut content, &mut io::sink()).map_err(broken)?;
         if (copied.size, &copied.sha256) != (entry.size, &entry.sha256) {
-            return Err(damaged(&format!("`{}` has another digest", entry.name)));
+            return Err(damaged(&format!("`{}` has a different digest", entry.name)));
         }
         entries.push(Placed { entry, offset });
     }
     match found.next() {
         None => Ok(Contents { head, entries }),
-        Some(_) => Err(damaged("it holds more than its manifest says")),
+        Some(_) => Err(damaged("it contains more entries than its manifest lists")),
     }
 }

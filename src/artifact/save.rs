@@ -76,7 +76,7 @@ fn write(file: &File, manifest: &Manifest, sources: Vec<Source>) -> io::Result<(
     let digest = format!("{}\n", digest(&json));
     append(&mut tar, MANIFEST_DIGEST, digest.len() as u64, digest.as_bytes())?;
     for Source { file, entry } in sources {
-        // One that has grown meanwhile is cut, and one that was changed has another digest: both
+        // One that has grown meanwhile is cut, and one that was changed has a different digest: both
         // show when it is read.
         append(&mut tar, &entry.name, entry.size, file.take(entry.size))?;
     }

@@ -1,4 +1,4 @@
-//! Saved plans that go there and back, and files that somebody made to look like one.
+//! Saving and restoring plans, and crafted files that look like saved plans.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ impl Scene {
         path
     }
 
-    /// A file as whoever knows the format can make one: each entry with the right digest.
+    /// A crafted file in which each entry has the right digest.
     fn crafted(&self, entries: &[(&str, &str)], change: impl Fn(&mut Value)) -> PathBuf {
         let listed = entries.iter().map(|(name, content)| {
             json!({"name": name, "size": content.len(), "sha256": digest(content.as_bytes())})
@@ -134,7 +134,7 @@ fn a_file_that_is_another_one_now_is_left_alone() {
         scene.write(&format!("module/{name}"), "old");
     }
     let path = scene.save(&["a.zip".into()]);
-    for (name, advice) in [("a.zip", "put it back"), (".terraform.lock.hcl", "other providers")] {
+    for (name, advice) in [("a.zip", "restore it"), (".terraform.lock.hcl", "other providers")] {
         let file = scene.path("module").join(name);
         std::fs::write(&file, "new").unwrap();
         let error = Artifact::open(&path).unwrap().restore(&scene.path("restored")).unwrap_err();
@@ -183,11 +183,16 @@ fn a_crafted_file_writes_nothing_outside_of_the_modules_directory() {
         "escaped",
     ] {
         let said = scene.refused(&scene.crafted(&[plan, (name, "x")], same));
-        assert!(said.contains(&format!("it holds the entry `{name}`")), "{said}");
+        assert!(
+            said.contains(&format!("it contains the forbidden or duplicate entry `{name}`")),
+            "{said}"
+        );
     }
     let twice = scene.crafted(&[plan, ("files/a", "x"), ("files/a", "y")], same);
-    assert!(scene.refused(&twice).contains("it holds the entry `files/a`"));
-    assert!(scene.refused(&scene.crafted(&[], same)).contains("it holds no plan"));
+    assert!(
+        scene.refused(&twice).contains("it contains the forbidden or duplicate entry `files/a`")
+    );
+    assert!(scene.refused(&scene.crafted(&[], same)).contains("it does not contain a plan"));
 
     // Links that are there lead nowhere.
     std::os::unix::fs::symlink(scene.base.path(), scene.path("module/link")).unwrap();
@@ -211,7 +216,7 @@ fn only_plain_files_are_entries() {
     header.set_cksum();
     bytes[at..at + 512].copy_from_slice(header.as_bytes());
     std::fs::write(&path, &bytes).unwrap();
-    assert!(scene.refused(&path).contains("where the file `files/a` belongs"));
+    assert!(scene.refused(&path).contains("instead of the file `files/a`"));
 }
 
 #[test]

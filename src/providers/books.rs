@@ -1,5 +1,5 @@
-//! What the cache keeps beside the packages, in `.butler-runner`: locks, and packages that are on
-//! their way in or out. No name of a provider's host begins with a dot.
+//! The bookkeeping of the cache, in `.butler-runner` next to the packages: locks, checksums, and packages
+//! that are being added or removed. The name of a provider's host cannot begin with a dot.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use butler_base::trust;
 /// The directory's name.
 const BOOKS: &str = ".butler-runner";
 
-/// How the names of packages begin that are on their way.
+/// The prefix of directories for packages that are being added or removed.
 const PASSING: &str = "passing-";
 
-/// After this time, what is on its way is what a killed runner left: it takes seconds.
+/// A temporary directory of this age was left by a killed runner: the operation takes seconds.
 const LEFT_BEHIND: Duration = Duration::from_hours(24);
 
 /// The file whose lock is the right to download `package`.
@@ -25,13 +25,13 @@ pub(super) fn lock_file(root: &Path, package: &Package) -> PathBuf {
     root.join(BOOKS).join(format!("{}.lock", package.key()))
 }
 
-/// The checksum that `package` had when it was put into the cache. What has it still is as good as
-/// it was, even where a module's lock file names another one.
+/// The checksum that `package` had when it was added to the cache. A package that still has it is
+/// undamaged, even if the lock file of a module has another one.
 pub(super) fn stored_sum(root: &Path, package: &Package) -> Option<String> {
     std::fs::read_to_string(sum_file(root, package)).ok()
 }
 
-/// Remembers the checksum of `package`, which is about to be put into the cache.
+/// Stores the checksum of `package`, which is about to be added to the cache.
 pub(super) fn store_sum(root: &Path, package: &Package, sum: &str) -> Result<(), ProvidersError> {
     let path = sum_file(root, package);
     std::fs::write(&path, sum).map_err(ProvidersError::write(&path))
@@ -41,10 +41,10 @@ fn sum_file(root: &Path, package: &Package) -> PathBuf {
     root.join(BOOKS).join(format!("{}.sum", package.key()))
 }
 
-/// Makes the cache, private to the user where it is new.
+/// Creates the cache, private to the user if it is new.
 ///
 /// # Errors
-/// When it cannot be made or written, or belongs to somebody else.
+/// When it cannot be made or written, or belongs to another user.
 pub(super) fn open(root: &Path) -> Result<(), ProvidersError> {
     let books = root.join(BOOKS);
     trust::make_private(&books).map_err(ProvidersError::write(&books))?;
@@ -65,7 +65,7 @@ pub(super) fn passing(root: &Path) -> Result<tempfile::TempDir, ProvidersError> 
         .map_err(ProvidersError::write(&books))
 }
 
-/// Takes `package` out of the cache, whole or broken. One that is gone already is no error.
+/// Removes `package` from the cache, complete or damaged. A missing package is not an error.
 pub(super) fn discard(root: &Path, package: &Package) -> Result<(), ProvidersError> {
     let path = package.below(root);
     let out = passing(root)?;
@@ -75,7 +75,7 @@ pub(super) fn discard(root: &Path, package: &Package) -> Result<(), ProvidersErr
         }
         _ => {}
     }
-    // The directories above it, as far as they are empty now: version, name, namespace, host.
+    // The parent directories that are empty now: version, name, namespace, host.
     for empty in path.ancestors().skip(1).take(4) {
         if std::fs::remove_dir(empty).is_err() {
             break;
@@ -86,8 +86,8 @@ pub(super) fn discard(root: &Path, package: &Package) -> Result<(), ProvidersErr
     out.close().map_err(ProvidersError::write(&place))
 }
 
-/// Removes what killed runners left on its way, and what is noted of packages that are gone. What
-/// cannot be removed stays for the next one.
+/// Removes temporary directories of killed runners, and locks and checksums of missing packages. Files
+/// that cannot be removed are left for the next call.
 pub(super) fn clean(root: &Path) {
     let entries = std::fs::read_dir(root.join(BOOKS)).into_iter().flatten().flatten();
     for entry in entries {
@@ -104,7 +104,7 @@ pub(super) fn clean(root: &Path) {
         let noted = name.strip_suffix(".lock").or_else(|| name.strip_suffix(".sum"));
         let package = noted.and_then(Package::of_key);
         if package.is_some_and(|package| package.below(root).symlink_metadata().is_err()) {
-            // Who waits for a lock that is removed here downloads for himself: no harm but time.
+            // A process that waits for a lock that is removed here downloads the package again.
             let _held = lock::try_acquire(&path)
                 .and_then(|lock| std::fs::remove_file(&path).map(|()| lock));
         }

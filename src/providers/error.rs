@@ -1,4 +1,4 @@
-//! Why the provider cache cannot be used, or not all of it.
+//! Errors of the provider cache.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub enum ProvidersError {
         #[source]
         source: io::Error,
     },
-    /// Somebody else could have put it there.
+    /// Another user could have written it.
     #[error("not using `{}`: {fault}", path.display())]
     Unsafe {
         /// What.
@@ -58,10 +58,10 @@ impl Advice for ProvidersError {
     fn advice(&self) -> Option<String> {
         Some(match self {
             Self::Read { .. } | Self::Write { .. } => {
-                "name a directory that is writable and has room with --provider-cache, or use none: --provider-cache off".to_owned()
+                "name a writable directory with enough free space with --provider-cache, or disable the cache with --provider-cache off".to_owned()
             }
             Self::Unsafe { path, .. } => format!(
-                "remove `{}`, or use a --provider-cache of your own: it has to belong to you or to root, and others must not be able to write to it",
+                "remove `{}`, or choose another --provider-cache: it must belong to you or to root, and other users must not have write access",
                 path.display()
             ),
         })

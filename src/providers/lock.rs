@@ -1,4 +1,5 @@
-//! Locks that others of the same cache wait for; they end when they are dropped, or with the process.
+//! Locks that other processes with the same cache wait for. A lock ends when it is dropped or when the
+//! process ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -12,8 +13,8 @@ use butler_base::pace::jittered;
 /// How often it is tried again: soon enough not to be felt beside a download.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Locks the file at `path`, which is made where it is missing; calls `waits` once if somebody else
-/// has it. Waits for ever: bound it.
+/// Locks the file at `path`, which is created if it is missing; calls `waits` once if another process
+/// has the lock. It has no timeout: the caller must set one.
 ///
 /// # Errors
 /// When there can be no such file, or no lock on it.
@@ -34,15 +35,15 @@ pub(super) async fn acquire(path: &Path, waits: impl FnOnce()) -> io::Result<Fil
     }
 }
 
-/// Locks the file at `path`, unless somebody else has it.
+/// Locks the file at `path`, unless another process has the lock.
 pub(super) fn try_acquire(path: &Path) -> io::Result<File> {
     let file = open(path)?;
     try_lock(&file)?;
     Ok(file)
 }
 
-/// Opens a lock file, which others may share: to lock it, reading is enough. A pipe is none, and
-/// nobody waits for its other end.
+/// Opens a lock file, which others may share: to lock it, reading is enough. A pipe is refused
+/// without waiting for its other end.
 fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let mut options = OpenOptions::new();
@@ -56,6 +57,6 @@ fn open(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "the lock is no plain file"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "the lock file is not a regular file"))
     }
 }

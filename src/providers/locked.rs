@@ -1,7 +1,7 @@
-//! What a module's `.terraform.lock.hcl` says of its providers.
+//! Reads the providers from a module's `.terraform.lock.hcl`.
 //!
-//! Terraform writes the file itself, one thing a line, so it is read line by line: what is written
-//! in another way is passed over, and is then downloaded as if there were no cache.
+//! Terraform writes the file itself, one item per line, so it is read line by line. An entry in another
+//! format is skipped, and its package is downloaded as if there were no cache.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +12,7 @@ use super::package::Package;
 /// The file's name.
 pub(super) const LOCK_FILE: &str = ".terraform.lock.hcl";
 
-/// A lock file that is larger than this is none.
+/// A larger file is not read as a lock file.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// How checksums of unpacked packages begin. Those of archives (`zh:`) say nothing of them.
@@ -23,7 +23,7 @@ const UNPACKED: &str = "h1:";
 pub(super) struct Locked {
     /// Its package for this platform.
     pub(super) package: Package,
-    /// The checksums that unpacked packages may have, whatever their platform. Never empty.
+    /// The accepted checksums of unpacked packages, for all platforms. Never empty.
     pub(super) sums: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Locked {
 pub(super) fn read(directory: &Path) -> Vec<Locked> {
     let path = directory.join(LOCK_FILE);
     let mut text = String::new();
-    // Not what a link of the repository leads to, nor a pipe that nobody writes to.
+    // Not the target of a link in the repository, and not a pipe without a writer.
     if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
         return Vec::new();
     }
@@ -129,7 +129,7 @@ provider "../../etc/passwd" {
     }
 
     #[test]
-    fn a_lock_file_that_leads_elsewhere_is_none() {
+    fn linked_lock_file_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("elsewhere"), TEXT).unwrap();
         std::os::unix::fs::symlink("elsewhere", directory.path().join(LOCK_FILE)).unwrap();

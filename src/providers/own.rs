@@ -1,7 +1,7 @@
-//! The plugin cache that somebody has set up for Terraform itself.
+//! The plugin cache that the user configured for Terraform itself.
 //!
-//! It is theirs to decide, so the runner's is not used beside it; but Terraform works in it directly,
-//! and two at a time would spoil each other's packages.
+//! If one is configured, the runner's provider cache is not used. Terraform works in a plugin cache
+//! directly, and two concurrent runs would damage each other's packages: a lock keeps them apart.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use super::lock;
 use butler_base::process::Environment;
 use butler_protocol::spec::{CLI_CONFIG_VARIABLES, Product, ToolRequest, cli_config_files};
 
-/// The variable that names a plugin cache; it beats what a configuration file says.
+/// The variable that names a plugin cache; it takes precedence over a configuration file.
 pub const VARIABLE: &str = "TF_PLUGIN_CACHE_DIR";
 
 /// What names one in a CLI configuration file.
@@ -42,8 +42,8 @@ pub fn plugin_cache(
     Some(directory.join(expanded(&named, environment)))
 }
 
-/// Gets the right to run `init` on the plugin cache at `directory`; none where the tool sees to that
-/// itself. `progress` is told if it has to wait.
+/// Locks the plugin cache at `directory` for `init`; `None` if the tool locks it itself. Reports to
+/// `progress` if it has to wait.
 ///
 /// # Errors
 /// When there can be no lock; with [`io::ErrorKind::TimedOut`] when it takes longer than `patience`.
@@ -66,7 +66,7 @@ pub async fn lock(
     }
 }
 
-/// The CLI configuration files that count, the one that beats the others first.
+/// The CLI configuration files, in order of precedence.
 fn configuration_files(
     environment: &Environment,
     directory: &Path,
@@ -80,7 +80,7 @@ fn configuration_files(
     cli_config_files(product, |name| environment.value(name).map(Into::into))
 }
 
-/// What a CLI configuration file, in HCL or JSON, says of the plugin cache.
+/// The plugin cache in a CLI configuration file, in HCL or JSON.
 fn setting(text: &str) -> Option<String> {
     let mut said = text.lines().filter_map(|line| {
         let line = line.trim_start_matches([' ', '\t', '{', '"']).strip_prefix(SETTING)?;

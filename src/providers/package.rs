@@ -1,4 +1,4 @@
-//! One provider's package: where it lies below a cache, what is in it, and its checksum.
+//! One provider's package: its path in a cache, its files, and its checksum.
 //!
 //! The layout is that of Terraform's own plugin cache, so that a directory which was filled by
 //! `terraform providers mirror` and unpacked, or by Terraform itself, can be named as a cache.
@@ -17,7 +17,7 @@ use super::error::ProvidersError;
 use butler_base::platform::fs::{PermissionsExt, sync_directory};
 use butler_base::trust;
 
-/// `OpenTofu` locks each package by a file in it, which is no part of the package.
+/// `OpenTofu` locks each package by a file in it, which is not a part of the package.
 const LOCK: &str = ".lock";
 
 /// How much of a file is read at once.
@@ -26,7 +26,7 @@ const CHUNK: usize = 256 * 1024;
 /// How many directories deep packages lie.
 const DEPTH: usize = 5;
 
-/// A package has a handful of files; what has more than this is none.
+/// The largest number of files in a package; real ones have a few.
 const MOST_FILES: usize = 10_000;
 
 /// Which package: `HOST/NAMESPACE/NAME/VERSION/PLATFORM`, as Terraform lays them out.
@@ -37,7 +37,7 @@ pub(super) struct Package {
 
 impl Package {
     /// The package of the provider at `address`, such as `registry.terraform.io/hashicorp/aws`, for
-    /// this platform. None where one of the two could lead elsewhere.
+    /// this platform. `None` if one of the two could lead out of the cache.
     pub(super) fn new(address: &str, version: &str) -> Option<Self> {
         Self::at(Path::new(address).join(version).join(platform()))
     }
@@ -55,15 +55,15 @@ impl Package {
         parts.then_some(Self { path })
     }
 
-    /// Where it lies below `root`.
+    /// Its path below `root`.
     pub(super) fn below(&self, root: &Path) -> PathBuf {
         root.join(&self.path)
     }
 
-    /// Whether it is below `root`, which it is only where nobody else can have put it there.
+    /// Whether it is below `root`, and no other user can have put it there.
     ///
     /// # Errors
-    /// When somebody else can have put it there, or it is no directory.
+    /// When another user can have put it there, or it is not a directory.
     pub(super) fn find(&self, root: &Path) -> Result<bool, ProvidersError> {
         let mut path = root.to_owned();
         for part in &self.path {
@@ -72,7 +72,7 @@ impl Package {
                 None => return Ok(false),
                 Some(found) if found.is_dir() => {}
                 Some(_) => {
-                    return Err(ProvidersError::Unsafe { path, fault: "it is no directory" });
+                    return Err(ProvidersError::Unsafe { path, fault: "it is not a directory" });
                 }
             }
         }
@@ -99,7 +99,7 @@ impl Package {
         self.parts().nth(4).unwrap_or_default()
     }
 
-    /// A file's name that no other package has.
+    /// A unique file name for this package.
     pub(super) fn key(&self) -> String {
         self.parts().collect::<Vec<_>>().join("~")
     }
@@ -110,17 +110,17 @@ impl Package {
     }
 }
 
-/// As people call it.
+/// For messages: address and version.
 impl std::fmt::Display for Package {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{} {}", self.provider(), self.version())
     }
 }
 
-/// All packages below `root`, whatever their platform.
+/// All packages below `root`, for all platforms.
 ///
 /// # Errors
-/// When `root` cannot be read; what cannot be read below it is passed over.
+/// When `root` cannot be read; unreadable directories below it are skipped.
 pub(super) fn all(root: &Path) -> Result<Vec<Package>, ProvidersError> {
     search(root, FileType::is_dir)
 }
@@ -128,7 +128,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Package>, ProvidersError> {
 /// The same with packages that are links to elsewhere, as Terraform makes them.
 ///
 /// # Errors
-/// When `root` cannot be read; what cannot be read below it is passed over.
+/// When `root` cannot be read; unreadable directories below it are skipped.
 pub(super) fn all_with_links(root: &Path) -> Result<Vec<Package>, ProvidersError> {
     search(root, |kind| kind.is_dir() || kind.is_symlink())
 }
@@ -165,7 +165,7 @@ fn search(
 /// The names of all files in the package at `directory`, relative to it.
 ///
 /// # Errors
-/// When one of them, or a directory, could be somebody else's, is a link, or is no plain file.
+/// When one of them, or a directory, may belong to another user, is a link, or is not a regular file.
 pub(super) fn files(directory: &Path) -> Result<BTreeSet<PathBuf>, ProvidersError> {
     let mut files = BTreeSet::new();
     let mut directories = vec![PathBuf::new()];
@@ -181,11 +181,11 @@ pub(super) fn files(directory: &Path) -> Result<BTreeSet<PathBuf>, ProvidersErro
             match trust::inspect(&path).map_err(ProvidersError::distrust(&path))? {
                 Some(found) if found.is_dir() => directories.push(inner),
                 Some(found) if found.is_file() => drop(files.insert(inner)),
-                Some(_) => return Err(refused("it is no plain file")),
+                Some(_) => return Err(refused("it is not a regular file")),
                 None => {}
             }
             if files.len() + directories.len() > MOST_FILES {
-                return Err(refused("there are too many files beside it"));
+                return Err(refused("its directory contains too many files"));
             }
         }
     }
@@ -196,7 +196,7 @@ pub(super) fn files(directory: &Path) -> Result<BTreeSet<PathBuf>, ProvidersErro
 /// `dirhash` of Go modules.
 ///
 /// # Errors
-/// When it cannot be read; with [`io::ErrorKind::Interrupted`] when nobody waits for it any more.
+/// When it cannot be read; with [`io::ErrorKind::Interrupted`] when `abandoned` is cancelled.
 pub(super) fn sum(
     directory: &Path,
     files: &BTreeSet<PathBuf>,
@@ -227,9 +227,9 @@ pub(super) fn sum(
     Ok(format!("h1:{}", STANDARD.encode(all.finalize())))
 }
 
-/// Puts the files of the package at `from` below `to`, which must not exist. Where `linked` and both
-/// are on one file system they get second names, in no time; else they are copied, and whoever has
-/// the copies may write to them.
+/// Puts the files of the package at `from` below `to`, which must not exist. If `linked` is set and both
+/// are on one file system, hard links are created; otherwise the files are copied, and the copies are
+/// writable.
 pub(super) fn place(
     from: &Path,
     files: &BTreeSet<PathBuf>,
@@ -258,8 +258,8 @@ pub(super) fn place(
     Ok(())
 }
 
-/// Takes the right to write to `files` of the package at `directory` from everybody, and has them
-/// on the disk for good. Those that have other names there lose it under these too.
+/// Makes `files` of the package at `directory` read-only and syncs them to disk. Other hard links to
+/// them become read-only too.
 pub(super) fn seal(directory: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()> {
     for name in files {
         let file = File::open(directory.join(name))?;
@@ -270,8 +270,8 @@ pub(super) fn seal(directory: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()
     sync_directory(directory)
 }
 
-/// Takes the right to write to the package at `directory` from everybody but its owner and group:
-/// some archives say that all may, and what all may write is not used again.
+/// Removes write access for others from the package at `directory`: some archives grant it, and a package
+/// that all users can write to would not be used again.
 pub(super) fn close(directory: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -287,7 +287,7 @@ pub(super) fn close(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What Terraform calls this platform.
+/// Terraform's name of this platform.
 fn platform() -> String {
     let system = match std::env::consts::OS {
         "macos" => "darwin",

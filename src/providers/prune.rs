@@ -1,8 +1,8 @@
-//! Makes room in a provider cache.
+//! Frees space in a provider cache.
 //!
-//! When a package was used last is the time of its directory, which each use sets. What is removed
-//! is gone in one rename. Runs have names of their own for what they use, so nothing has to be known
-//! about them here.
+//! The modification time of a package's directory is its last use; each use sets it. A package is removed
+//! in one rename. Runs have hard links or copies of the files that they use, so a removal does not affect
+//! them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use butler_base::trust;
 /// What was removed, or would be.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Pruned {
-    /// The packages, those that nobody had used for the longest time first.
+    /// The packages, the least recently used first.
     pub removed: Vec<Removed>,
     /// How many bytes are left in all others.
     pub left: u64,
@@ -36,9 +36,9 @@ pub struct Removed {
     pub provider: String,
     /// Its version.
     pub version: String,
-    /// What it is for, such as `linux_amd64`.
+    /// Its platform, such as `linux_amd64`.
     pub platform: String,
-    /// Where it lies.
+    /// Its directory.
     pub path: PathBuf,
     /// How many bytes its files have.
     pub size: u64,
@@ -46,14 +46,14 @@ pub struct Removed {
     pub last_used: SystemTime,
 }
 
-/// Removes from the provider cache at `directory` what no run has used for `unused_for`, and then
-/// what nobody has used for the longest time, until no more than `larger_than` bytes are left.
-/// With `dry_run` it only says what it would remove. A cache that is not there is empty.
+/// Removes from the provider cache at `directory` the packages that no run used for `unused_for`, and then
+/// the least recently used ones, until no more than `larger_than` bytes are left.
+/// With `dry_run`, only reports them. A missing cache is empty.
 ///
-/// Runs that go on are not disturbed, whatever they use.
+/// Runs in progress are not affected.
 ///
 /// # Errors
-/// When the cache belongs to somebody else or cannot be read, or at the first package that cannot
+/// When the cache belongs to another user or cannot be read, or at the first package that cannot
 /// be removed.
 pub fn prune(
     directory: &Path,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_used_for_long_goes_first_and_a_dry_run_only_says_so() {
+    fn least_recently_used_packages_are_removed_first_and_a_dry_run_removes_nothing() {
         let root = cache(&[("new", 100, 0), ("old", 100, 40), ("older", 100, 50)]);
         let days = Some(Duration::from_hours(24 * 30));
         for (unused_for, larger_than, expected, left) in [

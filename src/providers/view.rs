@@ -1,8 +1,8 @@
-//! What one `init` sees of the cache, and what the cache gets from it.
+//! The plugin cache of one `init`: packages from the provider cache, and new packages for it.
 //!
-//! The view lies in the module's data directory and is Terraform's plugin cache during `init` only.
-//! Afterwards everything in it is moved to where Terraform looks for it, so that nothing is left of
-//! the cache: no link that dangles when the cache is pruned or the directory is carried elsewhere.
+//! The view is in the module's data directory and is Terraform's plugin cache during `init` only.
+//! Afterwards its packages are moved to where Terraform looks for them. So the data directory has no links
+//! into the cache that would dangle after the cache is pruned or the directory is moved.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -28,10 +28,10 @@ pub const VIEW: &str = "provider-cache";
 /// Where Terraform looks for packages, in the data directory.
 const PROVIDERS: &str = "providers";
 
-/// How often a package is put into a cache whose empty directories somebody else removes.
+/// How often a package is moved into a cache whose empty directories another process removes.
 const ATTEMPTS: usize = 5;
 
-/// The directories that an `init` has to do with.
+/// The directories of an `init`.
 #[derive(Clone, Debug)]
 pub struct Directories {
     /// The provider cache; need not exist.
@@ -40,8 +40,8 @@ pub struct Directories {
     pub module: PathBuf,
     /// Terraform's data directory for it; need not exist.
     pub data: PathBuf,
-    /// Whether it is the user's own, who goes on working in it: then it shares no file with the
-    /// cache, not even under two names.
+    /// Whether it is the user's own directory: then packages are copied, because hard links would let
+    /// the user change the cache.
     pub is_users_own: bool,
 }
 
@@ -49,19 +49,19 @@ pub struct Directories {
 #[derive(Debug)]
 pub struct View {
     directories: Directories,
-    /// What is in it because the lock file vouches for it.
+    /// The packages from the cache whose checksums are in the lock file.
     taken: BTreeSet<Package>,
-    /// The right to download what is missing, for as long as this lives.
+    /// The locks of the missing packages that this run downloads.
     locks: Vec<File>,
     /// Whether packages can be put into the cache.
     is_writable: bool,
     /// Whether it still is where Terraform has links to.
     is_open: bool,
-    /// What is to be said about the cache.
+    /// Warnings about the cache for the run's log.
     pub warnings: Vec<String>,
 }
 
-/// What the cache has of a package.
+/// Whether the cache has a package.
 enum Found {
     Taken,
     Missing,
@@ -69,11 +69,11 @@ enum Found {
 }
 
 impl View {
-    /// Makes the view of an `init`. Where something has to be downloaded that another run downloads
-    /// just now, it waits for that, but no longer than `patience`; `progress` is told.
+    /// Creates the view of an `init`. If another run is downloading a missing package, reports that to
+    /// `progress` and waits for it, for at most `patience`.
     ///
     /// # Errors
-    /// When there is no cache and none can be made, it belongs to somebody else, or the view cannot
+    /// When the cache is missing and cannot be created, it belongs to another user, or the view cannot
     /// be made. The run can go on without.
     pub async fn open(
         directories: Directories,
@@ -85,7 +85,7 @@ impl View {
         if view.is_writable {
             let waiting = tokio::time::timeout(patience, view.wait(missing, progress));
             if let Err(_late) = waiting.await {
-                let late = "another run's init on the provider cache takes too long: going on without waiting for it";
+                let late = "timed out while waiting for another run's init on the provider cache; continuing without it";
                 view.warnings.push(late.to_owned());
             }
         }
@@ -98,11 +98,11 @@ impl View {
         let mut warnings = Vec::new();
         let is_writable = match opened {
             Ok(()) => true,
-            // A cache that came with an image is of use all the same.
+            // The read-only cache of an image is still useful.
             Err(error @ ProvidersError::Write { .. }) if cache.is_dir() => {
                 trust::inspect_root(cache).map_err(ProvidersError::distrust(cache))?;
                 let error = chain(&error);
-                warnings.push(format!("nothing is put into the provider cache: {error}"));
+                warnings.push(format!("cannot add packages to the provider cache: {error}"));
                 false
             }
             Err(error) => return Err(error),
@@ -112,7 +112,7 @@ impl View {
         let path = view.path();
         let write = ProvidersError::write(&path);
         if path.is_dir() {
-            // A run in place that was killed: what is linked from there must not dangle.
+            // A killed run left the view: links into it must not dangle.
             view.move_out();
         }
         std::fs::create_dir_all(&view.directories.data).map_err(&write)?;
@@ -120,13 +120,13 @@ impl View {
         Ok(view)
     }
 
-    /// What `init` is told to take for its plugin cache.
+    /// The plugin cache for `init`.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.directories.data.join(VIEW)
     }
 
-    /// Puts into the view what the cache has of `locked`; returns what it has not.
+    /// Puts the packages of `locked` that the cache has into the view; returns the missing ones.
     async fn fill(&mut self, locked: Vec<Locked>) -> Vec<Locked> {
         let directories = self.directories.clone();
         let taking = blocking(move |abandoned| {
@@ -138,17 +138,18 @@ impl View {
             match found {
                 Found::Taken => drop(self.taken.insert(locked.package)),
                 Found::Missing => missing.push(locked),
-                Found::Refused(why) => self
-                    .warnings
-                    .push(format!("{} in the provider cache is not used: {why}", locked.package)),
+                Found::Refused(why) => self.warnings.push(format!(
+                    "{} in the provider cache cannot be used: {why}",
+                    locked.package
+                )),
             }
         }
         missing
     }
 
-    /// Gets the right to download what is missing, unless others have downloaded it by then.
+    /// Locks the missing packages, unless other runs downloaded them in the meantime.
     async fn wait(&mut self, missing: Vec<Locked>, progress: &(dyn Fn(&str) + Sync)) {
-        // All runs take locks in the same order, that of packages: no two wait for each other.
+        // All runs take locks in the order of the packages, so there is no deadlock.
         for locked in missing {
             let package = &locked.package;
             let path = books::lock_file(&self.directories.cache, package);
@@ -163,16 +164,16 @@ impl View {
                 }
                 Ok(lock) => self.locks.push(lock),
                 Err(error) => {
-                    tracing::debug!(path = %path.display(), %error, "cannot lock; going on without");
+                    tracing::debug!(path = %path.display(), %error, "cannot lock the file; continuing without a lock");
                 }
             }
         }
     }
 
-    /// Ends the view after `init`: Terraform has everything in its own directory, and, if all went
-    /// well, the cache has what it did not have. Returns what is to be said about that.
+    /// Ends the view after `init`: moves its packages to Terraform's own directory and, if `init`
+    /// succeeded, adds the new ones to the cache. Returns warnings.
     ///
-    /// May be dropped: then the cache gets less.
+    /// If the future is dropped, packages may be missing in the cache.
     pub async fn close(mut self, init_succeeded: bool) -> Vec<String> {
         let moved = self.move_out();
         self.is_open = false;
@@ -189,11 +190,11 @@ impl View {
                 match self.put(&package, &sums, abandoned) {
                     Ok(false) => {}
                     Ok(true) => warnings.push(format!(
-                        "{package} in the provider cache was not what {LOCK_FILE} says: replaced by what was downloaded"
+                        "{package} in the provider cache did not match {LOCK_FILE} and was replaced by the downloaded package"
                     )),
                     Err(error) => {
                         let error = chain(&error);
-                        warnings.push(format!("{package} is not kept for the next run: {error}"));
+                        warnings.push(format!("cannot add {package} to the provider cache: {error}"));
                     }
                 }
             }
@@ -222,13 +223,12 @@ impl View {
             }
         }
         if all_moved && let Err(error) = std::fs::remove_dir_all(&view) {
-            tracing::warn!(path = %view.display(), %error, "cannot remove what init was shown of the provider cache");
+            tracing::warn!(path = %view.display(), %error, "cannot remove the plugin cache directory of init");
         }
         moved
     }
 
-    /// Puts what `init` has downloaded into the cache. Returns whether it took the place of
-    /// something else.
+    /// Adds a downloaded package to the cache. Returns whether it replaced another one.
     fn put(
         &self,
         package: &Package,
@@ -241,7 +241,7 @@ impl View {
         let files = package::files(&from)?;
         let sum = package::sum(&from, &files, abandoned).map_err(ProvidersError::read(&from))?;
         if !sums.contains(&sum) {
-            tracing::debug!(%package, "init has left something that the lock file does not name");
+            tracing::debug!(%package, "the package that init left does not match the lock file");
             return Ok(false);
         }
         let to = package.below(cache);
@@ -255,7 +255,7 @@ impl View {
                     return Ok(false);
                 }
                 if books::stored_sum(cache, package).is_some_and(|stored| stored == found) {
-                    tracing::debug!(%package, "the cache has what another lock file names");
+                    tracing::debug!(%package, "the cached package matches another lock file");
                     return Ok(false);
                 }
             }
@@ -276,10 +276,10 @@ impl View {
                 .and_then(|()| std::fs::rename(&whole, &to))
                 .and_then(|()| sync_directory(parent));
             match placed {
-                // Somebody prunes, and has just removed the empty directory.
+                // Another process prunes the cache, and has just removed the empty directory.
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound && attempts.next().is_some() => {}
-                // Somebody else was first.
+                // Another process was first.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => return Ok(false),
                 placed => {
                     return placed.map(|()| there).map_err(ProvidersError::write(&to));
@@ -297,7 +297,7 @@ impl Drop for View {
     }
 }
 
-/// Puts a package into the view, if the cache has what the lock file says.
+/// Puts a package into the view, if the cache has it with a checksum of the lock file.
 fn take(directories: &Directories, locked: &Locked, abandoned: &CancellationToken) -> Found {
     let Locked { package, sums } = locked;
     let from = package.below(&directories.cache);
@@ -311,7 +311,7 @@ fn take(directories: &Directories, locked: &Locked, abandoned: &CancellationToke
         Ok(files) => files,
         Err(error) => return Found::Refused(chain(&error)),
     };
-    // Placed first, so that what is summed up is what the run gets.
+    // Placed first, so that the checksum is that of the files that the run uses.
     let sum = package::place(&from, &files, &to, !directories.is_users_own)
         .and_then(|()| package::sum(&to, &files, abandoned));
     if sum.as_ref().is_ok_and(|sum| sums.contains(sum)) {
@@ -320,17 +320,17 @@ fn take(directories: &Directories, locked: &Locked, abandoned: &CancellationToke
     }
     let _ = std::fs::remove_dir_all(&to);
     match sum {
-        // Somebody prunes.
+        // Another process prunes the cache.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Missing,
         Err(error) => Found::Refused(error.to_string()),
         Ok(_) => Found::Refused(format!(
-            "its checksum is not in {LOCK_FILE} (`terraform providers lock -platform={}` adds it where it is only missing)",
+            "its checksum is not in {LOCK_FILE} (if it is only missing there, `terraform providers lock -platform={}` adds it)",
             package.platform()
         )),
     }
 }
 
-/// Remembers that a package is used now, for those who prune. A cache that is read only is not pruned.
+/// Records that a package is used now, for `prune`. A read-only cache is not pruned.
 fn used(directory: &Path) {
     let _ = open_directory(directory).and_then(|it| it.set_modified(SystemTime::now()));
 }

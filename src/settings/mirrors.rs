@@ -297,7 +297,7 @@ mod tests {
     /// Where a checksum file of each product would come from, with these variables.
     fn places(variables: &[(&str, &str)], flag: Option<&str>) -> [String; 3] {
         let (sites, _) = resolve(variables, flag).unwrap();
-        Product::ALL.map(|product| crate::tool::place(&sites, product))
+        Product::ALL.map(|product| crate::tool::checksums_directory(&sites, product))
     }
 
     #[test]

@@ -18,10 +18,10 @@ pub struct Sha256Sum([u8; 32]);
 
 /// A text is not 64 hexadecimal digits.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no SHA-256 sum")]
+#[error("`{0}` is not a SHA-256 sum of 64 hexadecimal digits")]
 pub struct NoSha256Sum(String);
 
-/// Sums up what it is given piece by piece.
+/// Computes a sum piece by piece.
 #[derive(Clone, Default)]
 pub(super) struct Summing(Sha256);
 
@@ -37,7 +37,7 @@ impl Summing {
 
 impl Sha256Sum {
     /// The sum of everything that `reader` still holds. Fails with [`io::ErrorKind::Interrupted`]
-    /// when nobody waits for it any more.
+    /// when `abandoned` is cancelled.
     pub(super) fn of(mut reader: impl Read, abandoned: &CancellationToken) -> io::Result<Self> {
         let mut summing = Summing::default();
         copy(&mut reader, abandoned, |bytes| {
@@ -48,7 +48,7 @@ impl Sha256Sum {
     }
 }
 
-/// Hands everything in `reader` on, piece by piece, until the end or until nobody waits for it.
+/// Hands everything in `reader` on, piece by piece, until the end or until `abandoned` is cancelled.
 pub(super) fn copy(
     reader: &mut impl Read,
     abandoned: &CancellationToken,
@@ -57,7 +57,7 @@ pub(super) fn copy(
     let mut chunk = vec![0; CHUNK];
     loop {
         if abandoned.is_cancelled() {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "nobody waits for it any more"));
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "cancelled"));
         }
         match reader.read(&mut chunk) {
             Ok(0) => return Ok(()),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn summing_ends_when_nobody_waits_for_it() {
+    fn cancelled_checksum_stops_reading() {
         let abandoned = CancellationToken::new();
         abandoned.cancel();
         let error = Sha256Sum::of(io::repeat(0), &abandoned).unwrap_err();

@@ -1,11 +1,11 @@
-//! What can go wrong between a version and its executable.
+//! Errors between the choice of a version and its executable, and what to do about them.
 
 use std::path::PathBuf;
 
 use semver::Version;
 
 use crate::tool::digest::Sha256Sum;
-use crate::tool::fetch::bundle::BundleError;
+use crate::tool::fetch::bundle::error::BundleError;
 use crate::tool::fetch::download::DownloadError;
 use crate::tool::store::archive::ArchiveError;
 use crate::tool::store::error::CacheError;
@@ -18,10 +18,10 @@ use butler_base::http::HttpError;
 use butler_base::process::ProcessError;
 use butler_protocol::spec::{ConstraintError, Product, ToolRequest, VersionFileKind};
 
-/// Why a tool cannot be made ready.
+/// A tool cannot be made ready.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// Nothing says which version is wanted.
+    /// No version is requested.
     #[error("no tool version is known")]
     NoVersion,
     /// `required_version` cannot be read.
@@ -46,28 +46,28 @@ pub enum ToolError {
         /// The newest that is released.
         newest: Option<Version>,
     },
-    /// Nothing that is installed satisfies the constraints.
+    /// No installed version satisfies the constraints.
     #[error("no installed version of {product} satisfies `{constraint}`")]
     NoneInstalled {
         /// The product.
         product: Product,
         /// All constraints.
         constraint: String,
-        /// What is installed, in order.
+        /// The installed versions, in order.
         installed: Vec<Version>,
     },
-    /// Which versions there are cannot be found out.
-    #[error("cannot find out which versions of {product} are released")]
+    /// The list of released versions cannot be fetched.
+    #[error("cannot list the released versions of {product}")]
     Unlisted {
         /// The product.
         product: Product,
-        /// What is installed, in order.
+        /// The installed versions, in order.
         installed: Vec<Version>,
         /// Why.
         #[source]
         source: Box<Self>,
     },
-    /// A version file leaves the decision to `required_version`, and there is none.
+    /// A version file leaves the decision to `required_version`, which the module does not have.
     #[error("`{place}` says `{word}`, but the module has no `required_version`")]
     NothingRequired {
         /// The file.
@@ -75,24 +75,24 @@ pub enum ToolError {
         /// What it says.
         word: &'static str,
     },
-    /// Neither a version file nor `required_version` says anything.
-    #[error("nothing in `{}` says which version of {} is wanted", directory.display(), either(*product))]
+    /// Neither a version file nor `required_version` requests a version.
+    #[error("no version of {} is requested in `{}`", either(*product), directory.display())]
     NothingSays {
         /// The directory.
         directory: PathBuf,
         /// The product, where only one is meant.
         product: Option<Product>,
     },
-    /// It would have to be there already.
+    /// It must be installed already.
     #[error("{request} is not installed")]
     NotInstalled {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
     },
-    /// What is installed was changed.
+    /// The installed executable was changed.
     #[error("`{}` is not the executable that was verified", path.display())]
     Tampered {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
         /// The executable.
         path: PathBuf,
@@ -112,49 +112,49 @@ pub enum ToolError {
         #[source]
         source: serde_json::Error,
     },
-    /// There are no tools for this platform.
+    /// Tools are not released for this platform.
     #[error(transparent)]
     Platform(#[from] UnknownPlatform),
     /// The site does not have this version.
     #[error("{request} was not found at `{url}`")]
     UnknownVersion {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
         /// The checksum file that every release has.
         url: String,
-        /// What the site answered.
+        /// The response of the site.
         #[source]
         source: Box<DownloadError>,
     },
-    /// An archive was given by its URL alone, and nothing beside it says what it has to be.
-    #[error("there is no checksum file beside the archive of {request}")]
+    /// An archive was given only by its URL, and no checksum file is next to it.
+    #[error("cannot find a checksum file next to the archive of {request}")]
     Unvouched {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
-        /// What the site answered.
+        /// The response of the site.
         #[source]
         source: Box<DownloadError>,
     },
     /// The release has no signature that can be checked.
     #[error("{request} has no OpenPGP signature at `{url}`")]
     Unsigned {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
         /// Where the signature should be.
         url: String,
-        /// What the site answered.
+        /// The response of the site.
         #[source]
         source: Box<DownloadError>,
     },
     /// The version exists, but not for this platform.
     #[error("the checksum file of {request} does not name `{archive}`")]
     NotReleased {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
         /// The archive that it would be in.
         archive: String,
     },
-    /// There can be no HTTP client.
+    /// The HTTP client cannot be created.
     #[error(transparent)]
     Http(#[from] HttpError),
     /// Something could not be fetched.
@@ -166,7 +166,7 @@ pub enum ToolError {
     /// The checksum file is not signed by a trusted key.
     #[error("cannot trust {request} from `{url}`")]
     Signature {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
         /// The checksum file.
         url: String,
@@ -174,35 +174,35 @@ pub enum ToolError {
         #[source]
         source: VerifyError,
     },
-    /// The checksum file is signed, but has no right shape.
+    /// The checksum file is signed, but not valid.
     #[error(transparent)]
     Checksums(#[from] ChecksumsError),
-    /// The archive is not the one that was meant.
+    /// The archive does not have the expected checksum.
     #[error("`{url}` is not the archive {}: its SHA-256 is {actual}, not {expected}", meant.what())]
     Checksum {
         /// The archive.
         url: String,
-        /// Who says which one is meant.
+        /// The source of the expected checksum.
         meant: Meant,
-        /// The sum of the one that is meant.
+        /// The expected checksum.
         expected: Sha256Sum,
-        /// What was downloaded.
+        /// The checksum of the download.
         actual: Sha256Sum,
     },
     /// The executable is not of the version that it was published as.
-    #[error("what `{url}` holds as {request} is {}", found.as_ref().map_or_else(|| "a program that does not tell its version".to_owned(), |version| format!("version {version}")))]
+    #[error("`{url}` is published as {request} but contains {}", found.as_ref().map_or_else(|| "a program that does not print its version".to_owned(), |version| format!("version {version}")))]
     AnotherVersion {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
         /// The archive.
         url: String,
-        /// What it says that it is, if anything.
+        /// The version that it printed, if any.
         found: Option<Version>,
     },
-    /// The executable cannot be asked for its version.
-    #[error("cannot ask {request} for its version")]
+    /// The executable cannot be started to read its version.
+    #[error("cannot start {request} to read its version")]
     NotStarted {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
         /// What went wrong.
         #[source]
@@ -211,10 +211,10 @@ pub enum ToolError {
     /// The archive cannot be unpacked.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The version is installed, but not from the archive that was meant.
+    /// The version is installed, but from an archive with another checksum.
     #[error("{request} is installed from another archive: its SHA-256 is {installed}, not {given}")]
     OtherArchive {
-        /// What was wanted.
+        /// The wanted version.
         request: ToolRequest,
         /// The sum of the archive that it was installed from.
         installed: Sha256Sum,
@@ -229,7 +229,7 @@ pub enum ToolError {
     Bundle(#[from] BundleError),
 }
 
-/// Who says which archive is meant.
+/// The source of the expected checksum.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Meant {
     /// The checksum file that its vendor signed.
@@ -285,11 +285,13 @@ impl Advice for ToolError {
             }
             Self::NoDefault { product } => {
                 return Some(format!(
-                    "choose one with `butler-runner tool use {}`; the first that is installed with `install` becomes it",
+                    "choose one with `butler-runner tool use {}`; the first version installed with `tool install` becomes the default",
                     product.spelled("VERSION")
                 ));
             }
-            Self::Index { .. } => "check that --mirror hands the list on, or name an exact version",
+            Self::Index { .. } => {
+                "check that the --mirror site serves the list, or request an exact version"
+            }
             Self::Platform(_) => "put the wanted version on PATH",
             Self::UnknownVersion { request, source, .. } => {
                 return Some(unknown_version(&request.version, source));
@@ -305,19 +307,19 @@ impl Advice for ToolError {
             Self::Download(error) => return error.advice(),
             Self::Key(error) | Self::Signature { source: error, .. } => return error.advice(),
             Self::Checksum { meant: Meant::Given, .. } => {
-                "do not use this download; check the URL and the sum, which is that of the archive and not of the executable in it"
+                "do not use this download; check the URL and the checksum, which must be that of the archive, not of the executable inside it"
             }
             Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {
-                "do not use this download; check that --mirror and proxies hand files on unchanged"
+                "do not use this download; check that the --mirror site and proxies do not modify files"
             }
             Self::AnotherVersion { .. } => {
-                "do not use this download; check --url, and that --mirror and proxies hand files on unchanged"
+                "do not use this download; check --url, and that the --mirror site and proxies do not modify files"
             }
             Self::OtherArchive { .. } => {
                 "check the sum; to install from the other archive, uninstall this version first"
             }
             Self::NotStarted { .. } => {
-                "check that it is for this platform, and that programs may be started from --cache-dir (no `noexec`)"
+                "check that it was built for this platform, and that --cache-dir is not mounted with `noexec`"
             }
             Self::Cache(error) => return error.advice(),
             Self::Bundle(error) => return error.advice(),
@@ -361,7 +363,7 @@ fn looked_for(product: Option<Product>) -> String {
         ""
     };
     format!(
-        "name a version; looked for {}, there and further up in its repository{required}",
+        "name a version; looked for {}, there and in its parent directories up to the repository root{required}",
         files.join(", ")
     )
 }
@@ -382,9 +384,11 @@ fn unknown_version(version: &Version, source: &DownloadError) -> String {
 fn unsigned(request: &ToolRequest) -> String {
     let is_early = request.product.signed_since().is_some_and(|since| request.version < *since);
     let more = match request.product {
-        Product::OpenTofu => "; OpenTofu 1.6.0 has a signature of cosign only, which is not read",
+        Product::OpenTofu => {
+            "; OpenTofu 1.6.0 is signed with cosign only, which the runner does not verify"
+        }
         _ if is_early => {
-            "; a version from before the vendor signed is taken from the vendor's own site only, or by --url with the --checksum of its file; who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key"
+            "; the vendor did not sign this version yet, so it is installed only from the vendor's own site, or with --url and --checksum; the operator of a mirror can sign its `SHA256SUMS` and give the key with --signing-key"
         }
         _ => "",
     };

@@ -5,18 +5,21 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::tool::blocking::blocking;
-use crate::tool::choice::path::{Found, SearchPath, ask_there};
+use crate::tool::choice::path::{Found, SearchPath};
 use crate::tool::error::ToolError;
 use crate::tool::fetch::release;
+use crate::tool::installed_tool::{InstalledTool, Origin};
+use crate::tool::options::ToolOptions;
 use crate::tool::store::attempt::Attempt;
-use crate::tool::store::cache::{Cache, Lookup};
+use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
 use crate::tool::store::installed::installed;
 use crate::tool::store::journal::Act;
+use crate::tool::store::lookup::Lookup;
 use crate::tool::store::{lock, usage};
 use crate::tool::vendor::platform::Platform;
-use crate::tool::{InstalledTool, Origin, ToolOptions};
+use crate::tool::version_question::ask_there;
+use butler_base::blocking::blocking;
 use butler_base::process::Environment;
 use butler_protocol::spec::ToolRequest;
 
@@ -39,7 +42,7 @@ pub async fn ready(
     }
 }
 
-/// Where a tool is going to run.
+/// The directory and environment in which a tool is going to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Whereabouts<'a> {
     /// The directory.
@@ -48,8 +51,8 @@ pub struct Whereabouts<'a> {
     pub environment: &'a Environment,
 }
 
-/// Makes sure that `tool` is the wanted version where it is going to run, if that is known, and makes
-/// another executable ready if it is not. Costs nothing but for what may be a way to others.
+/// Checks that `tool` starts the wanted version in the directory of the run, if that is known, and makes
+/// another executable ready if it does not. Only a possible shim is started for that.
 ///
 /// # Errors
 /// When it cannot be downloaded, verified or stored.
@@ -69,10 +72,10 @@ pub async fn settle(
     }
 }
 
-/// What would be started of `request` there, as far as it needs no download.
+/// The executable of `request` that a run in that directory would start, without a download.
 ///
 /// # Errors
-/// When it is not there, not the one that was verified, or could be somebody else's.
+/// When it is not there, not the one that was verified, or another user could have written it.
 pub async fn startable(
     request: &ToolRequest,
     at: Whereabouts<'_>,
@@ -99,7 +102,7 @@ async fn stays(tool: &InstalledTool, at: Option<Whereabouts<'_>>) -> bool {
     let (path, request) = (tool.path.display(), &tool.request);
     let Some(Whereabouts { directory, environment }) = at else {
         tracing::warn!(
-            "`{path}` is not used: it may be another version than {request} where it runs"
+            "not using `{path}`: in the directory of the run, it may start a version other than {request}"
         );
         return false;
     };
@@ -107,23 +110,25 @@ async fn stays(tool: &InstalledTool, at: Option<Whereabouts<'_>>) -> bool {
     match ask_there(&tool.path, request.product, directory, environment).await {
         Ok(Some(version)) if version == request.version => true,
         Ok(Some(version)) => {
-            tracing::warn!("`{path}` is not used: in `{there}` it is {version}, not {request}");
+            tracing::warn!(
+                "not using `{path}`: in `{there}` it starts version {version}, not {request}"
+            );
             false
         }
         Ok(None) => {
-            tracing::warn!("`{path}` is not used: in `{there}` it does not tell its version");
+            tracing::warn!("not using `{path}`: in `{there}` it does not print its version");
             false
         }
         Err(error) => {
             let error = butler_base::error::chain(&error);
-            tracing::warn!(error, "`{path}` is not used: it cannot be started in `{there}`");
+            tracing::warn!(error, "not using `{path}`: cannot start it in `{there}`");
             false
         }
     }
 }
 
-/// The executable on PATH, if there is one. What leads into the cache is taken from there, where it
-/// is known who uses it.
+/// The executable on PATH, if it exists. An executable in the cache is skipped: it is used through the
+/// cache, which records its users.
 async fn on_path(
     request: &ToolRequest,
     options: &ToolOptions,
@@ -151,7 +156,7 @@ async fn from_cache(
     let tool =
         |path, origin, in_use| InstalledTool { request: request.clone(), path, origin, in_use };
     let deadline = Instant::now() + options.timeout;
-    // First of all, so that nobody removes what is found.
+    // First of all, so that no process removes the version that the lookup finds.
     let in_use = usage::begin(cache, request, options, deadline, progress).await?.map(Arc::new);
     // Without the lock at first: a prebaked cache may be read-only.
     if let Lookup::Installed(path) = lookup(cache, request).await? {
@@ -168,20 +173,20 @@ async fn from_cache(
         Lookup::Missing => {}
     }
     let attempt = Attempt::begin(cache, request, (Act::Install, None), &options.owner, lock);
-    // What was spent on waiting for others is not there for the download.
+    // The time spent waiting for other processes counts against the timeout.
     let left = deadline.saturating_duration_since(Instant::now());
     let options = ToolOptions { timeout: left, ..options.clone() };
     let archive =
         match release::fetch(request, Platform::current()?, &options, &directory, progress).await {
             Ok(archive) => archive,
-            Err(error) => return attempt.ended(Err(error)),
+            Err(error) => return attempt.finish(Err(error)),
         };
     progress(&format!("unpacking {request}"));
     let (cache, wanted) = (cache.clone(), request.clone());
     let installing = blocking(move |abandoned| {
-        // The attempt, and the lock with it, goes with the work: who drops the future does not stop
-        // it at once.
-        attempt.ended(cache.install(&wanted, archive, abandoned))
+        // The closure owns the attempt, and with it the lock: dropping the future does not stop the
+        // work at once.
+        attempt.finish(cache.install(&wanted, archive, abandoned))
     });
     Ok(tool(installing.await?, Origin::Downloaded, in_use))
 }

@@ -1,8 +1,8 @@
-//! The runner's own releases: which is the newest, and its executable.
+//! The releases of the runner itself: finds the newest one and fetches its executable.
 //!
-//! A release is an archive for each platform and one `SHA256SUMS`, all fetched over TLS from one site.
-//! No key signs that list, so it proves that an archive is what the site published, not who built it:
-//! that is what the attestation is for, which `update` asks `gh` about.
+//! A release has an archive for each platform and one `SHA256SUMS`, all fetched over TLS from one site.
+//! No key signs that list, so it proves that the site published the archive, but not who built it. The
+//! attestation proves that; `update` verifies it with `gh`.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -11,10 +11,11 @@ use std::path::Path;
 use semver::Version;
 use url::Url;
 
-use crate::tool::ToolOptions;
 use crate::tool::digest::Sha256Sum;
-use crate::tool::fetch::download::{self, DownloadError, Fetcher};
+use crate::tool::fetch::download::{DownloadError, Fetcher};
+use crate::tool::fetch::login::redacted;
 use crate::tool::fetch::transfer::Watch;
+use crate::tool::options::ToolOptions;
 use crate::tool::vendor::checksums::{Checksums, ChecksumsError};
 use crate::tool::vendor::platform::{Platform, UnknownPlatform};
 use butler_base::error::Advice;
@@ -29,19 +30,19 @@ const LARGEST_LIST: u64 = 1024 * 1024;
 /// What the executable is called in an archive.
 const EXECUTABLE: &str = "butler-runner";
 
-/// Why a release of the runner cannot be had.
+/// A release of the runner cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerReleaseError {
     /// Something could not be fetched.
     #[error(transparent)]
     Download(#[from] DownloadError),
     /// The site does not say which release is the newest.
-    #[error("`{url}` does not lead to a release")]
+    #[error("`{url}` does not redirect to a release")]
     NewestUnknown {
         /// What was asked.
         url: String,
     },
-    /// There are no releases for this platform.
+    /// The runner is not released for this platform.
     #[error(transparent)]
     Platform(#[from] UnknownPlatform),
     /// The list of checksums has no right shape.
@@ -66,7 +67,7 @@ pub enum RunnerReleaseError {
         actual: Sha256Sum,
     },
     /// The archive does not hold the executable.
-    #[error("the archive of butler-runner {version} holds no plain file `butler-runner`")]
+    #[error("the archive of butler-runner {version} does not contain the file `butler-runner`")]
     NoExecutable {
         /// The release.
         version: Version,
@@ -96,10 +97,9 @@ impl Advice for RunnerReleaseError {
                 "build it from source for this platform".to_owned()
             }
             Self::Checksums(_) | Self::Checksum { .. } | Self::NoExecutable { .. } => {
-                "nothing was replaced; check what changes downloads on the way, such as a proxy"
-                    .to_owned()
+                "nothing was replaced; check whether a proxy modifies downloads".to_owned()
             }
-            Self::Unpack { .. } => "nothing was replaced; check that there is room".to_owned(),
+            Self::Unpack { .. } => "nothing was replaced; check the free disk space".to_owned(),
         })
     }
 }
@@ -123,7 +123,7 @@ pub async fn newest_runner(
     let (at, _) = Fetcher::anonymous(options).led_to(&url).await?;
     let tag = at.path_segments().and_then(|mut segments| segments.next_back());
     let version = tag.and_then(|tag| tag.strip_prefix('v')?.parse().ok());
-    version.ok_or_else(|| RunnerReleaseError::NewestUnknown { url: download::shown(&url) })
+    version.ok_or_else(|| RunnerReleaseError::NewestUnknown { url: redacted(&url) })
 }
 
 /// Downloads the archive of `version` into an unnamed file in `directory`. `progress` gets a line
@@ -146,11 +146,11 @@ pub async fn fetch_runner(
         return Err(RunnerReleaseError::NotReleased { version: version.clone(), archive });
     };
     let url = below(&release, &archive);
-    progress(&format!("downloading {}", download::shown(&url)));
+    progress(&format!("downloading {}", redacted(&url)));
     let watch = Watch::new(options.meter.as_ref(), progress);
     let (file, actual) = fetcher.large(&url, LARGEST_ARCHIVE, directory, watch).await?;
     if actual != expected {
-        return Err(RunnerReleaseError::Checksum { url: download::shown(&url), expected, actual });
+        return Err(RunnerReleaseError::Checksum { url: redacted(&url), expected, actual });
     }
     Ok(RunnerArchive { version: version.clone(), file })
 }
@@ -168,7 +168,7 @@ impl RunnerArchive {
     /// Writes the executable that is in it to `to`.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read or written.
+    /// When it is missing, or cannot be read or written.
     pub fn unpack(mut self, to: &mut impl Write) -> Result<(), RunnerReleaseError> {
         self.file.rewind().map_err(|source| self.broken(source))?;
         let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&self.file));

@@ -1,4 +1,4 @@
-//! What installed the executable, and what updates it then.
+//! Detects the package manager that installed the executable, and how to update it there.
 
 use std::fmt;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl Installer {
     pub(super) fn advice(&self) -> String {
         match self {
             Self::Homebrew => "`brew upgrade butler-runner` updates it".to_owned(),
-            Self::Nix => "update it where your configuration names it".to_owned(),
+            Self::Nix => "update it in your Nix configuration".to_owned(),
             Self::Cargo => "`cargo install` updates it".to_owned(),
             Self::Dpkg(package) => format!("`apt-get install --only-upgrade {package}` updates it"),
             Self::Rpm(package) => format!("`dnf upgrade {package}` updates it"),

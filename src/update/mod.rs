@@ -1,9 +1,9 @@
-//! Replaces this executable by a release of it, for `self update`.
+//! Replaces this executable by a released one, for `self update`.
 //!
-//! A new executable takes the old one's place only when its archive has the published checksum, its
-//! provenance is proved where that was asked for, and it runs and says that it is the wanted version.
-//! That happens in one rename: other processes start the old or the new one. What a package manager
-//! installed is left to that (`installer`).
+//! The new executable replaces the old one only if its archive has the published checksum, its attestation
+//! is verified (if that was requested), and it starts and prints the wanted version. The replacement is
+//! one rename: other processes start the old or the new executable. An executable that a package manager
+//! installed is not replaced (`installer`).
 
 mod installer;
 
@@ -27,32 +27,32 @@ use installer::{QUESTIONS, by_path};
 /// How long `-V` of the new executable, a package manager or `gh` may take.
 const LONGEST_ANSWER: Duration = Duration::from_mins(1);
 
-/// More than any of them says.
+/// The largest accepted output of any of them.
 const LARGEST_ANSWER: usize = 1024 * 1024;
 
-/// Where the project's own workflow attests what it builds.
+/// The repository whose workflow attests the releases.
 const REPOSITORY: &str = "butlerdotdev/butler-runner";
 
-/// What is to be done.
+/// A self-update to run.
 #[derive(Debug)]
 pub struct Update {
     /// Where releases are, by https.
     pub releases: Url,
-    /// Which one; the newest where none is named.
+    /// The wanted version; `None` for the newest.
     pub version: Option<Version>,
-    /// Whether `gh` has to prove that the project's own workflow built it.
+    /// Whether `gh` must verify that the project's own workflow built it.
     pub attestation: bool,
-    /// Whether it is only said what would be done.
+    /// Only report, and replace nothing.
     pub dry_run: bool,
     /// The executable to replace.
     pub executable: PathBuf,
-    /// Why it must not be replaced, where who installed it said so.
+    /// The reason from `BUTLER_NO_SELF_UPDATE`, if it is set.
     pub forbidden: Option<String>,
-    /// What package managers, `gh` and the new executable inherit.
+    /// The environment of package managers, `gh` and the new executable.
     pub environment: Environment,
 }
 
-/// What was done.
+/// The result of a self-update.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Updated {
     /// Nothing: it is this version, or a newer one than the newest release.
@@ -73,10 +73,10 @@ pub enum UpdateError {
         installer: Installer,
     },
     /// The system does not let a running executable be replaced.
-    #[error("an executable that runs cannot be replaced on this system")]
+    #[error("this system does not allow replacing a running executable")]
     System,
-    /// There is no right to replace it.
-    #[error("`{}` cannot be replaced by this user", executable.display())]
+    /// This user may not replace it.
+    #[error("this user cannot replace `{}`", executable.display())]
     ReadOnly {
         /// The executable.
         executable: PathBuf,
@@ -84,14 +84,14 @@ pub enum UpdateError {
         #[source]
         source: std::io::Error,
     },
-    /// The release cannot be had.
+    /// The release cannot be fetched.
     #[error(transparent)]
     Release(#[from] RunnerReleaseError),
-    /// There is no `gh` to verify the attestation.
-    #[error("there is no `gh` on PATH to verify the attestation with")]
+    /// `gh`, which verifies the attestation, is not on PATH.
+    #[error("cannot verify the attestation: `gh` is not on PATH")]
     NoVerifier,
-    /// Nothing proves where the archive is from.
-    #[error("nothing proves that the project built butler-runner {version}: {said}")]
+    /// The attestation of the archive cannot be verified.
+    #[error("cannot verify that the project built butler-runner {version}: {said}")]
     Unproved {
         /// The release.
         version: Version,
@@ -122,14 +122,14 @@ impl Advice for UpdateError {
         Some(match self {
             Self::Managed { installer, .. } => installer.advice(),
             Self::ReadOnly { .. } => {
-                "run this as the user who may write there, or install into a directory of your own: install.sh --to DIRECTORY"
+                "run this as a user with write access to it, or install into another directory: install.sh --to DIRECTORY"
                     .to_owned()
             }
             Self::System => "install the new release in its place: docs/packages.md".to_owned(),
             Self::Release(error) => return error.advice(),
             Self::NoVerifier => "install it from https://cli.github.com, or leave out --attestation".to_owned(),
             Self::Unproved { .. } | Self::Broken { .. } => "nothing was replaced".to_owned(),
-            Self::Write { .. } => "nothing was replaced; check that there is room".to_owned(),
+            Self::Write { .. } => "nothing was replaced; check the free disk space".to_owned(),
         })
     }
 }
@@ -227,7 +227,7 @@ impl Update {
         }
     }
 
-    /// Unpacks the new executable beside the old one, tries it, and renames it.
+    /// Unpacks the new executable next to the old one, starts it to check its version, and renames it.
     async fn replace(
         &self,
         archive: RunnerArchive,
@@ -247,7 +247,7 @@ impl Update {
             let mode = std::fs::Permissions::from_mode(mode | 0o500);
             let done = file.as_file().set_permissions(mode);
             done.and_then(|()| file.as_file().sync_all()).map_err(wrong)?;
-            // Closed: what is open for writing cannot be started.
+            // Closed, because a file that is open for writing cannot be started.
             Ok::<_, UpdateError>(file.into_temp_path())
         });
         let new = unpacking.await?;
@@ -261,7 +261,7 @@ impl Update {
         };
         let said = said.trim();
         if said != format!("butler-runner {version}") {
-            return Err(broken(format!("is another one: it says that it is `{}`", shown(said))));
+            return Err(broken(format!("reports that it is `{}`", shown(said))));
         }
         new.persist(executable).map_err(|error| UpdateError::Write {
             path: executable.to_owned(),
@@ -279,7 +279,7 @@ impl Update {
         })
     }
 
-    /// Whether a program ends well, and what it prints.
+    /// Runs a program; returns whether it succeeded, and its output.
     async fn ask(
         &self,
         program: PathBuf,
@@ -300,7 +300,7 @@ impl Update {
                 Ok((exit.status.success(), String::from_utf8_lossy(&exit.output).into_owned()))
             }
             Ok(Err(error)) => Err(chain(&error)),
-            Err(_) => Err("it does not answer".to_owned()),
+            Err(_) => Err("it did not exit in time".to_owned()),
         }
     }
 }

@@ -237,7 +237,7 @@ fn script_asks_for_the_attestation_and_believes_what_is_said_of_it() {
         published.environment(&mut command);
         command.env("PATH", &path).arg("--attestation").arg("--to").arg(&to).output().unwrap()
     };
-    published.refused(&install("1"), "nothing proves that the project built");
+    published.refused(&install("1"), "cannot verify that the project built");
     succeeded(&install("0"));
     let asked = std::fs::read_to_string(published.machine.path("asked")).unwrap();
     assert!(asked.starts_with("attestation verify "), "{asked}");

@@ -162,7 +162,7 @@ async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replace
         run(&world).await;
         assert_eq!(mirror.archives(), number + 2, "{change}");
         let log = world.received().log_text();
-        let named = format!("Warning: {ADDRESS} {VERSION} in the provider cache is not used: ");
+        let named = format!("Warning: {ADDRESS} {VERSION} in the provider cache cannot be used: ");
         assert!(log.contains(&named), "{change}: {log}");
         assert_whole(&cache, mirror.files(VERSION), VERSION);
     }
@@ -362,7 +362,10 @@ async fn a_run_does_not_wait_for_ever() {
         assert_eq!(end.code, Some(0), "{}", end.stderr);
     }
     let log = second.received().log_text();
-    assert!(log.contains("takes too long: going on without waiting for it"), "{log}");
+    assert!(
+        log.contains("timed out while waiting for another run's init on the provider cache"),
+        "{log}"
+    );
     assert_whole(&cache, mirror.files(VERSION), VERSION);
 }
 
@@ -402,7 +405,7 @@ async fn modules_whose_lock_files_name_other_packages_of_one_version_do_not_evic
         run(&second).await;
         let log = second.received().log_text();
         assert_eq!(log.matches("Warning: ").count(), 1, "{log}");
-        assert!(log.contains("in the provider cache is not used"), "{log}");
+        assert!(log.contains("in the provider cache cannot be used"), "{log}");
         assert_whole(&cache, mirror.files(VERSION), VERSION);
     }
     assert_eq!(mirror.archives(), 1);
@@ -423,7 +426,7 @@ async fn a_lock_that_is_a_pipe_holds_nobody_up() {
     world.set("TF_PLUGIN_CACHE_DIR", shared.path());
     run(&world).await;
     let log = world.received().log_text();
-    assert!(log.contains("cannot be locked (the lock is no plain file)"), "{log}");
+    assert!(log.contains("cannot be locked (the lock file is not a regular file)"), "{log}");
 }
 
 #[tokio::test]
@@ -504,7 +507,7 @@ async fn a_cache_that_root_has_filled_is_used_and_nothing_is_put_into_it() {
         let end = world.end(&world.execute_as_user().output().await.unwrap());
         assert_eq!(end.code, Some(0), "{}", end.stderr);
         let log = world.received().log_text();
-        assert!(log.contains("Warning: nothing is put into the provider cache"), "{log}");
+        assert!(log.contains("Warning: cannot add packages to the provider cache"), "{log}");
         assert_eq!(mirror.archives(), archives, "{version}");
     }
     assert!(!place(&cache, "2.0.0").exists());

@@ -192,7 +192,7 @@ fn nothing_that_was_changed_on_the_way_is_started_or_put_in_place() {
     world.publish_with(NEWEST, &good, "<html>sign in</html>\n");
     expect![[r"
         error: line 1 of the checksum file is not `<sha256>  <file>`
-        hint: nothing was replaced; check what changes downloads on the way, such as a proxy
+        hint: nothing was replaced; check whether a proxy modifies downloads
     "]]
     .assert_eq(&world.refused(&world.update(&[])));
     world.publish_with(NEWEST, &good, &format!("{}  other.tar.gz\n", "0".repeat(64)));
@@ -216,13 +216,14 @@ fn what_does_not_run_or_is_another_version_stays_out() {
     // An old release in the place of a new one, with its right checksum.
     world.publish(NEWEST, &world.archive("butler-runner", &answering("0.0.1")));
     expect![[r"
-        error: the executable of butler-runner 99.1.0 is another one: it says that it is `butler-runner 0.0.1`
+        error: the executable of butler-runner 99.1.0 reports that it is `butler-runner 0.0.1`
         hint: nothing was replaced
-    "]].assert_eq(&world.refused(&world.update(&[])));
+    "]]
+    .assert_eq(&world.refused(&world.update(&[])));
     world.publish(NEWEST, &world.archive("other", &answering(NEWEST)));
     expect![[r"
-        error: the archive of butler-runner 99.1.0 holds no plain file `butler-runner`
-        hint: nothing was replaced; check what changes downloads on the way, such as a proxy
+        error: the archive of butler-runner 99.1.0 does not contain the file `butler-runner`
+        hint: nothing was replaced; check whether a proxy modifies downloads
     "]]
     .assert_eq(&world.refused(&world.update(&[])));
 }
@@ -234,7 +235,7 @@ fn site_that_names_no_newest_release_is_told_apart_from_a_missing_one() {
     world.site.lead("/releases/latest", "/releases/latest.html");
     world.site.put("/releases/latest.html", "<html>sign in</html>");
     expect![[r"
-        error: `<site>/releases/latest` does not lead to a release
+        error: `<site>/releases/latest` does not redirect to a release
         hint: name the version: `butler-runner self update X.Y.Z`
     "]]
     .assert_eq(&world.refused(&world.update(&[])));
@@ -246,7 +247,7 @@ fn site_that_names_no_newest_release_is_told_apart_from_a_missing_one() {
 fn attestation_is_what_gh_says_of_the_archive() {
     let world = World::new();
     expect![[r"
-        error: there is no `gh` on PATH to verify the attestation with
+        error: cannot verify the attestation: `gh` is not on PATH
         hint: install it from https://cli.github.com, or leave out --attestation
     "]]
     .assert_eq(&world.refused(&world.update(&["--attestation"])));
@@ -257,7 +258,7 @@ fn attestation_is_what_gh_says_of_the_archive() {
     };
     gh(1);
     expect![[r"
-        error: nothing proves that the project built butler-runner 99.1.0: `gh attestation verify` fails
+        error: cannot verify that the project built butler-runner 99.1.0: `gh attestation verify` fails
         hint: nothing was replaced
     "]].assert_eq(&world.refused(&world.update(&["--attestation"])));
     gh(0);
@@ -349,7 +350,7 @@ fn user_who_may_not_write_there_is_told_what_to_do() {
     let output = command.output().unwrap();
     mode(world.installed.parent().unwrap(), 0o755);
     expect![[r"
-        error: `<machine>/home/.local/bin/butler-runner` cannot be replaced by this user: Permission denied (os error 13)
-        hint: run this as the user who may write there, or install into a directory of your own: install.sh --to DIRECTORY
+        error: this user cannot replace `<machine>/home/.local/bin/butler-runner`: Permission denied (os error 13)
+        hint: run this as a user with write access to it, or install into another directory: install.sh --to DIRECTORY
     "]].assert_eq(&world.refused(&output));
 }

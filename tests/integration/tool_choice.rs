@@ -204,7 +204,7 @@ fn a_shim_that_is_another_version_in_the_module_is_passed_over() {
     module(&machine, &[("main.tf", "")]);
     shim(&machine, "1.8.5", "1.9.8");
     let said = local(&machine, &["--tf-version", "1.8.5"]);
-    assert!(said.stderr.contains("is not used"), "{said:#?}");
+    assert!(said.stderr.contains("not using"), "{said:#?}");
     assert_eq!(
         last_used(&said),
         "Using terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)"

@@ -101,8 +101,8 @@ fn exec_starts_nothing_that_was_changed_and_says_what_decides_where_nothing_does
     let said = machine.run(&["tool", "exec", "--", "version"]);
     expect![[r"
         exit 1
-        error: nothing in `<machine>` says which version of terraform or opentofu is wanted
-        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and further up in its repository, and for `required_version`
+        error: no version of terraform or opentofu is requested in `<machine>`
+        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and in its parent directories up to the repository root, and for `required_version`
     "]].assert_eq(said.shown());
     let said = machine.run(&["tool", "exec", "1.9.8", "plan"]);
     expect![[r"

@@ -164,7 +164,7 @@ fn status_for_people_is_one_small_page() {
         versions:
           1.8.5  ready  default
         history:
-          <moment>  install  1.9.8  failed: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Message has been manipulated
+          <moment>  install  1.9.8  failed: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is not valid: Message has been manipulated
           <moment>  install  1.8.5  succeeded
     "]].assert_eq(&steady(&said));
     let said = machine.run(&["tool", "list"]).well();
@@ -350,7 +350,7 @@ fn verify_tells_every_kind_of_damage_and_removes_nothing() {
         exit 1
         terraform  1.9.4  unreadable      not using `<machine>/cache/terraform/1.9.4/terraform`: it is a symbolic link
         terraform  1.9.3  other-platform  it is for plan9_mips
-        terraform  1.9.2  no-record       there is no record of what was verified
+        terraform  1.9.2  no-record       its install record is missing
         terraform  1.9.1  changed         its SHA-256 is <sum>, not <sum>
         terraform  1.9.0  ok              signed by a key of your own (<fingerprint>)
         error: 3 of 5 versions cannot be trusted

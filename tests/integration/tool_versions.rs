@@ -213,7 +213,7 @@ fn a_file_that_contradicts_required_version_decides_with_a_warning() {
     expect![[r#"
         exit 0
         <machine>/cache/terraform/1.9.8/terraform
-        WARN the version file decides, but the module's `required_version` does not allow that version file=".terraform-version" request=terraform 1.9.8 required_version=< 1.9
+        WARN using the version from the version file, although the module's `required_version` does not allow it file=".terraform-version" request=terraform 1.9.8 required_version=< 1.9
     "#]]
     .assert_eq(said.shown());
 }
@@ -313,7 +313,7 @@ fn what_is_not_installed_names_the_command_that_installs_it() {
     expect![[r"
         exit 1
         error: terraform has no default version
-        hint: choose one with `butler-runner tool use VERSION`; the first that is installed with `install` becomes it
+        hint: choose one with `butler-runner tool use VERSION`; the first version installed with `tool install` becomes the default
     "]]
     .assert_eq(&show(&["tool", "which"]));
     expect![[r"
@@ -360,14 +360,14 @@ fn nothing_that_names_a_version_says_what_was_looked_for_and_where() {
     let show = |words: &[&str]| machine.run(words).shown().to_owned();
     expect![[r"
         exit 1
-        error: nothing in `<machine>/module` says which version of terraform or opentofu is wanted
-        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and further up in its repository, and for `required_version`
+        error: no version of terraform or opentofu is requested in `<machine>/module`
+        hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and in its parent directories up to the repository root, and for `required_version`
     "]]
     .assert_eq(&show(&["tool", "install", "--from", "module"]));
     expect![[r"
         exit 1
-        error: nothing in `<machine>/module` says which version of terragrunt is wanted
-        hint: name a version; looked for `.terragrunt-version`, `.tool-versions`, there and further up in its repository
+        error: no version of terragrunt is requested in `<machine>/module`
+        hint: name a version; looked for `.terragrunt-version`, `.tool-versions`, there and in its parent directories up to the repository root
     "]]
     .assert_eq(&show(&["tool", "--product", "terragrunt", "which", "--from", "module"]));
     expect![[r"
@@ -412,7 +412,7 @@ fn the_latest_without_a_list_of_releases_names_what_is_installed() {
     site.misbehave("/terraform/index.json", Fault::Missing);
     expect![[r"
         exit 1
-        error: cannot find out which versions of terraform are released: `<site>/terraform/index.json` does not exist
+        error: cannot list the released versions of terraform: `<site>/terraform/index.json` does not exist
         hint: name an exact version; installed: 1.8.5, 1.9.8
     "]]
     .assert_eq(machine.run(&["tool", "install", "latest"]).shown());

@@ -62,7 +62,7 @@ fn what_was_signed_before_the_key_expired_is_installed_with_a_warning() {
     mirror.says(&expect![[r#"
         exit 0
         <machine>/cache/terraform/1.9.8/terraform
-        WARN the key that signed this release has expired since; its signature is older and holds request=terraform 1.9.8 signer="<key>"
+        WARN the signing key expired later; the older signature remains valid request=terraform 1.9.8 signer="<key>"
     "#]]);
     assert!(mirror.has_installed());
 }
@@ -74,8 +74,8 @@ fn what_was_signed_after_the_key_expired_is_refused() {
     mirror.gpg.expire(-60, -20);
     mirror.says(&expect![[r"
         exit 1
-        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is by a key that does not count: The primary key is not live: Expired on <time>
-        hint: do not use this download, unless the key was renewed: then update butler-runner, or name the key's present copy with --signing-key
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signing key is not acceptable: The primary key is not live: Expired on <time>
+        hint: do not use this download; if the key was renewed, update butler-runner or give the renewed key with --signing-key
     "]]);
     assert!(!mirror.has_installed());
 }
@@ -103,8 +103,8 @@ fn what_is_signed_in_the_future_is_refused() {
     mirror.sign(30, "SHA256");
     mirror.says(&expect![[r"
         exit 1
-        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Not live until <time>
-        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is not valid: Not live until <time>
+        hint: do not use this download; check that the --mirror site and proxies do not modify files
     "]]);
     assert!(!mirror.has_installed());
 }
@@ -116,8 +116,8 @@ fn what_a_revoked_key_signed_is_refused() {
     mirror.gpg.revoke();
     mirror.says(&expect![[r#"
         exit 1
-        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is by a key that does not count: Invalid key: "certificate is revoked"
-        hint: do not use this download, unless the key was renewed: then update butler-runner, or name the key's present copy with --signing-key
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signing key is not acceptable: Invalid key: "certificate is revoked"
+        hint: do not use this download; if the key was renewed, update butler-runner or give the renewed key with --signing-key
     "#]]);
     assert!(!mirror.has_installed());
 }
@@ -128,8 +128,8 @@ fn a_signature_over_a_weak_hash_is_refused() {
     mirror.sign(-10, "SHA1");
     mirror.says(&expect![[r"
         exit 1
-        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Policy rejected non-revocation signature (Binary) requiring collision resistance: SHA1 is not considered secure since <time>
-        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is not valid: Policy rejected non-revocation signature (Binary) requiring collision resistance: SHA1 is not considered secure since <time>
+        hint: do not use this download; check that the --mirror site and proxies do not modify files
     "]]);
     assert!(!mirror.has_installed());
 }
@@ -151,8 +151,8 @@ fn what_is_signed_wrongly_or_changed_since_is_refused() {
             Fault::Halved,
             expect![[r"
             exit 1
-            error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Malformed packet: Truncated packet
-            hint: do not use this download; check that --mirror and proxies hand files on unchanged
+            error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is not valid: Malformed packet: Truncated packet
+            hint: do not use this download; check that the --mirror site and proxies do not modify files
         "]],
         ),
         (
@@ -160,8 +160,8 @@ fn what_is_signed_wrongly_or_changed_since_is_refused() {
             Fault::Changed,
             expect![[r"
             exit 1
-            error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature does not hold: Message has been manipulated
-            hint: do not use this download; check that --mirror and proxies hand files on unchanged
+            error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is not valid: Message has been manipulated
+            hint: do not use this download; check that the --mirror site and proxies do not modify files
         "]],
         ),
         (
@@ -170,7 +170,7 @@ fn what_is_signed_wrongly_or_changed_since_is_refused() {
             expect![[r"
             exit 1
             error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was signed: its SHA-256 is <hex>, not <hex>
-            hint: do not use this download; check that --mirror and proxies hand files on unchanged
+            hint: do not use this download; check that the --mirror site and proxies do not modify files
         "]],
         ),
         (
@@ -179,7 +179,7 @@ fn what_is_signed_wrongly_or_changed_since_is_refused() {
             expect![[r"
             exit 1
             error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was signed: its SHA-256 is <hex>, not <hex>
-            hint: do not use this download; check that --mirror and proxies hand files on unchanged
+            hint: do not use this download; check that the --mirror site and proxies do not modify files
         "]],
         ),
     ];
@@ -221,7 +221,7 @@ fn opentofu_with_a_signature_of_cosign_only_is_refused_and_says_so() {
     expect![[r"
         exit 1
         error: opentofu 1.6.0 has no OpenPGP signature at `<site>/opentofu/opentofu/releases/download/v1.6.0/tofu_1.6.0_SHA256SUMS.gpgsig`: `<site>/opentofu/opentofu/releases/download/v1.6.0/tofu_1.6.0_SHA256SUMS.gpgsig` does not exist
-        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; OpenTofu 1.6.0 has a signature of cosign only, which is not read
+        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; OpenTofu 1.6.0 is signed with cosign only, which the runner does not verify
     "]].assert_eq(machine.run(&["tool", "--product", "tofu", "install", "1.6.0"]).shown());
 }
 
@@ -271,7 +271,7 @@ fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_
     expect![[r"
         exit 1
         error: terragrunt 0.55.1 has no OpenPGP signature at `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig`: `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig` does not exist
-        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; a version from before the vendor signed is taken from the vendor's own site only, or by --url with the --checksum of its file; who runs a mirror can sign its `SHA256SUMS` with a key for --signing-key
+        hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; the vendor did not sign this version yet, so it is installed only from the vendor's own site, or with --url and --checksum; the operator of a mirror can sign its `SHA256SUMS` and give the key with --signing-key
     "]].assert_eq(mirrored.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).shown());
     assert!(!mirrored.kept("terragrunt", "0.55.1").exists());
 
@@ -281,8 +281,9 @@ fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_
     expect![[r"
         exit 0
         <machine>/cache/terragrunt/0.55.1/terragrunt
-        WARN it was published without a signature: only its checksum is checked request=terragrunt 0.55.1
-    "]].assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).shown());
+        WARN published without a signature; verifying only its checksum request=terragrunt 0.55.1
+    "]]
+    .assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).shown());
     let record = machine.kept("terragrunt", "0.55.1").join("install.json");
     let record: serde_json::Value =
         serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
@@ -307,7 +308,7 @@ fn what_is_unsigned_is_said_to_be_so_wherever_it_fails() {
     expect![[r"
         exit 1
         error: terragrunt 0.55.1 was published without a signature
-        hint: a bundle holds only what can be verified where it is taken to; take the file there on its own, for `butler-runner tool install terragrunt-0.55.1 --url file:///PATH --checksum sha256:HEX`
+        hint: a bundle contains only releases that can be verified again when they are installed; copy the file separately and install it with `butler-runner tool install terragrunt-0.55.1 --url file:///PATH --checksum sha256:HEX`
     "]].assert_eq(machine.run(&["tool", "bundle", "terragrunt-0.55.1"]).shown());
     let file = format!("terragrunt_{}", crate::support::release_site::platform());
     site.replace(&file, "another");
@@ -340,12 +341,15 @@ fn another_signed_version_of_terragrunt_is_not_taken_for_the_one_that_is_wanted(
     machine.call(crate::support::release_site::platform(), "<platform>");
     expect![[r"
         exit 1
-        error: what `<site>/gruntwork-io/terragrunt/releases/download/v1.0.0/terragrunt_<platform>` holds as terragrunt 1.0.0 is version 0.98.0
-        hint: do not use this download; check --url, and that --mirror and proxies hand files on unchanged
+        error: `<site>/gruntwork-io/terragrunt/releases/download/v1.0.0/terragrunt_<platform>` is published as terragrunt 1.0.0 but contains version 0.98.0
+        hint: do not use this download; check --url, and that the --mirror site and proxies do not modify files
     "]].assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "1.0.0"]).shown());
     assert!(!machine.kept("terragrunt", "1.0.0").exists());
     let said = machine.run(&["tool", "bundle", "terragrunt-1.0.0"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.stderr.contains("holds as terragrunt 1.0.0 is version 0.98.0"), "{said:?}");
+    assert!(
+        said.stderr.contains("is published as terragrunt 1.0.0 but contains version 0.98.0"),
+        "{said:?}"
+    );
     assert!(!machine.path("bundle.tar").exists());
 }

@@ -2,17 +2,18 @@
 //!
 //! What names a version beats what only limits it, and what is nearer to the run beats what is
 //! further away. Within a limit what is there already beats what would have to be downloaded, so
-//! that a run does not change its tool because somebody published a release.
+//! that a run does not change its tool because a new version was released.
 
 use semver::Version;
 
-use crate::tool::choice::default;
 use crate::tool::choice::path::SearchPath;
+use crate::tool::choice::wish::VersionWish;
 use crate::tool::error::ToolError;
+use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::Cache;
+use crate::tool::store::default;
 use crate::tool::vendor::index;
 use crate::tool::vendor::platform::Platform;
-use crate::tool::{ToolOptions, VersionWish};
 use butler_protocol::spec::{
     Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, ToolRequest, VersionFile, Wanted, What,
 };
@@ -23,7 +24,7 @@ pub enum Reach {
     /// Among what is installed, and where nothing fits among what is released.
     #[default]
     InstalledFirst,
-    /// Among what is installed only: nobody is asked.
+    /// Only among the installed versions, without network access.
     Installed,
     /// Among what is released only.
     Released,
@@ -70,10 +71,10 @@ pub async fn choose_for_module(
     Choice::new(wish, reach, options)?.of_module().await
 }
 
-/// Decides on the version that somebody asks for: the newest that is installed, else released.
+/// Chooses the requested version: the newest installed one, else the newest released one.
 ///
 /// # Errors
-/// When there is none, or the list of releases is needed and cannot be fetched.
+/// When no version matches, or the list of releases is needed and cannot be fetched.
 pub async fn choose_wanted(
     wanted: &Wanted,
     reach: Reach,
@@ -125,7 +126,7 @@ impl<'a> Choice<'a> {
                 let wanted = Wanted::of_file(file, *product).map_err(unreadable)?;
                 if let Some(wanted) = self.first_there(&wanted).await {
                     let request = self.named(wanted, Some(file)).await?;
-                    tracing::debug!(file = file.place, %request, "the version file decides");
+                    tracing::debug!(file = file.place, %request, "using the version from the version file");
                     self.warn_of_contradiction(file, &request);
                     return Ok(Some(request));
                 }
@@ -150,7 +151,7 @@ impl<'a> Choice<'a> {
         if let Ok(Some(required)) = self.required()
             && !required.allows(&request.version)
         {
-            tracing::warn!(file = file.place, %request, required_version = %required, "the version file decides, but the module's `required_version` does not allow that version");
+            tracing::warn!(file = file.place, %request, required_version = %required, "using the version from the version file, although the module's `required_version` does not allow it");
         }
     }
 
@@ -224,7 +225,7 @@ impl<'a> Choice<'a> {
     }
 
     /// The product where none is named: the default's, else Terraform, unless this machine has
-    /// `OpenTofu` for everybody and no Terraform, whatever their versions.
+    /// `OpenTofu` is installed and Terraform is not, at any version.
     async fn settled(&self) -> Product {
         match (self.wish.product, self.default()) {
             (Some(product), _) => product,

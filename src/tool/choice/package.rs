@@ -1,9 +1,9 @@
-//! Of which package an executable was built, as Go writes into each.
+//! Reads the package from which an executable was built, which Go writes into each executable.
 //!
-//! What a version manager puts on PATH is called `terraform` too and answers as Terraform does, but
-//! which version it starts is decided each time, by where it is started and by variables. Only what
-//! was built of the product's own package is the version that it says, wherever it runs. Nothing is
-//! known of scripts, of what is not of Go, and of Go before 1.18.
+//! The shim of a version manager on PATH is also called `terraform` and prints the version of Terraform,
+//! but it selects the version at each start, by directory and variables. Only an executable that was built
+//! from the product's own package has the version that it prints in every directory. The package of
+//! scripts, of programs not written in Go, and of Go before 1.18 is unknown.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -85,7 +85,7 @@ fn u64_at(bytes: &[u8], start: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(start..start + 8)?.try_into().ok()?))
 }
 
-/// The package in whatever looks like a block, if all of them name the same.
+/// The package in everything that looks like a block, if all blocks name the same one.
 fn anywhere(file: &mut File) -> Option<String> {
     file.seek(SeekFrom::Start(0)).ok()?;
     let mut window = Vec::new();
@@ -199,7 +199,7 @@ mod tests {
         let (own, other) = (block("example.com/proxy/terraform"), block("example.com/other"));
         let found = package_of(&elf(&other, &own));
         assert_eq!(found.as_deref(), Some("example.com/proxy/terraform"));
-        // Broken off anywhere, it is no more than any other file.
+        // A truncated file is treated as any other file.
         let whole = elf(b"", &own);
         for length in [0, 5, HEADER, HEADER + own.len(), whole.len() - SECTION, whole.len() - 1] {
             let known = length >= HEADER + own.len();

@@ -1,7 +1,7 @@
-//! Who asks: what a mirror is told in its `Authorization` header, and nobody else.
+//! Logins for mirrors: the value of the `Authorization` header.
 //!
-//! Credentials belong to one origin (scheme, host and port). They go to no other, wherever redirects
-//! lead, and never to a vendor's site.
+//! A login belongs to one origin (scheme, host and port). It is never sent to another one, even after a
+//! redirect, and never to a vendor's site.
 
 use percent_encoding::percent_decode_str;
 use reqwest::RequestBuilder;
@@ -79,9 +79,23 @@ pub(in crate::tool) fn without_login(url: &Url) -> Url {
     url
 }
 
+/// `url` as it may be shown: without user name, password and query.
+pub(in crate::tool) fn redacted(url: &Url) -> String {
+    let mut url = without_login(url);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn redacted_url_has_no_credentials() {
+        let url = "https://user:password@mirror.example/a/b.zip?sig=secret#c".parse().unwrap();
+        assert_eq!(redacted(&url), "https://mirror.example/a/b.zip");
+    }
 
     #[test]
     fn login_in_a_url_is_decoded_and_taken_out() {

@@ -61,7 +61,7 @@ impl Netrc {
             })
         };
         let Entry { user, password, .. } = of(Some(host)).or_else(|| of(None))?.clone();
-        // An entry can be about something else, or hold what is no text.
+        // An entry can be about something else, or not be text.
         let is_text = |text: &str| !text.contains(char::REPLACEMENT_CHARACTER);
         let is_login = !user.is_empty() || !password.expose_secret().is_empty();
         if !(is_login && is_text(&user) && is_text(password.expose_secret())) {

@@ -7,11 +7,12 @@ use reqwest::StatusCode;
 use reqwest::header::DATE;
 use semver::Version;
 
-use crate::tool::ToolOptions;
 use crate::tool::choice::path::SearchPath;
 use crate::tool::error::ToolError;
-use crate::tool::fetch::download::{self, DownloadError, Fetcher};
-use crate::tool::store::inventory::cache;
+use crate::tool::fetch::download::{DownloadError, Fetcher};
+use crate::tool::fetch::login::redacted;
+use crate::tool::options::ToolOptions;
+use crate::tool::store::cache::Cache;
 use crate::tool::vendor::product::Vendored as _;
 use butler_protocol::spec::Product;
 
@@ -27,7 +28,7 @@ pub struct Probe {
 /// Where `product` is listed, fit to be shown.
 #[must_use]
 pub fn list_url(product: Product, options: &ToolOptions) -> String {
-    download::shown(&product.index(options.sites.mirror(product)).0)
+    redacted(&product.index(options.sites.mirror(product)).0)
 }
 
 /// Asks for the list of versions of `product` once, and reads nothing but the head of the answer:
@@ -52,7 +53,7 @@ pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, Too
 /// Asks the executable that PATH leads to first, of the first of `products` that is on PATH, for its
 /// version, and remembers the answer for [`on_path`] and all others who look there.
 pub async fn learn(products: &[Product], options: &ToolOptions) {
-    if let Ok(cache) = cache(options) {
+    if let Ok(cache) = Cache::of(options) {
         let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
         search.learn(products).await;
     }
@@ -66,7 +67,7 @@ pub async fn on_path(
     product: Product,
     options: &ToolOptions,
 ) -> Result<Option<(PathBuf, Version)>, ToolError> {
-    let memory = cache(options)?.path_memory();
+    let memory = Cache::of(options)?.path_memory();
     let search = SearchPath::new(options.search_path.as_deref(), memory);
     let found = search.find(product, |_| true).await;
     Ok(found.map(|found| (found.path, found.version)))

@@ -1,22 +1,23 @@
-//! From a request to an archive that the vendor signed for.
+//! Downloads the archive of a release and verifies it against the vendor's signature.
 //!
-//! A [`VerifiedArchive`] is made here and nowhere else, and it is all that can be unpacked: the
-//! checksum file is read only after its signature held, and the archive is handed on only if its
-//! sum is the one in there. The open file travels with the verdict, so nobody can put another
-//! archive in its place between the two. Only a user who gave both the URL of an archive and its
-//! sum needs no signature: then the sum is what is trusted. Where a vendor did not sign yet, that is
-//! said, and only the vendor's own site is believed; a signature that is there has to hold.
+//! A [`VerifiedArchive`] is created only here, and only it can be unpacked. The checksum file is parsed
+//! after its signature was verified, and the archive is returned only if its checksum is in that file. The
+//! value owns the open file, so no process can replace the archive between verification and unpacking. If
+//! the user gave both the URL of an archive and its checksum, that checksum is verified instead of a
+//! signature. If the vendor did not sign yet, the runner says so and accepts only the vendor's own site; a
+//! signature that exists must always be valid.
 
 use std::fs::File;
 use std::path::Path;
 
 use url::Url;
 
-use crate::tool::ToolOptions;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::{Meant, ToolError};
-use crate::tool::fetch::download::{self, Fetcher};
+use crate::tool::fetch::download::Fetcher;
+use crate::tool::fetch::login::redacted;
 use crate::tool::fetch::transfer::Watch;
+use crate::tool::options::ToolOptions;
 use crate::tool::store::record::Trusted;
 use crate::tool::vendor::checksums::Checksums;
 use crate::tool::vendor::platform::Platform;
@@ -31,7 +32,7 @@ const SMALL: u64 = 1024 * 1024;
 /// Archives have about 30 MB.
 const ARCHIVE: u64 = 512 * 1024 * 1024;
 
-/// An archive whose sum is known from somebody who is trusted.
+/// An archive whose checksum comes from a trusted source.
 #[derive(Debug)]
 pub(in crate::tool) struct VerifiedArchive {
     /// The archive, to be read from its beginning.
@@ -73,7 +74,7 @@ pub(in crate::tool) async fn fetch(
     let fetcher = Fetcher::new(request.product, options);
     let given = sites.checksum();
     if let (Some(_), Some(sum)) = (sites.archive(), given) {
-        tracing::info!(%request, "trusting the checksum that was given, not a signature");
+        tracing::info!(%request, "verifying the archive with the given checksum, not with a signature");
         let wanted = Wanted { sum, meant: Meant::Given, trusted: Trusted::Checksum };
         return archive(&fetcher, &release, wanted, options, directory, progress).await;
     }
@@ -86,7 +87,7 @@ pub(in crate::tool) async fn fetch(
     let sum = sum_of(request, &release, &listing)?;
     if let Some(given) = given.filter(|given| *given != sum) {
         // Known before the archive is fetched: what was signed is not what was asked for.
-        let url = download::shown(&release.archive);
+        let url = redacted(&release.archive);
         return Err(ToolError::Checksum { url, meant: Meant::Given, expected: given, actual: sum });
     }
     let meant = match &listing.trusted {
@@ -112,7 +113,7 @@ pub(in crate::tool) async fn listing(
         Err(error) if error.is_missing() => {
             return Err(ToolError::UnknownVersion {
                 request: request.clone(),
-                url: download::shown(&release.checksums),
+                url: redacted(&release.checksums),
                 source: Box::new(error),
             });
         }
@@ -120,7 +121,7 @@ pub(in crate::tool) async fn listing(
     };
     let (signature, trusted) = match signature(request, fetcher, &release.signatures).await {
         Err(ToolError::Unsigned { .. }) if release.may_be_unsigned => {
-            let text = "it was published without a signature: only its checksum is checked";
+            let text = "published without a signature; verifying only its checksum";
             tracing::warn!(%request, "{text}");
             progress(&format!("{request}: {text}"));
             (None, Trusted::Unsigned)
@@ -135,7 +136,7 @@ pub(in crate::tool) async fn listing(
             .await;
             let signed = signed.map_err(|source| ToolError::Signature {
                 request: request.clone(),
-                url: download::shown(&release.checksums),
+                url: redacted(&release.checksums),
                 source,
             })?;
             report(request, &signed);
@@ -158,7 +159,7 @@ pub(in crate::tool) fn sum_of(
     })
 }
 
-/// What an archive has to be, and who says so.
+/// The expected checksum of an archive and its source.
 pub(in crate::tool) struct Wanted {
     pub(in crate::tool) sum: Sha256Sum,
     pub(in crate::tool) meant: Meant,
@@ -174,7 +175,7 @@ pub(in crate::tool) async fn archive(
     directory: &Path,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<VerifiedArchive, ToolError> {
-    let url = download::shown(&release.archive);
+    let url = redacted(&release.archive);
     progress(&format!("downloading {url}"));
     let watch = Watch::new(options.meter.as_ref(), progress);
     let (file, sha256) = fetcher.large(&release.archive, ARCHIVE, directory, watch).await?;
@@ -201,7 +202,7 @@ async fn signature(
     match fetcher.small(last, SMALL).await {
         Err(source) if source.is_missing() => Err(ToolError::Unsigned {
             request: request.clone(),
-            url: download::shown(last),
+            url: redacted(last),
             source: Box::new(source),
         }),
         other => Ok((last.clone(), other?)),
@@ -211,14 +212,14 @@ async fn signature(
 fn report(request: &ToolRequest, signed: &Signed) {
     let key = &signed.signer;
     if signed.revoked {
-        tracing::warn!(%request, signer = key, "the key that signed this release has been revoked since, as retired and not as stolen; its signature is older and holds");
+        tracing::warn!(%request, signer = key, "the signing key was revoked later, as retired and not as compromised; the older signature remains valid");
     } else if signed.outdated {
-        tracing::warn!(%request, signer = key, "the key that signed this release has expired since; its signature is older and holds");
+        tracing::warn!(%request, signer = key, "the signing key expired later; the older signature remains valid");
     } else {
-        tracing::info!(%request, signer = key, "the signature holds");
+        tracing::info!(%request, signer = key, "the signature is valid");
     }
     if let Some(expires) = signed.expires.filter(|_| !signed.outdated) {
         let expires = humantime::format_rfc3339_seconds(expires);
-        tracing::warn!(%request, signer = key, %expires, "the key that signs these releases expires soon: update butler-runner, or the key that --signing-key names, before");
+        tracing::warn!(%request, signer = key, %expires, "the signing key of these releases expires soon: before then, update butler-runner or the key given with --signing-key");
     }
 }

@@ -8,8 +8,7 @@ use secrecy::SecretString;
 use url::{Origin, Url};
 
 use crate::tool::digest::Sha256Sum;
-use crate::tool::fetch::download::shown;
-use crate::tool::fetch::login::{Credentials, GivenLogin, Login};
+use crate::tool::fetch::login::{Credentials, GivenLogin, Login, redacted};
 use crate::tool::fetch::netrc::Netrc;
 use butler_protocol::spec::Product;
 
@@ -28,8 +27,8 @@ pub enum Mirror {
 }
 
 impl Mirror {
-    /// Where the mirror keeps what the vendor has at `official`. A query of the mirror's stays: some
-    /// object stores carry their access in it. What a mirror has no place for is the vendor's.
+    /// Where the mirror keeps what the vendor has at `official`. A query of the mirror is kept, because some
+    /// object stores put the access token in it. A URL that the mirror cannot express stays the vendor's.
     pub(in crate::tool) fn locate(&self, official: Url) -> Url {
         let below = |base: &Url, path: &str| {
             let mut url = base.clone();
@@ -124,7 +123,7 @@ impl Sites {
         Self { login, ..self }
     }
 
-    /// The same with a mirror for one product that counts where there is none for all.
+    /// The same, with a mirror for one product, which is used if there is no common mirror.
     #[must_use]
     pub fn with_own(mut self, product: Product, mirror: Mirror, login: Option<GivenLogin>) -> Self {
         self.own.insert(product, (mirror, login));
@@ -168,12 +167,12 @@ impl Sites {
         self.common.as_ref().map(|mirror| (mirror, self.login.as_ref())).or_else(own)
     }
 
-    /// The URL of the archive, where one was given.
+    /// The URL of the archive, if it was given.
     pub(in crate::tool) fn archive(&self) -> Option<&Url> {
         self.archive.as_ref()
     }
 
-    /// The sum of the archive, where one was given.
+    /// The checksum of the archive, if it was given.
     pub(in crate::tool) fn checksum(&self) -> Option<Sha256Sum> {
         self.checksum
     }
@@ -183,7 +182,7 @@ impl Sites {
         self.keys.get(&product).map_or(&[], Vec::as_slice)
     }
 
-    /// Who asks for releases of `product`; nobody in particular at the vendor's site.
+    /// The credentials for releases of `product`; none for the vendor's site.
     pub(in crate::tool) fn credentials(&self, product: Product) -> Option<Credentials> {
         let url = self.archive.as_ref().or(self.mirror(product).map(Mirror::url))?;
         // What is known of the mirror does not count for a URL that leads elsewhere.
@@ -199,7 +198,7 @@ impl Sites {
         }
     }
 
-    /// All URLs, for whoever has to keep their logins out of what is shown.
+    /// All URLs, so that the caller can redact their logins.
     pub fn urls(&self) -> impl Iterator<Item = &Url> {
         let mirrors = self.bundle.iter().chain(&self.common);
         let mirrors = mirrors.chain(self.own.values().map(|(mirror, _)| mirror));
@@ -232,7 +231,7 @@ fn is_bundle(url: &Url) -> bool {
 /// Without what the URLs may hold of credentials.
 impl std::fmt::Debug for Sites {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_list().entries(self.urls().map(shown)).finish()
+        formatter.debug_list().entries(self.urls().map(redacted)).finish()
     }
 }
 

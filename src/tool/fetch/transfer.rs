@@ -1,10 +1,10 @@
-//! How far a download is, for whoever watches: a bar on a terminal, now and then a line elsewhere.
+//! The progress of a download: a bar on a terminal, a line every ten seconds elsewhere.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a log says nothing of a download that goes on.
+/// The interval between two log lines about a download.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// How far a download is.
@@ -51,7 +51,7 @@ pub(in crate::tool) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Tells `meter` of each piece or, where there is none, `say` now and then.
+    /// Reports each piece to `meter` or, if that is missing, a line to `say` every ten seconds.
     pub(in crate::tool) fn new(meter: Option<&'a Meter>, say: &'a (dyn Fn(&str) + Sync)) -> Self {
         Self { meter, say, last: Instant::now() }
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_hears_of_a_slow_download_every_ten_seconds() {
+    fn slow_download_is_logged_every_ten_seconds() {
         let lines = Mutex::new(Vec::new());
         let say = |line: &str| lines.lock().unwrap().push(line.to_owned());
         let mut watch = Watch::new(None, &say);

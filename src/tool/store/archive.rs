@@ -1,7 +1,7 @@
-//! Takes the executable, and nothing else, out of a release's archive, where it is in one.
+//! Extracts the executable, and nothing else, from the archive of a release, if it is in one.
 //!
-//! No name in the archive ever becomes a path: the one entry that is wanted is looked up by its
-//! exact name and written where the caller says. Licences and change logs beside it stay there.
+//! A name in the archive never becomes a path: the one entry is found by its exact name and written to the
+//! file that the caller opened. Licences and change logs stay in the archive.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -14,17 +14,17 @@ use zip::result::ZipError;
 use crate::tool::digest::{self, Sha256Sum, Summing};
 use crate::tool::vendor::product::Packaging;
 
-/// No tool's executable is this large; the largest known has about 100 MB.
+/// The largest executable that is accepted; the largest known one has about 100 MB.
 const LARGEST: u64 = 1024 * 1024 * 1024;
 
 /// Why an archive cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// It is no zip archive, or a broken one.
-    #[error("the archive cannot be read")]
+    /// It is not a zip archive, or it is damaged.
+    #[error("cannot read the archive")]
     Read(#[source] ZipError),
-    /// It does not hold the executable, or holds several files of one name.
-    #[error("the archive holds no plain file `{name}`, or more than one")]
+    /// It does not contain the executable, or contains several files of one name.
+    #[error("the archive must contain exactly one regular file `{name}`")]
     NoExecutable {
         /// The executable's name.
         name: String,
@@ -97,7 +97,8 @@ fn write_at_most(
     (file, path): (&mut File, &std::path::Path),
     abandoned: &CancellationToken,
 ) -> Result<Sha256Sum, ArchiveError> {
-    // One byte more than allowed, so that too much is seen whatever size the entry declares.
+    // One byte more than allowed, so that an oversized entry is detected even if it declares a smaller
+    // size.
     let mut content = content.take(largest + 1);
     let mut summing = Summing::default();
     digest::copy(&mut content, abandoned, |bytes| {
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn archive_larger_than_it_may_be_is_given_up() {
+    fn archive_with_an_oversized_executable_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("target");
         let bytes = archive(&[("terraform", &"0".repeat(1_000_000))]);

@@ -1,7 +1,7 @@
-//! An installation or removal that is under way: others see it, and its end is remembered.
+//! An installation or removal in progress: other processes see it, and the history keeps its result.
 //!
-//! However it ends, it is in the history: with its result, as given up when the attempt is dropped
-//! without one, and as interrupted when the process dies (see [`crate::tool::store::note`]).
+//! The history has an entry however the attempt ends: with its result; as cancelled if the attempt is
+//! dropped without one; as interrupted if the process dies (see [`crate::tool::store::note`]).
 
 use std::error::Error;
 use std::time::SystemTime;
@@ -12,10 +12,10 @@ use crate::tool::store::lock::VersionLock;
 use crate::tool::store::note::{self, Content, Doing, Note};
 use butler_protocol::spec::ToolRequest;
 
-/// What the history says of an attempt that was dropped.
-const GIVEN_UP: &str = "stopped before it was done";
+/// The error of a dropped attempt in the history.
+const CANCELLED: &str = "cancelled before it was complete";
 
-/// An act on one version, by whoever has its lock. The note goes before the lock.
+/// An operation on one version, by the process that has its lock. The note is removed before the lock.
 #[derive(Debug)]
 pub(in crate::tool) struct Attempt {
     cache: Cache,
@@ -29,8 +29,8 @@ pub(in crate::tool) struct Attempt {
 }
 
 impl Attempt {
-    /// Lets everybody know that `owner` begins with `act`. A removal that leaves the version to
-    /// others for a while says `until` when.
+    /// Writes a note that `owner` begins with `act`. A removal with a drain period passes `until`, the
+    /// end of that period.
     pub(in crate::tool) fn begin(
         cache: &Cache,
         request: &ToolRequest,
@@ -38,7 +38,7 @@ impl Attempt {
         owner: &str,
         lock: VersionLock,
     ) -> Self {
-        // What died before this one is remembered before this one.
+        // The history entries of dead processes must come before the one of this attempt.
         drop(note::read(cache, request));
         let doing = match act {
             Act::Install => Doing::Install,
@@ -59,16 +59,16 @@ impl Attempt {
         }
     }
 
-    /// Lets everybody know that the version is no longer left to others.
-    pub(in crate::tool) fn go_on(&mut self) {
+    /// Writes into the note that the drain period is over.
+    pub(in crate::tool) fn end_drain_period(&mut self) {
         self.said.until = None;
         if let Some(note) = &mut self.note {
             note.rewrite(&self.said);
         }
     }
 
-    /// Remembers how it ended, and hands the result on.
-    pub(in crate::tool) fn ended<T, E: Error + 'static>(
+    /// Writes the result into the history, and returns it.
+    pub(in crate::tool) fn finish<T, E: Error + 'static>(
         mut self,
         result: Result<T, E>,
     ) -> Result<T, E> {
@@ -87,7 +87,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.is_over {
-            self.remember(Some(GIVEN_UP.to_owned()));
+            self.remember(Some(CANCELLED.to_owned()));
         }
     }
 }

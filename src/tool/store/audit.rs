@@ -1,9 +1,9 @@
-//! Sums up everything that is installed and compares it with what was verified.
+//! Computes the checksum of everything that is installed and compares it with the verified one.
 //!
-//! Unlike a run, which trusts a file that looks the same, this reads every byte. It deletes nothing
-//! and repairs nothing; what was changed is no longer taken for the same, so that nobody runs it.
-//! What it compares with is the record beside the executable: it finds what broke or was changed,
-//! but not somebody who could write the record anew as well.
+//! A run trusts a file whose metadata did not change; the audit reads every byte. It deletes and repairs
+//! nothing. It marks a changed executable so that later runs check it in full and do not start it. The
+//! reference is the record next to the executable: the audit finds damage and changes, but not an
+//! attacker who can also rewrite the record.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,17 +13,16 @@ use semver::Version;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::tool::ToolOptions;
-use crate::tool::blocking::blocking;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::ToolError;
+use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::{Cache, inspect};
-use crate::tool::store::inventory::cache;
 use crate::tool::store::status::Signer;
+use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// What was found of a version.
+/// The result of the audit of one version.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Audited {
@@ -53,19 +52,19 @@ pub enum Verdict {
     Unreadable,
     /// It is for machines of another kind that share this cache.
     OtherPlatform,
-    /// Nothing says what was verified.
+    /// Its record is missing.
     NoRecord,
 }
 
 impl Verdict {
-    /// Whether somebody has to do something about it.
+    /// Whether the user has to act.
     #[must_use]
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Changed | Self::Unreadable | Self::NoRecord)
     }
 }
 
-/// As it stands in JSON.
+/// The same words as in JSON.
 impl std::fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
@@ -78,12 +77,12 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// Sums up all installed versions of `product`, the newest first.
+/// Computes the checksums of all installed versions of `product`, the newest first.
 ///
 /// # Errors
 /// When there can be no cache, or it cannot be read or trusted.
 pub async fn audit(product: Product, options: &ToolOptions) -> Result<Vec<Audited>, ToolError> {
-    let cache = cache(options)?;
+    let cache = Cache::of(options)?;
     let mut requests = cache.directories(product)?;
     requests.sort_unstable_by(|one, other| other.version.cmp(&one.version));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -98,7 +97,7 @@ fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) 
     let path = cache.executable(request);
     let record = cache.record_of_any_platform(request);
     let (state, problem) = match &record {
-        None => (Verdict::NoRecord, Some("there is no record of what was verified".to_owned())),
+        None => (Verdict::NoRecord, Some("its install record is missing".to_owned())),
         Some(record) if !cache.is_for_this_platform(record) => {
             (Verdict::OtherPlatform, Some(format!("it is for {}", record.platform)))
         }
@@ -106,7 +105,7 @@ fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) 
             Err(problem) => (Verdict::Unreadable, Some(problem)),
             Ok(sum) if sum == record.executable_sha256 => (Verdict::Ok, None),
             Ok(sum) => {
-                cache.doubt(request);
+                cache.force_rehash(request);
                 let expected = record.executable_sha256;
                 (Verdict::Changed, Some(format!("its SHA-256 is {sum}, not {expected}")))
             }
@@ -123,7 +122,7 @@ fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) 
     }
 }
 
-/// The sum of an executable that could be used, or why there is none.
+/// The checksum of an executable, or why the executable cannot be used.
 fn sum(
     cache: &Cache,
     request: &ToolRequest,
@@ -135,8 +134,8 @@ fn sum(
     }
     match inspect(path).map_err(|error| chain(&error))? {
         Some(metadata) if metadata.is_file() => {}
-        Some(_) => return Err("it is no file".to_owned()),
-        None => return Err("it is gone".to_owned()),
+        Some(_) => return Err("it is not a regular file".to_owned()),
+        None => return Err("it does not exist".to_owned()),
     }
     let file = File::open(path).map_err(|error| error.to_string())?;
     Sha256Sum::of(&file, abandoned).map_err(|error| error.to_string())

@@ -1,8 +1,8 @@
-//! The version of an executable that lies in some runner's cache, by the record beside it.
+//! The version of an executable in the cache of any runner, from the record next to it.
 //!
-//! A container image has such a cache, and a link to its Terraform on PATH. The record says which
-//! version that is, so that nobody has to start it to find out. It is only believed if root or this
-//! user wrote it, and never says that an executable is sound: that takes a look-up in its cache.
+//! A container image contains such a cache and a link to its Terraform on PATH. The record has the
+//! version, so the executable need not be started. The record is used only if root or this user wrote it,
+//! and it does not prove that the executable is unchanged: only a lookup in its cache does.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::tool::vendor::platform::Platform;
 use butler_base::trust::inspect;
 use butler_protocol::spec::Product;
 
-/// The version of `product` at `path`, which may be a link. None if no cache has it, or if somebody
-/// else could have written what says so, or if the executable was exchanged since.
+/// The version of `product` at `path`, which may be a link. None if it is not in a cache, if another
+/// user could have written the record, or if the executable was replaced.
 pub(in crate::tool) fn recorded_version(path: &Path, product: Product) -> Option<Version> {
     let executable = std::fs::canonicalize(path).ok()?;
     let directory = executable.parent()?;

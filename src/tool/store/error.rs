@@ -1,4 +1,4 @@
-//! Why the cache cannot be used, and what to do.
+//! Errors of the cache, and what to do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub enum CacheError {
     },
     /// Another process installs or removes the version, and is not waited for any longer.
     #[error("{}{holder}", match waited {
-        Some(waited) => format!("gave up after {} of waiting for ", rounded(*waited)),
+        Some(waited) => format!("timed out after {} while waiting for ", rounded(*waited)),
         None => "not waiting for ".to_owned(),
     })]
     Busy {
@@ -53,7 +53,7 @@ pub enum CacheError {
         /// How long it was waited for.
         waited: Duration,
     },
-    /// Somebody else could have put it there.
+    /// Another user could have written it.
     #[error("not using `{}`: {fault}", path.display())]
     Unsafe {
         /// What.
@@ -77,17 +77,17 @@ impl butler_base::error::Advice for CacheError {
     fn advice(&self) -> Option<String> {
         Some(match self {
             Self::Read { .. } | Self::Write { .. } => {
-                "name a directory that is writable and has room with --cache-dir".to_owned()
+                "name a writable directory with enough free space with --cache-dir".to_owned()
             }
             Self::Busy { waited: Some(_), .. } => {
-                "end that process, or allow more time with --tool-timeout".to_owned()
+                "end that process, or increase --tool-timeout".to_owned()
             }
             Self::Held { path, .. } => {
                 format!("end the process that holds it (`fuser {}`), and try again", path.display())
             }
-            Self::Busy { waited: None, .. } => "try again when that is done".to_owned(),
+            Self::Busy { waited: None, .. } => "retry when that process has ended".to_owned(),
             Self::Unsafe { path, .. } => format!(
-                "remove `{}`, or use a --cache-dir of your own: it has to belong to you or to root, and others must not be able to write to it",
+                "remove `{}`, or choose another --cache-dir: it must belong to you or to root, and other users must not have write access",
                 path.display()
             ),
         })

@@ -1,13 +1,14 @@
-//! Holds an installed version to the sum that was given for it.
+//! Compares an installed version with the checksum that the user gave.
 
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::ToolError;
+use crate::tool::installed_tool::InstalledTool;
+use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::RECORD;
 use crate::tool::store::record::{self, Record};
-use crate::tool::{InstalledTool, ToolOptions};
 
 /// Checks that a version that was there already came from the archive with the sum that was given,
-/// if one was: it is not installed anew, so nothing else would.
+/// if one was: it is not installed again, so nothing else checks it.
 ///
 /// # Errors
 /// When it came from another archive.

@@ -1,17 +1,18 @@
-//! Answers what is installed, without asking anybody.
+//! Lists what is installed, without network access.
 
 use std::path::{Path, PathBuf};
 
-use crate::tool::ToolOptions;
-use crate::tool::blocking::blocking;
 use crate::tool::error::ToolError;
-use crate::tool::store::cache::{Cache, Lookup};
+use crate::tool::options::ToolOptions;
+use crate::tool::store::cache::Cache;
+use crate::tool::store::lookup::Lookup;
 use crate::tool::store::usage;
 use crate::tool::vendor::platform::Platform;
+use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// The versions of all products in the cache at `directory`, newest first, without a look at whether
-/// they are what was verified. None where there can be no cache.
+/// The versions of all products in the cache at `directory`, newest first, without checking that they are unchanged.
+/// Empty if there cannot be a cache.
 #[must_use]
 pub fn installed_versions(directory: &Path) -> Vec<ToolRequest> {
     let cache = Platform::current().ok().and_then(|it| Cache::new(directory, it).ok());
@@ -27,13 +28,13 @@ pub fn installed_versions(directory: &Path) -> Vec<ToolRequest> {
 /// The executable of `request`, if it is in the cache and the one that was verified.
 ///
 /// # Errors
-/// When it is not there, not the one that was verified, or could be somebody else's.
+/// When it is not there, not the one that was verified, or another user could have written it.
 pub async fn installed(request: &ToolRequest, options: &ToolOptions) -> Result<PathBuf, ToolError> {
     let cache = Cache::new(&options.cache, Platform::current()?)?;
     let (looked, wanted) = (cache.clone(), request.clone());
     match blocking(move |abandoned| looked.lookup(&wanted, abandoned)).await? {
         Lookup::Installed(path) => {
-            // Whoever asks where it is, is about to start it.
+            // A process that asks for the path is about to start the executable.
             usage::remember(&cache, request);
             Ok(path)
         }

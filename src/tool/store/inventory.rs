@@ -1,25 +1,25 @@
-//! What is known about the versions of a product on this machine.
+//! Collects what is known about the versions of a product on this machine.
 //!
-//! The directories say what is installed, the records beside the executables where it came from,
-//! locks who is at what, and the journal what was done. Nothing here installs, removes or asks a
-//! release site, but for the list of [`available`] versions.
+//! The directories show what is installed, the records next to the executables where it came from, locks
+//! and notes which process works on or uses a version, and the journal what was done. Nothing here
+//! installs or removes a version. Only the list of [`available`] versions needs the network.
 
 use semver::Version;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::tool::ToolOptions;
-use crate::tool::blocking::blocking;
-use crate::tool::choice::default::default_version;
 use crate::tool::error::ToolError;
-use crate::tool::store::cache::{Cache, Lookup};
+use crate::tool::options::ToolOptions;
+use crate::tool::store::cache::Cache;
+use crate::tool::store::default::default_version;
 use crate::tool::store::journal::{self, Act, Entry, Outcome};
+use crate::tool::store::lookup::Lookup;
 use crate::tool::store::note;
 use crate::tool::store::queue::{self, InProgress, Queue, queue};
 use crate::tool::store::status::{InstalledVersion, Signer, Source, State, Status};
 use crate::tool::store::usage::{self, User};
 use crate::tool::vendor::index;
-use crate::tool::vendor::platform::Platform;
+use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_base::process::Processes;
 use butler_protocol::spec::{Product, ToolRequest};
@@ -36,29 +36,29 @@ pub struct Available {
     pub installed: bool,
 }
 
-/// What was done with the versions of `product`, the latest last; what processes were in the middle
-/// of when they died too.
+/// The history of the versions of `product`, the latest entry last, including operations that ended
+/// with the death of their process.
 ///
 /// # Errors
 /// When there can be no cache, or it cannot be read.
 pub fn history(product: Product, options: &ToolOptions) -> Result<Vec<Entry>, ToolError> {
-    let cache = cache(options)?;
+    let cache = Cache::of(options)?;
     for version in cache.traces(product)? {
         drop(note::read(&cache, &ToolRequest { product, version }));
     }
     Ok(journal::read(&cache, product))
 }
 
-/// Everybody who uses `request` now.
+/// The processes that use `request` now.
 ///
 /// # Errors
 /// When there can be no cache, or it cannot be read.
 pub fn users(request: &ToolRequest, options: &ToolOptions) -> Result<Vec<User>, ToolError> {
-    Ok(usage::users(&cache(options)?, request))
+    Ok(usage::users(&Cache::of(options)?, request))
 }
 
-/// All there is to say about `product`. An executable whose file looks different from what was
-/// recorded is summed up.
+/// The complete status of `product`. If the metadata of an executable differs from its record, its
+/// checksum is computed.
 ///
 /// # Errors
 /// When there can be no cache, or it cannot be read.
@@ -94,7 +94,7 @@ pub async fn inventory(
     product: Product,
     options: &ToolOptions,
 ) -> Result<Vec<InstalledVersion>, ToolError> {
-    let cache = cache(options)?;
+    let cache = Cache::of(options)?;
     let default = default_version(product, options)?;
     let looking = move |abandoned: &CancellationToken| {
         let mut requests = cache.directories(product)?;
@@ -120,7 +120,7 @@ pub async fn available(
     let mut released = index::released(product, options).await?;
     released.sort_unstable_by(|one, other| other.cmp(one));
     released.dedup();
-    let cache = cache(options)?;
+    let cache = Cache::of(options)?;
     let mut installed = cache.directories(product)?;
     installed.retain(|request| cache.holds(request));
     let available = |version: Version| Available {
@@ -146,7 +146,7 @@ fn look(
         Ok(Lookup::Tampered(_)) => {
             (State::Failed, Some("it is not the executable that was verified".to_owned()))
         }
-        Ok(Lookup::Missing) => (State::Failed, Some("its executable is gone".to_owned())),
+        Ok(Lookup::Missing) => (State::Failed, Some("its executable is missing".to_owned())),
         Err(error) => (State::Failed, Some(chain(&error))),
     };
     let state = match (queue::working(cache, request), state) {
@@ -172,7 +172,7 @@ fn look(
     })
 }
 
-/// How the current version stands; without one, what is being done or went wrong last.
+/// The state of the current version; without one, of the operation in progress or the last failure.
 fn current_state(
     current: Option<&Version>,
     installed: &[InstalledVersion],
@@ -199,12 +199,7 @@ fn current_state(
     }
 }
 
-/// Whether it can still be seen in time that somebody uses it after all.
+/// The state during a removal: pending deletion while the drain period lasts.
 fn removing(act: &InProgress) -> State {
     if act.drains_until.is_some() { State::PendingDeletion } else { State::Uninstalling }
-}
-
-/// The cache that `options` name.
-pub(in crate::tool) fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
-    Ok(Cache::new(&options.cache, Platform::current()?)?)
 }

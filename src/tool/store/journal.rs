@@ -1,8 +1,8 @@
-//! What was done with the versions of a product, for people who want to know how it came to this.
+//! The history of the versions of a product, for users who want to know how the present state came about.
 //!
-//! One file a product, bounded, written whole under a lock and put in place at once. It is a record,
-//! not a source of truth: what is installed shows in the directories alone, and a journal that
-//! cannot be read or written costs a log line.
+//! One file per product, of limited length, written as a whole under a lock and put in place by a rename.
+//! It is a record, not a source of truth: the directories alone show what is installed. If the journal
+//! cannot be read or written, the runner logs that and continues.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -15,16 +15,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tool::store::cache::Cache;
-use crate::tool::store::note::{Content, Doing};
 use crate::tool::store::record;
 use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
-use butler_protocol::spec::{Product, ToolRequest};
+use butler_protocol::spec::Product;
 
 /// How many entries are kept of each product.
 const LONGEST: usize = 100;
 
-/// How often the journal is tried to be locked; writing it takes some milliseconds. Whoever cannot
-/// get it for so long leaves its entry out: a process that was stopped must not hold others up.
+/// How often the lock of the journal is tried; writing the journal takes a few milliseconds. After that,
+/// the entry is left out: a stopped process must not block others.
 const ATTEMPTS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -39,7 +38,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// What somebody is doing who does this.
+    /// The name of the operation while it is in progress.
     pub(in crate::tool) const fn gerund(self) -> &'static str {
         match self {
             Self::Install => "installing",
@@ -80,7 +79,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What was begun at `started` and has just ended, with an error or without.
+    /// The entry of an operation that began at `started` and has just ended, with or without an error.
     pub(in crate::tool) fn ended(
         version: &Version,
         operation: Act,
@@ -104,13 +103,14 @@ pub(in crate::tool) fn moment(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// All that is remembered of `product`, the latest last.
+/// The history of `product`, the latest entry last.
 pub(in crate::tool) fn read(cache: &Cache, product: Product) -> Vec<Entry> {
     let kept = raw(&cache.journal(product)).into_iter();
     kept.filter_map(|entry| serde_json::from_value(entry).ok()).collect()
 }
 
-/// Remembers `entry` of `product`. Whoever else remembers something at this moment loses nothing.
+/// Appends `entry` to the history of `product`. Entries that other processes append concurrently are
+/// kept.
 pub(in crate::tool) fn append(cache: &Cache, product: Product, entry: Entry) {
     let path = cache.journal(product);
     let added = serde_json::to_value(entry).map_err(io::Error::from).and_then(|entry| {
@@ -126,13 +126,13 @@ pub(in crate::tool) fn append(cache: &Cache, product: Product, entry: Entry) {
     }
 }
 
-/// The entries as they stand there, those of later releases too.
+/// The entries as JSON, including those that a newer release wrote.
 fn raw(path: &Path) -> Vec<Value> {
     record::read(path).unwrap_or_default()
 }
 
-/// Locks the journal. Each writer puts another file in its place, so what counts is the lock on the
-/// one that is there when the lock is had.
+/// Locks the journal. Each writer replaces the file, so only a lock on the file that is at `path` after
+/// locking counts.
 fn lock(path: &Path) -> io::Result<File> {
     for _ in 0..ATTEMPTS {
         let mut options = OpenOptions::new();
@@ -142,30 +142,11 @@ fn lock(path: &Path) -> io::Result<File> {
             Ok(()) if is_at(&file, path) => return Ok(file),
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-            // Where there are no locks, two at once may lose what one of them said.
+            // On a file system without locks, one of two concurrent entries may be lost.
             Err(TryLockError::Error(_)) => return Ok(file),
         }
     }
     Err(io::ErrorKind::TimedOut.into())
-}
-
-/// Remembers what a process was in the middle of when it died; it is noticed only now.
-pub(in crate::tool) fn interrupted(cache: &Cache, request: &ToolRequest, note: &Content) {
-    let operation = match note.doing {
-        Doing::Install => Act::Install,
-        Doing::Uninstall => Act::Uninstall,
-        Doing::Use | Doing::Wait => return,
-    };
-    let error = format!("process {} ({}) died in the middle of it", note.pid, note.owner);
-    let entry = Entry {
-        version: request.version.clone(),
-        operation,
-        state: Outcome::Failed,
-        started_at: note.since.clone(),
-        completed_at: moment(SystemTime::now()),
-        error: Some(error),
-    };
-    append(cache, request.product, entry);
 }
 
 #[cfg(test)]
@@ -190,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_write_at_once_lose_nothing() {
+    fn concurrent_entries_are_all_kept() {
         let (_directory, cache) = cache();
         std::thread::scope(|scope| {
             for writer in 0..20 {
@@ -208,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_entries_go_when_there_are_too_many() {
+    fn oldest_entries_are_dropped_above_the_limit() {
         let (_directory, cache) = cache();
         for patch in 0..LONGEST as u64 + 3 {
             append(&cache, Product::Terraform, installed(patch));
@@ -217,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_in_nobodys_way() {
+    fn unreadable_journal_is_replaced() {
         let (_directory, cache) = cache();
         let path = cache.journal(Product::Terraform);
         for broken in ["", "{", "[1, 2", "{\"a\": 1}"] {
@@ -226,7 +207,7 @@ mod tests {
             append(&cache, Product::Terraform, installed(7));
             assert_eq!(patches(&cache), [7], "{broken}");
         }
-        // What a later release has written is not ours to throw away.
+        // An entry that a newer release wrote must be kept.
         std::fs::write(&path, r#"[{"operation": "repair"}]"#).unwrap();
         append(&cache, Product::Terraform, installed(7));
         assert_eq!(patches(&cache), [7]);

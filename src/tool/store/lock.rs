@@ -1,9 +1,9 @@
-//! One lock a version: the right to install or remove it.
+//! One lock per version: the right to install or remove it.
 //!
-//! Processes that want the same version take turns and download it once; those that want others do
-//! not meet here. The lock spares work, it does not guard correctness: an installation is put in
-//! place by one rename. So a file system that knows no locks costs a warning and perhaps a second
-//! download.
+//! Processes that want the same version take turns and download it once; processes that want different
+//! versions do not wait for each other. The lock saves work but does not guard correctness, because an
+//! installation is put in place by one rename. On a file system without locks, the cost is a warning and
+//! perhaps a second download.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -12,27 +12,27 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::tool::options::{ToolOptions, WhenBusy};
 use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
 use crate::tool::store::note::{self, Content, Doing};
 use crate::tool::store::queue::{InProgress, working};
-use crate::tool::{ToolOptions, WhenBusy};
 use butler_base::pace::jittered;
 use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
 use butler_protocol::spec::ToolRequest;
 
-/// How often it is tried again: soon enough not to be felt beside a download.
+/// The time between two attempts, short compared with a download.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The right to install or remove one version; it ends when this is dropped, or with the process.
 #[derive(Debug)]
 pub(in crate::tool) struct VersionLock {
-    /// None where the file system knows no locks.
+    /// None if the file system does not support locks.
     _file: Option<File>,
 }
 
-/// Takes the lock of `request`. If somebody else has it, waits until `deadline`, and says to `waits`
-/// who that is, once for each; or does not wait at all, as `options` want it.
+/// Takes the lock of `request`. If another process has it, waits until `deadline` and reports each
+/// holder to `waits` once, or fails at once if `options` say so.
 pub(in crate::tool) async fn acquire(
     cache: &Cache,
     request: &ToolRequest,
@@ -65,18 +65,18 @@ async fn poll(
         let file = open(path).map_err(failed)?;
         match try_lock(&file) {
             Ok(()) if is_at(&file, path) => return Ok(VersionLock { _file: Some(file) }),
-            // Somebody has tidied the file away; who comes next makes another one.
+            // Another process removed the file; the next attempt creates it again.
             Ok(()) => {
                 tokio::time::sleep(jittered(INTERVAL)).await;
                 continue;
             }
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
-                tracing::warn!(path = %path.display(), %error, "cannot lock; going on without");
+                tracing::warn!(path = %path.display(), %error, "cannot lock the file; continuing without a lock");
                 return Ok(VersionLock { _file: None });
             }
         }
-        // Who has just got the lock has not yet said what for: that is asked for once more.
+        // A process that has just taken the lock may not have written its note yet: look once more.
         let found = working(cache, request);
         if found.is_some() || !is_first {
             if options.when_busy == WhenBusy::Refuse {
@@ -89,7 +89,7 @@ async fn poll(
                 waits(&format!("waiting for {}", holder(found.as_ref(), request)));
                 named = Some(found);
             }
-            // Last, so that whoever is counted among those who wait has said for whom.
+            // Last, so that a process that is counted as waiting has already named the holder.
             waiting.get_or_insert_with(|| {
                 note::write(cache, request, &Content::now(Doing::Wait, &options.owner))
             });
@@ -109,7 +109,7 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Who works on `request`, for people.
+/// Describes the process that works on `request`, for messages.
 pub(in crate::tool) fn holder(found: Option<&InProgress>, request: &ToolRequest) -> String {
     match found {
         Some(InProgress { operation, pid, owner, since, .. }) => {

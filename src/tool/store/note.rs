@@ -1,8 +1,8 @@
-//! What living processes say about what they do with a version: one file each in `.VERSION.users`.
+//! The notes of living processes about what they do with a version: one file each in `.VERSION.users`.
 //!
-//! A note is locked by its writer for as long as it holds, and the kernel gives the lock back with
-//! the process. So a note that can be locked is a dead process's and is never believed, whatever it
-//! says; whoever comes across it removes it. A note gets its name when it is locked and complete.
+//! The writer of a note locks it for as long as it is valid, and the kernel releases the lock when the
+//! process ends. So a note that can be locked belongs to a dead process: its content is ignored, and the
+//! process that finds it removes it. A note gets its final name when it is locked and complete.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -11,17 +11,13 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tool::store::cache::Cache;
-use crate::tool::store::journal::{self, moment};
-use crate::tool::store::usage::USED;
+use crate::tool::store::cache::{Cache, UNFINISHED_NOTE, USED};
+use crate::tool::store::journal::{self, Act, Entry, Outcome, moment};
 use butler_base::platform::fs::{is_at, try_lock, try_lock_shared};
 use butler_protocol::spec::ToolRequest;
 
-/// How often a note is opened anew that was rewritten at that moment; each is rewritten once.
+/// How often a note is reopened that was rewritten at that moment; each is rewritten once.
 const REWRITTEN: usize = 3;
-
-/// How the names of notes begin that are being written.
-pub(in crate::tool) const UNFINISHED: &str = ".new-";
 
 /// What a process does with a version.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -37,7 +33,7 @@ pub(in crate::tool) enum Doing {
     Uninstall,
 }
 
-/// What a note says.
+/// The content of a note.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::tool) struct Content {
@@ -46,13 +42,13 @@ pub(in crate::tool) struct Content {
     pub(in crate::tool) owner: String,
     /// By RFC 3339.
     pub(in crate::tool) since: String,
-    /// Until when a version that is to be removed is left to those who may just be starting.
+    /// The end of the drain period of a version that is to be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::tool) until: Option<String>,
 }
 
 impl Content {
-    /// What `owner`, in this process, begins to do now.
+    /// The note of `owner`, in this process, with the present time.
     pub(in crate::tool) fn now(doing: Doing, owner: &str) -> Self {
         let (pid, since) = (std::process::id(), moment(SystemTime::now()));
         Self { doing, pid, owner: owner.to_owned(), since, until: None }
@@ -69,12 +65,12 @@ pub(in crate::tool) struct Note {
 
 impl Drop for Note {
     fn drop(&mut self) {
-        // Before its lock ends: nobody takes it for a dead process's.
+        // Before its lock ends, so that no process takes it for the note of a dead one.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Writes a note about `request`. None where nothing can be written or locked.
+/// Writes a note about `request`; `None` if it cannot be written or locked.
 pub(in crate::tool) fn write(
     cache: &Cache,
     request: &ToolRequest,
@@ -83,7 +79,7 @@ pub(in crate::tool) fn write(
     match try_write(cache, request, content) {
         Ok(note) => Some(note),
         Err(error) => {
-            tracing::debug!(%request, %error, doing = ?content.doing, "cannot say what is done with this version");
+            tracing::debug!(%request, %error, doing = ?content.doing, "cannot record the operation on this version");
             None
         }
     }
@@ -98,14 +94,14 @@ fn try_write(cache: &Cache, request: &ToolRequest, content: &Content) -> io::Res
 
 fn put(path: &Path, content: &Content) -> io::Result<File> {
     let directory = path.parent().unwrap_or(path);
-    let mut unfinished = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(directory)?;
+    let mut unfinished = tempfile::Builder::new().prefix(UNFINISHED_NOTE).tempfile_in(directory)?;
     try_lock(unfinished.as_file())?;
     unfinished.write_all(&serde_json::to_vec(content)?)?;
     unfinished.persist(path).map_err(|error| error.error)
 }
 
 impl Note {
-    /// Says something else instead, from one moment to the next.
+    /// Replaces the content atomically.
     pub(in crate::tool) fn rewrite(&mut self, content: &Content) {
         match put(&self.path, content) {
             Ok(file) => self.file = file,
@@ -116,66 +112,84 @@ impl Note {
     }
 }
 
-/// What comes of a note.
+/// The state of a note, by its lock.
 #[derive(Debug)]
-enum Heard {
+enum NoteState {
     /// Its process lives.
     Living(Option<Content>),
     /// Its process is dead.
     Dead(Option<Content>),
     /// Its process lives, and has put another one in its place since this was opened.
-    SomethingElse,
-    /// Nobody knows.
-    Nothing,
+    Replaced,
+    /// Unknown: the file system does not support locks.
+    Unknown,
 }
 
-/// What `file`, which was opened at `path`, says. A process that says something else gives the lock
-/// on the old file back only when the new one is in its place.
-fn heard(file: &File, path: &Path) -> Heard {
+/// Reads `file`, which was opened at `path`. A process that rewrites its note keeps the lock on the old
+/// file until the new one is in place.
+fn read_state(file: &File, path: &Path) -> NoteState {
     let lock = try_lock_shared(file);
     let content = serde_json::from_reader(file).ok();
     match lock {
-        Err(TryLockError::WouldBlock) => Heard::Living(content),
-        Ok(()) if is_at(file, path) => Heard::Dead(content),
-        Ok(()) => Heard::SomethingElse,
-        Err(TryLockError::Error(_)) => Heard::Nothing,
+        Err(TryLockError::WouldBlock) => NoteState::Living(content),
+        Ok(()) if is_at(file, path) => NoteState::Dead(content),
+        Ok(()) => NoteState::Replaced,
+        Err(TryLockError::Error(_)) => NoteState::Unknown,
     }
 }
 
-/// What living processes say about `request`, the oldest first. What dead ones left is removed on
-/// the way, and an installation or removal that one of them was in the middle of is remembered as
-/// failed.
+/// The notes of living processes about `request`, the oldest first. Removes the notes of dead processes,
+/// and adds their unfinished installations and removals to the history as failed.
 pub(in crate::tool) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content> {
     let entries = std::fs::read_dir(cache.users(request)).into_iter().flatten().flatten();
     let mut living = Vec::new();
     for entry in entries {
         let name = entry.file_name();
-        // One that is being written by somebody who is not done, or never will be.
-        let unfinished = name.as_encoded_bytes().starts_with(UNFINISHED.as_bytes());
+        // A note that is still being written, or whose writer died before it was complete.
+        let unfinished = name.as_encoded_bytes().starts_with(UNFINISHED_NOTE.as_bytes());
         if unfinished || name == USED {
             continue;
         }
         let path = entry.path();
         for _ in 0..REWRITTEN {
             let Ok(file) = File::open(&path) else { break };
-            match heard(&file, &path) {
-                Heard::Living(content) => living.extend(content),
-                Heard::Dead(content) => {
+            match read_state(&file, &path) {
+                NoteState::Living(content) => living.extend(content),
+                NoteState::Dead(content) => {
                     // Several may find it dead; one of them removes it.
                     if std::fs::remove_file(&path).is_ok()
                         && let Some(content) = content
                     {
-                        journal::interrupted(cache, request, &content);
+                        remember_interrupted(cache, request, &content);
                     }
                 }
-                Heard::Nothing => {}
-                Heard::SomethingElse => continue,
+                NoteState::Unknown => {}
+                NoteState::Replaced => continue,
             }
             break;
         }
     }
     living.sort_by(|one, other| (&one.since, one.pid).cmp(&(&other.since, other.pid)));
     living
+}
+
+/// Adds the unfinished operation of a dead process to the history.
+fn remember_interrupted(cache: &Cache, request: &ToolRequest, note: &Content) {
+    let operation = match note.doing {
+        Doing::Install => Act::Install,
+        Doing::Uninstall => Act::Uninstall,
+        Doing::Use | Doing::Wait => return,
+    };
+    let error = format!("process {} ({}) exited before it was complete", note.pid, note.owner);
+    let entry = Entry {
+        version: request.version.clone(),
+        operation,
+        state: Outcome::Failed,
+        started_at: note.since.clone(),
+        completed_at: moment(SystemTime::now()),
+        error: Some(error),
+    };
+    journal::append(cache, request.product, entry);
 }
 
 #[cfg(test)]
@@ -185,7 +199,7 @@ mod tests {
     use butler_protocol::spec::Product;
 
     #[test]
-    fn what_a_dead_process_said_is_not_believed_but_remembered_once() {
+    fn note_of_a_dead_process_is_removed_and_enters_the_history_once() {
         let directory = tempfile::tempdir().unwrap();
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
@@ -209,36 +223,36 @@ mod tests {
         let error = history[0].error.as_deref().unwrap();
         assert_eq!(
             error,
-            format!("process {} (run 7) died in the middle of it", std::process::id())
+            format!("process {} (run 7) exited before it was complete", std::process::id())
         );
         drop((dead, living));
         assert_eq!(doing(), []);
     }
 
     #[test]
-    fn a_process_that_says_something_else_is_not_dead() {
+    fn rewritten_note_is_not_taken_for_a_dead_one() {
         let directory = tempfile::tempdir().unwrap();
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
         let request = "1.9.8".parse().unwrap();
         let content = Content::now(Doing::Uninstall, "run 7");
         let mut note = write(&cache, &request, &content).unwrap();
-        // Somebody has opened it, and not yet looked whether its lock is held.
+        // Another process has opened it, but not yet checked its lock.
         let opened = File::open(&note.path).unwrap();
         note.rewrite(&content);
-        let heard = heard(&opened, &note.path);
-        assert!(matches!(heard, Heard::SomethingElse), "{heard:?}");
+        let state = read_state(&opened, &note.path);
+        assert!(matches!(state, NoteState::Replaced), "{state:?}");
         assert_eq!(read(&cache, &request).len(), 1);
     }
 
     #[test]
-    fn a_note_that_is_being_written_is_nobodys_yet() {
+    fn unfinished_note_is_skipped() {
         let directory = tempfile::tempdir().unwrap();
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
         let request = "1.9.8".parse().unwrap();
         cache.make_users(&request).unwrap();
-        let path = cache.users(&request).join(format!("{UNFINISHED}abc"));
+        let path = cache.users(&request).join(format!("{UNFINISHED_NOTE}abc"));
         std::fs::write(&path, "{").unwrap();
         assert!(read(&cache, &request).is_empty());
         assert!(path.exists(), "its writer is about to give it its name");

@@ -1,9 +1,9 @@
-//! Makes room in the cache: removes versions that nobody has used for long, or the least recently
-//! used of too many, and what killed processes left.
+//! Frees space in the cache: removes versions that were not used for a long time, the least recently used
+//! of too many, and the leftovers of killed processes.
 //!
-//! Never one that is in use, that somebody works on, or that is the default. Each goes in the way in
-//! which a single one is removed, and without a drain period: whoever was told its path within that
-//! time keeps it.
+//! Never removes a version that is in use, that another process works on, or that is the default. Each
+//! version is removed in the same way as by `uninstall`, but without a drain period: if a process asked
+//! for its path within that period, the version stays.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -12,39 +12,38 @@ use semver::Version;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::tool::blocking::blocking;
-use crate::tool::choice::default;
 use crate::tool::error::ToolError;
+use crate::tool::options::{ToolOptions, WhenBusy};
 use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::Cache;
+use crate::tool::store::default;
 use crate::tool::store::error::CacheError;
-use crate::tool::store::inventory::cache;
 use crate::tool::store::journal::{Act, moment};
 use crate::tool::store::lock;
 use crate::tool::store::lock::VersionLock;
 use crate::tool::store::queue::working;
 use crate::tool::store::uninstall::{UninstallError, by, look, refuse_asked_for, remove};
 use crate::tool::store::usage;
-use crate::tool::{ToolOptions, WhenBusy};
+use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// Nobody writes one file for so long: what looks unfinished after that is left over.
+/// An unfinished file of this age is left over: no process writes one file for so long.
 const UNFINISHED: Duration = Duration::from_hours(1);
 
-/// What is to go. Without a limit only what killed processes left does.
+/// Which versions to remove. Without a limit, only the leftovers of killed processes are removed.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// Versions that were not used for this long.
     pub unused_for: Option<Duration>,
     /// The least recently used until all take no more than this, in bytes.
     pub larger_than: Option<u64>,
-    /// What was used this lately stays, whatever the limits say.
+    /// A version that was used within this time stays, even if it exceeds a limit.
     pub drain: Duration,
-    /// Nothing goes; it is only said what would.
+    /// Remove nothing; only report it.
     pub dry_run: bool,
 }
 
-/// What went, or would.
+/// What was removed, or would be.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pruned {
@@ -59,7 +58,7 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// A version that was to go.
+/// A version that exceeds a limit.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PrunedVersion {
@@ -72,18 +71,18 @@ pub struct PrunedVersion {
     pub last_used: String,
     /// How much room it takes or took, in bytes.
     pub bytes: u64,
-    /// What became of it.
+    /// Whether it was removed.
     #[serde(flatten)]
     pub fate: Fate,
 }
 
-/// What became of a version.
+/// Whether a version was removed.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "fate")]
 pub enum Fate {
-    /// It is gone, or would be.
+    /// It was removed, or would be.
     Removed,
-    /// It stays: it is the default, or somebody uses it or works on it.
+    /// It stays: it is the default, or a process uses it or works on it.
     Kept {
         /// Which of these.
         reason: String,
@@ -100,7 +99,7 @@ fn name<S: serde::Serializer>(product: &Product, serializer: S) -> Result<S::Ok,
     serializer.serialize_str(product.name())
 }
 
-/// Removes what `limits` say of the versions of `products`, and what killed processes left there.
+/// Removes the versions of `products` that exceed `limits`, and the leftovers of killed processes.
 ///
 /// # Errors
 /// When there can be no cache, or it cannot be read. What cannot be removed is in the answer.
@@ -110,7 +109,7 @@ pub async fn prune(
     options: &ToolOptions,
 ) -> Result<Pruned, ToolError> {
     let pruning = Pruning {
-        cache: cache(options)?,
+        cache: Cache::of(options)?,
         limits,
         options: ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() },
     };
@@ -165,7 +164,7 @@ impl Pruning<'_> {
         Ok(())
     }
 
-    /// When it was used or, as nobody has, installed.
+    /// When it was last used or, if it never was, installed.
     fn last_use(&self, request: &ToolRequest) -> SystemTime {
         let installed = || std::fs::metadata(self.cache.version(request)).ok()?.modified().ok();
         usage::last_use(&self.cache, request).or_else(installed).unwrap_or(SystemTime::UNIX_EPOCH)
@@ -177,9 +176,11 @@ impl Pruning<'_> {
             Err(UninstallError::InUse { users, .. }) => {
                 Fate::Kept { reason: format!("in use{}", by(&users)) }
             }
-            Err(UninstallError::AskedFor { at, .. }) => {
-                Fate::Kept { reason: format!("asked for at {at} and may be about to be used") }
-            }
+            Err(UninstallError::AskedFor { at, .. }) => Fate::Kept {
+                reason: format!(
+                    "its path was requested at {at}; a process may be about to start it"
+                ),
+            },
             Err(UninstallError::Tool(error))
                 if matches!(*error, ToolError::Cache(CacheError::Busy { .. })) =>
             {
@@ -205,7 +206,7 @@ impl Pruning<'_> {
         let act = (Act::Uninstall, None);
         let attempt = Attempt::begin(&self.cache, request, act, &self.options.owner, lock);
         let (cache, request) = (self.cache.clone(), request.clone());
-        blocking(move |_| attempt.ended(remove(&cache, &request, Some(since)))).await?;
+        blocking(move |_| attempt.finish(remove(&cache, &request, Some(since)))).await?;
         Ok(())
     }
 
@@ -231,7 +232,7 @@ impl Pruning<'_> {
                 }
                 continue;
             }
-            // Nobody makes such directories without it.
+            // Processes create such directories only with this lock.
             let Ok(_lock) = self.lock(&request).await else { continue };
             for path in self.cache.partial(&request)? {
                 self.discard(&path, pruned);

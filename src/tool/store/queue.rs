@@ -1,13 +1,12 @@
-//! What is being done with the versions of a product at this moment, and who waits for it.
+//! The operations on the versions of a product at this moment, and the number of waiting processes.
 
 use schemars::JsonSchema;
 use semver::Version;
 use serde::Serialize;
 
-use crate::tool::ToolOptions;
 use crate::tool::error::ToolError;
+use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::Cache;
-use crate::tool::store::inventory::cache;
 use crate::tool::store::journal::Act;
 use crate::tool::store::note::{self, Content, Doing};
 use butler_protocol::spec::{Product, ToolRequest};
@@ -49,7 +48,7 @@ pub struct InProgress {
 /// # Errors
 /// When there can be no cache, or it cannot be read.
 pub fn queue(product: Product, options: &ToolOptions) -> Result<Queue, ToolError> {
-    let cache = cache(options)?;
+    let cache = Cache::of(options)?;
     let mut queue = Queue::default();
     for version in cache.traces(product)? {
         let request = ToolRequest { product, version };
@@ -73,7 +72,7 @@ pub fn in_progress(
     request: &ToolRequest,
     options: &ToolOptions,
 ) -> Result<Option<InProgress>, ToolError> {
-    Ok(working(&cache(options)?, request))
+    Ok(working(&Cache::of(options)?, request))
 }
 
 /// The process that works on `request` now.

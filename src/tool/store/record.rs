@@ -1,8 +1,8 @@
-//! What is remembered of an installed executable: its verified sum, and what its file looked like.
+//! The record of an installed executable: its verified checksum and the metadata of its file.
 //!
-//! As long as the file looks the same (device, inode, size, times, owner, mode), it is the one that
-//! was summed up; a process without root's powers cannot change a file and keep its change time.
-//! When it looks different, only the sum says whether it still is the one that was verified.
+//! As long as the metadata is the same (device, inode, size, times, owner, mode), the file is the one that
+//! was verified: a process without root privileges cannot change a file and keep its change time. If the
+//! metadata differs, only the checksum shows whether it is still the verified file.
 
 use std::fs::Metadata;
 use std::io::Write;
@@ -38,7 +38,7 @@ impl Identity {
         self.size == metadata.size() && self.modified.0 == metadata.mtime()
     }
 
-    /// The same, but as no file can look like.
+    /// The same, but with values that no file has.
     pub(in crate::tool) fn unlike_any(&self) -> Self {
         Self { inode: 0, changed: (0, 0), ..self.clone() }
     }
@@ -87,11 +87,11 @@ impl Trusted {
 
 /// What stands where the fingerprint of a signer does.
 const BY_USER: &str = "none, checksum given by the user";
-const BY_NOBODY: &str = "none, published without a signature";
+const BY_NO_KEY: &str = "none, published without a signature";
 
 /// What stands where the fingerprint of a signer does is none.
 #[derive(Debug, thiserror::Error)]
-#[error("the signer is no fingerprint of a key")]
+#[error("the signer must be the fingerprint of a key")]
 pub(in crate::tool) struct NoFingerprint;
 
 impl TryFrom<String> for Trusted {
@@ -100,7 +100,7 @@ impl TryFrom<String> for Trusted {
     fn try_from(text: String) -> Result<Self, NoFingerprint> {
         match text.as_str() {
             BY_USER => Ok(Self::Checksum),
-            BY_NOBODY => Ok(Self::Unsigned),
+            BY_NO_KEY => Ok(Self::Unsigned),
             // Of a key of version 4 or 6; anything else was not written here.
             _ if matches!(text.len(), 40 | 64) && text.bytes().all(|it| it.is_ascii_hexdigit()) => {
                 Ok(Self::Signature { fingerprint: text })
@@ -121,7 +121,7 @@ impl std::fmt::Display for Trusted {
         formatter.write_str(match self {
             Self::Signature { fingerprint } => fingerprint,
             Self::Checksum => BY_USER,
-            Self::Unsigned => BY_NOBODY,
+            Self::Unsigned => BY_NO_KEY,
         })
     }
 }
@@ -146,7 +146,7 @@ pub(in crate::tool) struct Record {
     pub(in crate::tool) identity: Identity,
 }
 
-/// Reads a JSON file of the cache. What is not there, cannot be read or has another shape is none.
+/// Reads a JSON file of the cache; `None` if it is missing, unreadable, or of another format.
 pub(in crate::tool) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }

@@ -1,6 +1,6 @@
 //! What `tool status` and `tool list` answer: the shape of their JSON, and its JSON Schema.
 //!
-//! The keys are a promise to scripts: they are always there, with `null` where there is nothing.
+//! The keys are stable for scripts: each is always present, with `null` if it has no value.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -53,13 +53,13 @@ pub struct Status {
 pub enum State {
     /// It is not there.
     NotInstalled,
-    /// Somebody is installing it.
+    /// A process is installing it.
     Installing,
     /// It can be used.
     Ready,
-    /// Somebody is removing it.
+    /// A process is removing it.
     Uninstalling,
-    /// It is to be removed as soon as nobody uses it.
+    /// It is removed as soon as no process uses it.
     PendingDeletion,
     /// It is there but not as it was verified, or the last attempt to install it failed.
     Failed,
@@ -77,7 +77,7 @@ pub enum Trust {
     Unsigned,
 }
 
-/// For people, where there is no signer to name.
+/// For messages, if the signer is unknown.
 impl std::fmt::Display for Trust {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
@@ -131,7 +131,7 @@ pub struct InstalledVersion {
     /// When it was installed.
     #[schemars(extend("format" = "date-time"))]
     pub installed_at: String,
-    /// When somebody last began or ended to use it, as far as is known.
+    /// When a process last began or ended to use it, if known.
     #[schemars(extend("format" = "date-time"))]
     pub last_used_at: Option<String>,
     /// Where it came from.

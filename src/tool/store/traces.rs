@@ -1,5 +1,5 @@
-//! What the cache holds beside sound versions: directories that are half made, files that nobody
-//! finished, and what is known of versions that are gone. Nothing of it is ever taken for installed.
+//! Lists what the cache contains besides complete versions: incomplete directories, unfinished files, and
+//! the locks and notes of versions that are gone. None of it is ever treated as installed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,17 +8,13 @@ use std::time::SystemTime;
 
 use semver::Version;
 
-use crate::tool::store::cache::{Cache, inspect_root};
+use crate::tool::store::cache::{Cache, PARTIAL, UNFINISHED_NOTE, inspect_root, partial_prefix};
 use crate::tool::store::error::CacheError;
-use crate::tool::store::usage::Unused;
-use crate::tool::store::{note, record};
+use crate::tool::store::record;
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// How the names of half-made directories begin.
-const PARTIAL: &str = ".partial-";
-
 impl Cache {
-    /// The half-made directories of `request`: somebody's who has its lock, or left over.
+    /// The incomplete directories of `request`: of the process with its lock, or left over.
     pub(in crate::tool) fn partial(
         &self,
         request: &ToolRequest,
@@ -41,7 +37,7 @@ impl Cache {
             .collect())
     }
 
-    /// The versions of `product` that have anything to their name but a directory.
+    /// The versions of `product` with an incomplete directory, notes, or a lock file.
     pub(in crate::tool) fn traces(
         &self,
         product: Product,
@@ -57,7 +53,7 @@ impl Cache {
         Ok(versions.collect())
     }
 
-    /// Files of `product` that somebody began to write before `then` and never finished.
+    /// Unfinished files of `product` that were last written before `then`.
     pub(in crate::tool) fn unfinished(
         &self,
         product: Product,
@@ -73,29 +69,11 @@ impl Cache {
         }
         files.retain(|(name, path)| {
             let modified = || std::fs::symlink_metadata(path)?.modified();
-            [record::UNFINISHED, note::UNFINISHED].iter().any(|prefix| name.starts_with(prefix))
+            [record::UNFINISHED, UNFINISHED_NOTE].iter().any(|prefix| name.starts_with(prefix))
                 && modified().is_ok_and(|modified| modified < then)
         });
         Ok(files.into_iter().map(|(_, path)| path).collect())
     }
-
-    /// Removes what is known about `request`, which is not there. Needs the version's lock; who waits
-    /// for one of these files makes another one.
-    pub(in crate::tool) fn forget(&self, request: &ToolRequest, _unused: Unused) {
-        // What cannot be removed does no harm. In one rename, so that nobody who comes meanwhile
-        // locks a file in it that goes with the rest.
-        let _ = self.beside(request).and_then(|discarded| {
-            std::fs::rename(self.users(request), discarded.path().join("users"))?;
-            discarded.close()
-        });
-        let _ = std::fs::remove_file(self.lock_file(request));
-    }
-}
-
-/// How the names of half-made directories begin. No version has a `~`, so one version's are not
-/// taken for another's.
-pub(in crate::tool) fn partial_prefix(request: &ToolRequest) -> String {
-    format!("{PARTIAL}{}~", request.version)
 }
 
 /// What is in `directory`, which may be missing: names that are text, and paths.

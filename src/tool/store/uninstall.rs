@@ -1,61 +1,60 @@
-//! Removes an installed version, when nobody uses it.
+//! Removes an installed version that is not in use.
 //!
-//! It is refused at once while somebody does. Otherwise the version is pending deletion for the
-//! drain period: whoever is just starting with it, and may have been told its path before, has that
-//! time to show up. Then it goes in one rename, made while nobody can begin to use it (see
-//! [`crate::tool::store::usage`]), and is deleted from there. Until the rename nothing has changed: a process
-//! that dies or is stopped leaves the version as it was.
+//! If a process uses the version, the removal fails at once. Otherwise the version is pending deletion
+//! for the drain period: a process that is just starting, and that may have read the path earlier, has
+//! that time to lock the version. Then the version is removed in one rename, under a lock that keeps new
+//! users out (see [`crate::tool::store::usage`]), and deleted from its new place. Before the rename
+//! nothing changes: if the process dies or is stopped, the version stays as it was.
 
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use crate::tool::blocking::blocking;
-use crate::tool::choice::default;
 use crate::tool::error::ToolError;
+use crate::tool::options::{ToolOptions, WhenBusy};
 use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::Cache;
+use crate::tool::store::default;
 use crate::tool::store::error::CacheError;
-use crate::tool::store::inventory::cache;
 use crate::tool::store::journal::{Act, moment};
 use crate::tool::store::lock;
 use crate::tool::store::usage::{self, User};
-use crate::tool::{ToolOptions, WhenBusy};
+use butler_base::blocking::blocking;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::Advice;
 use butler_base::platform::Signal;
 use butler_protocol::spec::ToolRequest;
 
-/// What became of a version that was to be removed.
+/// The result of a removal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Uninstalled {
     /// It is gone.
     Removed {
         /// How much room it took, in bytes.
         bytes: u64,
-        /// Whether it was the default of its product, which has none now.
+        /// Whether it was the default of its product, which does not have a default now.
         was_default: bool,
     },
-    /// There was none.
+    /// It was not installed.
     NotInstalled,
 }
 
 /// Why a version was not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum UninstallError {
-    /// There is no cache, or it cannot be used.
+    /// The cache cannot be used.
     #[error(transparent)]
     Tool(Box<ToolError>),
-    /// Somebody uses it.
+    /// A process uses it.
     #[error("{request} is in use{}", by(users))]
     InUse {
         /// Which version.
         request: ToolRequest,
-        /// Who; empty where the lock is held but nobody says who holds it.
+        /// Its users; empty if the lock is held but the holder is unknown.
         users: Vec<User>,
     },
-    /// Somebody asked for it who may be about to start it.
-    #[error("{request} was asked for at {at} and may be about to be used")]
+    /// A process asked for its path and may be about to start it.
+    #[error("the path of {request} was requested at {at}, so a process may be about to start it")]
     AskedFor {
         /// Which version.
         request: ToolRequest,
@@ -88,9 +87,9 @@ impl Advice for UninstallError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Tool(error) => error.advice(),
-            Self::InUse { .. } => Some("retry after that has ended".to_owned()),
+            Self::InUse { .. } => Some("retry when the version is not in use".to_owned()),
             Self::AskedFor { .. } => {
-                Some("try again, or remove it at once with --drain-period 0".to_owned())
+                Some("retry later, or remove it immediately with --drain-period 0".to_owned())
             }
             Self::Stopped { .. } => None,
         }
@@ -103,7 +102,7 @@ pub(in crate::tool) fn by(users: &[User]) -> String {
         if users.iter().all(|user| user.owner.starts_with("run ")) { "run" } else { "process" };
     let (count, plural) = match (users.len(), kind) {
         (0, _) => {
-            return " by a process that cannot be named: the cache is read-only for it".to_owned();
+            return " by an unknown process: it has no write access to the cache".to_owned();
         }
         (1, _) => (1, ""),
         (count, "run") => (count, "s"),
@@ -116,12 +115,12 @@ pub(in crate::tool) fn by(users: &[User]) -> String {
     format!(" by {count} {kind}{plural}: {}", each.join("; "))
 }
 
-/// Removes `request` after it was left to others for `drain`. `progress` gets a line before that.
+/// Removes `request` after the drain period. `progress` gets a line before that.
 ///
-/// A stop is heard in the drain period alone: what follows takes no time.
+/// A stop takes effect in the drain period only: the removal after it takes no time.
 ///
 /// # Errors
-/// When somebody uses it, before or after that time, or works on it; when it cannot be removed; when
+/// When a process uses it, before or after that time, or works on it; when it cannot be removed; when
 /// it was stopped. The version stays as it was.
 pub async fn uninstall(
     request: &ToolRequest,
@@ -130,7 +129,7 @@ pub async fn uninstall(
     stop: &Stop,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Uninstalled, UninstallError> {
-    let cache = cache(options)?;
+    let cache = Cache::of(options)?;
     if !cache.has(request)? {
         return Ok(Uninstalled::NotInstalled);
     }
@@ -146,24 +145,24 @@ pub async fn uninstall(
     if !drain.is_zero() {
         let drain = humantime::format_duration(drain);
         progress(&format!(
-            "{request} is pending deletion: it is removed in {drain} if nobody uses it by then"
+            "{request} is pending deletion: it is removed in {drain} unless a process uses it by then"
         ));
     }
     tokio::select! {
         () = tokio::time::sleep(drain) => {}
         StopReason::Signal(signal) = stop.requested() => {
             let error = UninstallError::Stopped { request: request.clone(), signal };
-            return attempt.ended(Err(error));
+            return attempt.finish(Err(error));
         }
     }
-    attempt.go_on();
+    attempt.end_drain_period();
     let request = request.clone();
     let since = (!drain.is_zero()).then_some(begun);
-    let removing = blocking(move |_| attempt.ended(remove(&cache, &request, since)));
+    let removing = blocking(move |_| attempt.finish(remove(&cache, &request, since)));
     removing.await
 }
 
-/// Fails if somebody uses `request` now. Blocks for a moment, and leaves no trace.
+/// Fails if a process uses `request` now. Blocks for a moment, and writes nothing.
 pub(in crate::tool) fn look(cache: &Cache, request: &ToolRequest) -> Result<(), UninstallError> {
     usage::look(cache, request)?.map_err(|users| in_use(request, users))
 }
@@ -172,8 +171,8 @@ fn in_use(request: &ToolRequest, users: Vec<User>) -> UninstallError {
     UninstallError::InUse { request: request.clone(), users }
 }
 
-/// Fails if somebody has asked for `request` since then, as people do who ask for its path: they use
-/// it without a lock, and only when they have started it, can it be seen.
+/// Fails if the path of `request` was requested since then: a process that got it uses the version
+/// without a lock, and is visible only after it has started the executable.
 pub(in crate::tool) fn refuse_asked_for(
     cache: &Cache,
     request: &ToolRequest,
@@ -187,14 +186,14 @@ pub(in crate::tool) fn refuse_asked_for(
     }
 }
 
-/// Removes `request`, if nobody uses it or has asked for it `since`. Needs the version's lock.
+/// Removes `request`, if no process uses it or asked for its path `since`. Needs the version's lock.
 /// Blocks for a moment.
 pub(in crate::tool) fn remove(
     cache: &Cache,
     request: &ToolRequest,
     since: Option<SystemTime>,
 ) -> Result<Uninstalled, UninstallError> {
-    // Somebody may have done it before the lock was had.
+    // Another process may have removed it before this one got the lock.
     if !cache.has(request)? {
         return Ok(Uninstalled::NotInstalled);
     }
@@ -206,7 +205,7 @@ pub(in crate::tool) fn remove(
     let was_default = default.as_ref() == Some(&request.version);
     let bytes = cache.remove(request, unused)?;
     if let Err(error) = default::forget(cache, request) {
-        // It is none all the same: what is not installed is no default.
+        // Harmless: a version that is not installed is not used as the default.
         tracing::debug!(%request, error = butler_base::error::chain(&error), "cannot forget the default");
     }
     Ok(Uninstalled::Removed { bytes, was_default })

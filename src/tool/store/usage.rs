@@ -1,10 +1,10 @@
-//! Who uses an installed version, so that nobody removes it from under a run.
+//! Records which processes use an installed version, so that no process removes it during a run.
 //!
-//! Whoever wants to use a version first takes a shared lock on `.VERSION.users/used`, then looks the
-//! version up, and keeps the lock. Who removes it takes that lock alone, for the moment of the one
-//! rename. So a user either holds the lock, and the version stays, or looks it up after the rename
-//! and finds nothing: there is no moment between. The lock says *whether* a version is used, a note
-//! *by whom*, and the file's time when it last was.
+//! A user of a version first takes a shared lock on `.VERSION.users/used`, then looks the version up, and
+//! keeps the lock. A process that removes the version takes the lock exclusively, for the duration of one
+//! rename. So a user either holds the lock, and the version stays, or looks the version up after the
+//! rename and does not find it. The lock shows *whether* a version is used, a note shows *by which
+//! process*, and the modification time of the file shows when it was last used.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::tool::ToolOptions;
+use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::{Cache, inspect};
 use crate::tool::store::error::CacheError;
 use crate::tool::store::journal::moment;
@@ -26,13 +26,10 @@ use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock, try_lock
 use butler_base::process::Processes;
 use butler_protocol::spec::ToolRequest;
 
-/// The file whose lock says whether a version is used.
-pub(in crate::tool) const USED: &str = "used";
-
-/// How often it is tried again: the lock is held alone only for a moment.
+/// The time between two attempts; the exclusive lock is held only for a moment.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// After so many attempts it is no moment any more, and the user hears of it.
+/// After this many attempts, the wait is reported to the user.
 const PATIENT: usize = 50;
 
 /// A process that uses a version.
@@ -48,7 +45,7 @@ pub struct User {
     pub since: String,
 }
 
-/// Says that a version is used, until this is dropped or the process ends.
+/// Marks a version as used until this is dropped or the process ends.
 #[derive(Debug)]
 pub struct InUse {
     used: File,
@@ -61,8 +58,8 @@ impl Drop for InUse {
     }
 }
 
-/// Says that this process uses `request`, installed or not. While somebody removes it, waits until
-/// `deadline`. None where nobody can be told, as in a read-only cache that has no such file.
+/// Marks `request`, installed or not, as used by this process. While another process removes it, waits
+/// until `deadline`. `None` if that cannot be recorded, as in a read-only cache without such a file.
 pub(in crate::tool) async fn begin(
     cache: &Cache,
     request: &ToolRequest,
@@ -70,32 +67,32 @@ pub(in crate::tool) async fn begin(
     deadline: Instant,
     waits: impl Fn(&str),
 ) -> Result<Option<InUse>, CacheError> {
-    let path = cache.users(request).join(USED);
+    let path = cache.used_file(request);
     let mut attempts = 0;
     let used = loop {
         let file = match open(cache, request, &path) {
             Ok(file) => file,
-            // Its directory was tidied away in between.
+            // Another process removed its directory in between.
             Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < PATIENT => {
                 attempts += 1;
                 continue;
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                tracing::warn!(path = %path.display(), %error, "nobody can see that this version is used, so that it can be removed meanwhile: let this user read what is in the cache");
+                tracing::warn!(path = %path.display(), %error, "cannot mark this version as in use, so another process may remove it; give this user read access to the cache");
                 return Ok(None);
             }
-            // As in an image: nobody can remove anything there either.
+            // As in an image, where no process can remove a version either.
             Err(error) => {
-                tracing::debug!(%request, %error, "cannot say that this version is used");
+                tracing::debug!(%request, %error, "cannot mark this version as in use");
                 return Ok(None);
             }
         };
         match try_lock_shared(&file) {
             Ok(()) if is_at(&file, &path) => break file,
-            // Somebody has tidied the file away; who comes next makes another one.
+            // Another process removed the file; the next attempt creates it again.
             Ok(()) | Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => {
-                tracing::warn!(path = %path.display(), %error, "cannot lock; going on without");
+                tracing::warn!(path = %path.display(), %error, "cannot lock the file; continuing without a lock");
                 break file;
             }
         }
@@ -114,15 +111,15 @@ pub(in crate::tool) async fn begin(
     Ok(Some(InUse { used, _note: note }))
 }
 
-/// The certainty that nobody uses a version, and that nobody begins to while this lives.
+/// Proof that no process uses a version. No process can begin to use it while this exists.
 #[derive(Debug)]
 pub(in crate::tool) struct Unused {
-    /// None where the file system knows no locks.
+    /// None if the file system does not support locks.
     _used: Option<File>,
 }
 
-/// Makes sure that nobody uses `request`; else says who does. That may be nobody who has a name: a
-/// cache may be read-only for its users. Blocks, for a second at most.
+/// Makes sure that no process uses `request`; otherwise returns its users. The list is empty if they
+/// are unknown, because the cache is read-only for them. Blocks for a second at most.
 pub(in crate::tool) fn unused(
     cache: &Cache,
     request: &ToolRequest,
@@ -130,8 +127,8 @@ pub(in crate::tool) fn unused(
     claim(cache, request, Missing::Make, || std::thread::sleep(INTERVAL))
 }
 
-/// Who uses `request`, as [`unused`] finds it, without a trace: nothing is written, and what is
-/// found may have changed a moment later. Blocks, for a second at most.
+/// Checks for users of `request` like [`unused`], but writes nothing: the result may be outdated a
+/// moment later. Blocks for a second at most.
 pub(in crate::tool) fn look(
     cache: &Cache,
     request: &ToolRequest,
@@ -143,9 +140,9 @@ pub(in crate::tool) fn look(
 /// What it means that the file is missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Missing {
-    /// It has to be made, so that nobody can begin to use the version.
+    /// Create it, so that no process can begin to use the version.
     Make,
-    /// That nobody has ever used the version.
+    /// The version was never used.
     Unused,
 }
 
@@ -155,7 +152,7 @@ fn claim(
     missing: Missing,
     mut pause: impl FnMut(),
 ) -> Result<Result<Unused, Vec<User>>, CacheError> {
-    let path = cache.users(request).join(USED);
+    let path = cache.used_file(request);
     let mut attempts = 0;
     let used = loop {
         let opened = match missing {
@@ -165,9 +162,9 @@ fn claim(
         match opened {
             Ok(file) => match try_lock(&file) {
                 Ok(()) if is_at(&file, &path) => break Some(file),
-                // Somebody has tidied the file away.
+                // Another process removed the file.
                 Ok(()) => {}
-                // It may be another process that looks who uses it: that takes a moment.
+                // It may be another process that checks for users: that takes a moment.
                 Err(TryLockError::WouldBlock) => {
                     let users = users(cache, request);
                     if !users.is_empty() {
@@ -175,7 +172,7 @@ fn claim(
                     }
                 }
                 Err(TryLockError::Error(error)) => {
-                    tracing::warn!(path = %path.display(), %error, "cannot lock, so runs on other machines that use this version cannot be seen; going on without");
+                    tracing::warn!(path = %path.display(), %error, "cannot lock the file; continuing without detecting runs on other machines that use this version");
                     break None;
                 }
             },
@@ -196,13 +193,13 @@ fn claim(
     Ok(if users.is_empty() { Ok(Unused { _used: used }) } else { Err(users) })
 }
 
-/// Everybody who uses `request` now: who says so, and every process that runs the executable, as
-/// people do who ask for its path.
+/// All users of `request` now: processes with a note, and processes that run the executable without
+/// one, because their user asked for its path.
 pub(in crate::tool) fn users(cache: &Cache, request: &ToolRequest) -> Vec<User> {
     users_among(&Processes::now(), cache, request)
 }
 
-/// The same, where the processes of this machine are known already.
+/// The same, with a list of processes that was read before.
 pub(in crate::tool) fn users_among(
     processes: &Processes,
     cache: &Cache,
@@ -217,36 +214,36 @@ pub(in crate::tool) fn users_among(
     let running = processes.running(&cache.executable(request), &known);
     users.extend(running.into_iter().map(|process| User {
         pid: process.pid,
-        owner: "started by itself".to_owned(),
+        owner: "not started by butler-runner".to_owned(),
         since: moment(process.since),
     }));
     users
 }
 
-/// Remembers that somebody uses `request` now who does not say for how long.
+/// Records that `request` is used now, without holding the lock.
 pub(in crate::tool) fn remember(cache: &Cache, request: &ToolRequest) {
-    if let Ok(used) = open(cache, request, &cache.users(request).join(USED)) {
+    if let Ok(used) = open(cache, request, &cache.used_file(request)) {
         touch(&used);
     }
 }
 
-/// When `request` was last used, as far as anybody could write it down.
+/// When `request` was last used, if that could be recorded.
 pub(in crate::tool) fn last_use(cache: &Cache, request: &ToolRequest) -> Option<SystemTime> {
-    std::fs::metadata(cache.users(request).join(USED)).ok()?.modified().ok()
+    std::fs::metadata(cache.used_file(request)).ok()?.modified().ok()
 }
 
-/// Opens the file, which is made where it is missing; for reading only where nothing can be written:
-/// its lock can be had all the same.
+/// Opens the file, and creates it if it is missing. Opens it read-only if it cannot be written:
+/// a lock needs no write access.
 fn open(cache: &Cache, request: &ToolRequest, path: &Path) -> io::Result<File> {
     match open_existing(cache, request, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         found => return found,
     }
     cache.make_users(request)?;
-    // Readable for all: whoever may run the version has to be able to say that it is used.
+    // Readable for all: every user who may run the version must be able to lock it.
     match without_following().write(true).create_new(true).mode(0o644).open(path) {
         Ok(file) => {
-            // To make it is not to use the version.
+            // Creating the file does not count as a use of the version.
             if let Ok(installed) = std::fs::metadata(cache.version(request)) {
                 let _ = installed.modified().and_then(|then| file.set_modified(then));
             }
@@ -273,7 +270,7 @@ fn without_following() -> OpenOptions {
     options
 }
 
-/// Remembers that the version is used now; a read-only cache does not.
+/// Records the time of use, unless the cache is read-only.
 fn touch(used: &File) {
     let _ = used.set_modified(SystemTime::now());
 }
@@ -294,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_look_at_once_do_not_take_each_other_for_users() {
+    fn concurrent_checks_are_not_counted_as_users() {
         let request = "1.9.8".parse().unwrap();
         let (_directory, cache) = cache_with(&request);
         let mut other = Some(unused(&cache, &request).unwrap().unwrap());
@@ -304,7 +301,7 @@ mod tests {
         });
         assert!(met.get(), "the other one held it");
         assert!(found.unwrap().is_ok());
-        // Who stays for longer is no other one who looks.
+        // A process that holds the lock for longer counts as a user.
         let other = unused(&cache, &request).unwrap().unwrap();
         let mut pauses = 0;
         let found = claim(&cache, &request, Missing::Make, || pauses += 1);
@@ -314,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn to_look_leaves_no_trace_and_to_claim_is_no_use() {
+    fn check_writes_nothing_and_claim_does_not_count_as_use() {
         let request = "1.9.8".parse().unwrap();
         let (_directory, cache) = cache_with(&request);
         let then = SystemTime::now() - Duration::from_hours(50);
@@ -326,12 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_run_a_version_may_say_that_it_is_used() {
+    fn every_user_can_lock_a_version_that_it_may_run() {
         let request = "1.9.8".parse().unwrap();
         let (_directory, cache) = cache_with(&request);
         remember(&cache, &request);
         let users = cache.users(&request);
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o055;
-        assert_eq!((mode(&users), mode(&users.join(USED))), (0o055, 0o044));
+        assert_eq!((mode(&users), mode(&cache.used_file(&request))), (0o055, 0o044));
     }
 }

@@ -8,7 +8,7 @@ use crate::tool::digest::Sha256Sum;
 /// The checksum file does not look like one.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ChecksumsError {
-    /// It is no text.
+    /// It is not UTF-8.
     #[error("the checksum file is not UTF-8")]
     NotText,
     /// It is empty.

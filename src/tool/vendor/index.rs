@@ -9,9 +9,10 @@ use semver::Version;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::tool::ToolOptions;
 use crate::tool::error::ToolError;
-use crate::tool::fetch::download::{self, Fetcher};
+use crate::tool::fetch::download::Fetcher;
+use crate::tool::fetch::login::redacted;
+use crate::tool::options::ToolOptions;
 use crate::tool::vendor::product::Vendored as _;
 use butler_protocol::spec::Product;
 
@@ -53,7 +54,7 @@ pub(in crate::tool) async fn released(
 
 async fn listed(url: &url::Url, fetcher: &Fetcher<'_>) -> Result<Page, ToolError> {
     let list = fetcher.small(url, LARGEST).await?;
-    parse(&list).map_err(|source| ToolError::Index { url: download::shown(url), source })
+    parse(&list).map_err(|source| ToolError::Index { url: redacted(url), source })
 }
 
 /// What one file says.
@@ -67,7 +68,10 @@ struct Page {
 /// `[{"tag_name":"v0.99.1",…}]` at GitHub.
 #[derive(Deserialize)]
 #[serde(untagged)]
-#[expect(clippy::zero_sized_map_values, reason = "a map is what the list is, whatever it maps to")]
+#[expect(
+    clippy::zero_sized_map_values,
+    reason = "the list is a map of which only the keys are needed"
+)]
 enum Index {
     ByName { versions: BTreeMap<String, IgnoredAny> },
     List { versions: Vec<Listed> },
@@ -91,7 +95,7 @@ fn parse(list: &[u8]) -> Result<Page, serde_json::Error> {
         Index::ByName { versions } => versions.into_keys().collect(),
         Index::List { versions } => versions.into_iter().map(|version| version.id).collect(),
         Index::Releases(releases) => {
-            // A draft has no files yet; it counts as an entry all the same.
+            // A draft has no files yet; but it counts as an entry.
             let name =
                 |release: Tagged| if release.draft { String::new() } else { release.tag_name };
             releases.into_iter().map(name).collect()

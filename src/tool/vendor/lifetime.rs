@@ -1,18 +1,18 @@
-//! How long the keys of the vendors that are built in will still sign.
+//! When the built-in keys of the vendors expire.
 //!
-//! That a key expires is no danger to anybody, but releases that are signed after it was renewed
-//! need a newer copy of it: a runner that is not updated until then cannot install them.
+//! An expired key is not a security problem. But releases that are signed after its renewal need a newer
+//! copy of the key: a runner without it cannot install them.
 
 use std::time::{Duration, SystemTime};
 
 use sequoia_openpgp::Cert;
 use sequoia_openpgp::policy::StandardPolicy;
 
+use crate::tool::vendor::certificates::pinned;
 use crate::tool::vendor::product::Vendored as _;
-use crate::tool::vendor::verify::pinned;
 use butler_protocol::spec::Product;
 
-/// How long before the end of a key is spoken of it.
+/// How long before the expiry of a key the runner warns about it.
 const NOTICE: Duration = Duration::from_hours(180 * 24);
 
 /// A key that is built in and will soon expire, or has.
@@ -46,7 +46,7 @@ pub(in crate::tool) fn soon_over(certificate: &Cert, now: SystemTime) -> Option<
         // No key outlives the primary one.
         key.key_expiration_time().into_iter().chain(primary).min()
     });
-    // One that never expires is none, and there is no end then.
+    // `None` is a key that never expires.
     let last = ends.collect::<Option<Vec<_>>>()?.into_iter().max()?;
     (last <= now + NOTICE).then_some(last)
 }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_built_in_are_spoken_of_180_days_before_they_expire() {
+    fn built_in_keys_are_reported_180_days_before_they_expire() {
         // 2030-03-01 less 180 days is 2029-09-02.
         for (today, expiring) in [
             ("2026-11-21", false),

@@ -24,7 +24,7 @@ struct Entry {
     /// What follows the name of the checksum file in the names of its signature, best first.
     signatures: &'static [&'static str],
     /// The first version of which a signature is demanded, where earlier ones may have none and
-    /// are taken from the vendor's own site all the same.
+    /// are still taken from the vendor's own site.
     signed_since: Option<Version>,
     /// Where all versions are listed.
     index: Index,
@@ -250,6 +250,21 @@ fn located(official: &str, mirror: Option<&Mirror>) -> Url {
     match mirror {
         None => official,
         Some(mirror) => mirror.locate(official),
+    }
+}
+
+/// Where the checksum file of a release of `product` comes from; its directory where it is not
+/// called after its release. For tests of what settings mean.
+#[cfg(test)]
+pub(crate) fn checksums_directory(sites: &crate::tool::Sites, product: Product) -> String {
+    let version = Version::new(1, 0, 0);
+    let request = ToolRequest { product, version };
+    let platform = Platform { system: "linux", architecture: "amd64" };
+    let release = Release::of(&request, platform, sites.mirror(product));
+    let place = release.checksums.to_string();
+    match product {
+        Product::Terragrunt => place[..=place.rfind('/').unwrap()].to_owned(),
+        _ => place,
     }
 }
 

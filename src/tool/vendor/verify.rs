@@ -15,7 +15,6 @@ use std::time::SystemTime;
 
 use sequoia_openpgp as openpgp;
 
-use openpgp::cert::CertParser;
 use openpgp::parse::Parse;
 use openpgp::parse::stream::{
     DetachedVerifierBuilder, GoodChecksum, MessageLayer, MessageStructure, VerificationError,
@@ -25,15 +24,12 @@ use openpgp::policy::StandardPolicy;
 use openpgp::types::{HashAlgorithm, RevocationStatus, SignatureType};
 use openpgp::{Cert, KeyHandle};
 
+use crate::tool::vendor::certificates::{certificates, pinned};
 use crate::tool::vendor::lifetime;
-use crate::tool::vendor::product::Signer;
 use crate::tool::vendor::product::Vendored as _;
 use butler_protocol::spec::Product;
 
-/// What begins each certificate of an armored file.
-const ARMOR: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
-
-/// What a signature may be made over.
+/// The accepted hashes of a signature.
 const HASHES: [HashAlgorithm; 5] = [
     HashAlgorithm::SHA256,
     HashAlgorithm::SHA384,
@@ -42,7 +38,7 @@ const HASHES: [HashAlgorithm; 5] = [
     HashAlgorithm::SHA3_512,
 ];
 
-/// Why a checksum file is not trusted.
+/// A checksum file cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// A key file of the user's cannot be read.
@@ -55,25 +51,25 @@ pub enum VerifyError {
         source: std::io::Error,
     },
     /// A key file of the user's holds no key.
-    #[error("the signing key `{}` is no OpenPGP certificate", path.display())]
+    #[error("the signing key `{}` is not an OpenPGP certificate", path.display())]
     NoKey {
         /// The file.
         path: PathBuf,
     },
-    /// The signature is by a key that nobody said to trust.
+    /// The signature is by a key that is not trusted.
     #[error("the signature is by the unknown key `{issuer}`")]
     UnknownSigner {
         /// The key's fingerprint or id, as the signature has it.
         issuer: String,
     },
     /// The key that signed is trusted, but could not sign when it did.
-    #[error("the signature is by a key that does not count: {reason}")]
+    #[error("the signing key is not acceptable: {reason}")]
     Key {
         /// What is wrong with it.
         reason: String,
     },
     /// The signature is not good.
-    #[error("the signature does not hold: {reason}")]
+    #[error("the signature is not valid: {reason}")]
     Refused {
         /// What is wrong with it.
         reason: String,
@@ -91,10 +87,10 @@ impl butler_base::error::Advice for VerifyError {
                     "if the site is yours, name its public key with --signing-key"
                 }
                 Self::Key { .. } => {
-                    "do not use this download, unless the key was renewed: then update butler-runner, or name the key's present copy with --signing-key"
+                    "do not use this download; if the key was renewed, update butler-runner or give the renewed key with --signing-key"
                 }
                 Self::Refused { .. } => {
-                    "do not use this download; check that --mirror and proxies hand files on unchanged"
+                    "do not use this download; check that the --mirror site and proxies do not modify files"
                 }
             }
             .to_owned(),
@@ -135,8 +131,8 @@ impl Trust {
         Ok(trust)
     }
 
-    /// What a user has of a certificate that is known may be newer, renewed or revoked: the two
-    /// become one. What is in it is signed by its own primary key, so this widens no trust.
+    /// The user's copy of a known certificate may be newer, renewed or revoked, so the two are merged.
+    /// Its content is signed by its own primary key, so a merge does not add trust.
     fn add(&mut self, certificate: Cert) {
         let known =
             self.0.iter().position(|known| known.fingerprint() == certificate.fingerprint());
@@ -177,17 +173,10 @@ impl Trust {
         let verdict = verifier.into_helper();
         verdict.signed.ok_or_else(|| {
             verdict.complaint.unwrap_or_else(|| VerifyError::Refused {
-                reason: "there is no signature in it".to_owned(),
+                reason: "the file does not contain a signature".to_owned(),
             })
         })
     }
-}
-
-/// The vendor's certificate, if it is the one with the pinned fingerprint.
-pub(in crate::tool) fn pinned(signer: Signer) -> Vec<Cert> {
-    let mut certificates = certificates(signer.certificate);
-    certificates.retain(|certificate| certificate.fingerprint().to_hex() == signer.fingerprint);
-    certificates
 }
 
 fn user_certificates(path: &Path) -> Result<Vec<Cert>, VerifyError> {
@@ -198,21 +187,6 @@ fn user_certificates(path: &Path) -> Result<Vec<Cert>, VerifyError> {
         return Err(VerifyError::NoKey { path: path.to_owned() });
     }
     Ok(certificates)
-}
-
-/// All certificates in a file: binary, armored, or several armored ones one after the other.
-fn certificates(bytes: &[u8]) -> Vec<Cert> {
-    let parse = |bytes: &[u8]| -> Vec<Cert> {
-        CertParser::from_bytes(bytes).into_iter().flatten().filter_map(Result::ok).collect()
-    };
-    match std::str::from_utf8(bytes) {
-        Ok(text) if text.contains(ARMOR) => text
-            .split(ARMOR)
-            .skip(1)
-            .flat_map(|block| parse(format!("{ARMOR}{block}").as_bytes()))
-            .collect(),
-        _ => parse(bytes),
-    }
 }
 
 /// Collects what the library says about each signature.
@@ -242,14 +216,16 @@ impl VerificationHelper for Verdict<'_> {
     }
 }
 
-/// What the library leaves to its callers: kind of signature, strength of the hash, today's clock.
+/// The checks that the library leaves to its callers: kind of signature, strength of the hash, clock.
 fn accept(good: &GoodChecksum<'_>, today: SystemTime) -> Result<Signed, VerifyError> {
     let hash = good.sig.hash_algo();
     if !HASHES.contains(&hash) {
         return Err(VerifyError::Refused { reason: format!("{hash} is too weak") });
     }
     if good.sig.typ() != SignatureType::Binary {
-        return Err(VerifyError::Refused { reason: "it is not over a file".to_owned() });
+        return Err(VerifyError::Refused {
+            reason: "it is not a signature over a file".to_owned(),
+        });
     }
     let certificate = good.ka.cert();
     Ok(Signed {

@@ -8,6 +8,7 @@ use openpgp::serialize::{Marshal, MarshalInto};
 use openpgp::types::{KeyFlags, ReasonForRevocation};
 
 use super::*;
+use crate::tool::vendor::product::Signer;
 
 const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 const DAY: Duration = Duration::from_hours(24);
@@ -241,7 +242,7 @@ fn made(flags: KeyFlags, age: Duration, life: Option<Duration>) -> (Cert, System
     (certificate, created)
 }
 
-/// Signs `data` with the first subkey of `certificate`, whatever that subkey is meant for.
+/// Signs `data` with the first subkey of `certificate`, regardless of its key flags.
 fn sign(certificate: &Cert, data: &[u8], at: SystemTime, hash: HashAlgorithm) -> Vec<u8> {
     let subkey = certificate.keys().subkeys().next().unwrap().key().clone();
     let mut pair = subkey.parts_into_secret().unwrap().into_keypair().unwrap();

@@ -138,7 +138,7 @@ async fn what_is_damaged_or_no_saved_plan_is_refused_before_anything_is_started(
     flipped[place + 40] ^= 1;
     let own = &good[place..];
     for (name, bytes, said) in [
-        ("flipped.plan", &flipped[..], "is damaged: `plan.tfplan` has another digest"),
+        ("flipped.plan", &flipped[..], "is damaged: `plan.tfplan` has a different digest"),
         ("cut.plan", &good[..place + 100], "is damaged"),
         ("own.plan", own, "is a plan file of Terraform itself"),
         ("empty.plan", b"", "is not a plan that `butler-runner plan --out` saved"),

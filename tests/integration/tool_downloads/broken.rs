@@ -11,7 +11,7 @@ fn truncated_and_tampered_archives_are_refused() {
             expect![[r"
         exit 1
         error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was signed: its SHA-256 is <came>, not <signed>
-        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        hint: do not use this download; check that the --mirror site and proxies do not modify files
     "]],
         ),
         (
@@ -19,7 +19,7 @@ fn truncated_and_tampered_archives_are_refused() {
             expect![[r"
         exit 1
         error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was signed: its SHA-256 is <came>, not <signed>
-        hint: do not use this download; check that --mirror and proxies hand files on unchanged
+        hint: do not use this download; check that the --mirror site and proxies do not modify files
     "]],
         ),
     ] {
@@ -47,8 +47,8 @@ fn site_that_goes_silent_is_given_up_in_time() {
         &said,
         &expect![[r"
         exit 1
-        error: gave up on `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` after 1 s
-        hint: check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror
+        error: timed out after 1 s while downloading `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip`
+        hint: check the network and HTTPS_PROXY, increase --tool-timeout, or name a reachable site with --mirror
     "]],
         &machine,
     );
@@ -64,8 +64,8 @@ fn choice_of_a_version_is_part_of_the_time_that_an_install_has() {
         &said,
         &expect![[r"
         exit 1
-        error: cannot find out which versions of terraform are released: gave up on `<site>/terraform/index.json` after 1 s
-        hint: check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror
+        error: cannot list the released versions of terraform: timed out after 1 s while downloading `<site>/terraform/index.json`
+        hint: check the network and HTTPS_PROXY, increase --tool-timeout, or name a reachable site with --mirror
     "]],
         &machine,
     );
@@ -81,8 +81,8 @@ fn site_that_breaks_off_every_time_is_given_up() {
         &said,
         &expect![[r"
             exit 1
-            error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` broke off after 49 of 98 bytes: error decoding response body: error reading a body from connection: end of file before message length reached
-            hint: check the network, HTTPS_PROXY and --ca-bundle, or name a site that can be reached with --mirror
+            error: the connection was lost after 49 of 98 bytes of `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error decoding response body: error reading a body from connection: end of file before message length reached
+            hint: check the network, HTTPS_PROXY and --ca-bundle, or name a reachable site with --mirror
         "]],
         &machine,
     );
@@ -128,7 +128,7 @@ fn file_that_is_packed_on_the_way_is_called_that() {
         let machine = quiet(&site);
         let said = machine.run(&INSTALL);
         assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.stderr.contains("was answered with the gzip of it"), "{said:?}");
+        assert!(said.stderr.contains("with gzip"), "{said:?}");
         assert!(said.stderr.contains("without `Content-Encoding`"), "{said:?}");
     }
 }
@@ -145,7 +145,7 @@ fn file_that_is_said_to_be_too_large_is_not_waited_for() {
         &expect![[r"
         exit 1
         error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` is larger than 1048576 bytes
-        hint: check that --mirror keeps the paths of the vendor's site
+        hint: check that the --mirror site uses the same paths as the vendor's site
     "]],
         &machine,
     );
@@ -167,10 +167,10 @@ fn limit_of_requests_is_told_from_a_login_that_is_missing() {
         let words = ["tool", "--product", "terragrunt", "list", "--available", "--mirror", &mirror];
         let said = machine.run(&words);
         assert_eq!(said.code, Some(1), "{said:?}");
-        let message = "limits how often it is asked, and wants to be left alone for 1h\n";
+        let message = "the rate limit of the site is exceeded; it accepts requests again in 1h\n";
         assert!(said.stderr.contains(message), "{said:?}");
         assert!(said.stderr.contains("name an exact version"), "{said:?}");
-        assert!(!said.stderr.contains("trying again"), "{said:?}");
+        assert!(!said.stderr.contains("retrying"), "{said:?}");
     }
 }
 
@@ -190,7 +190,7 @@ fn site_that_asks_for_a_rest_gets_it_and_is_asked_again() {
         &mirror,
     ]);
     assert!(
-        said.stderr.contains("trying again error=") && said.stderr.contains("pause=1s"),
+        said.stderr.contains("retrying error=") && said.stderr.contains("pause=1s"),
         "{said:?}"
     );
 }

@@ -84,8 +84,8 @@ fn archive_of_another_version_is_not_installed_for_its_sum() {
         &machine.run(&words),
         &expect![[r"
         exit 1
-        error: what `file://<machine>/tmp/ours.zip` holds as terraform 1.9.8 is version 1.5.7
-        hint: do not use this download; check --url, and that --mirror and proxies hand files on unchanged
+        error: `file://<machine>/tmp/ours.zip` is published as terraform 1.9.8 but contains version 1.5.7
+        hint: do not use this download; check --url, and that the --mirror site and proxies do not modify files
     "]],
         &machine,
     );
@@ -102,7 +102,7 @@ fn url_without_a_checksum_needs_the_signed_one_beside_it() {
         &said,
         &expect![[r"
         exit 1
-        error: there is no checksum file beside the archive of terraform 1.9.8: `file://<machine>/tmp/terraform_1.9.8_SHA256SUMS` does not exist
+        error: cannot find a checksum file next to the archive of terraform 1.9.8: `file://<machine>/tmp/terraform_1.9.8_SHA256SUMS` does not exist
         hint: give the archive's sum with --checksum sha256:HEX, or put the vendor's checksum file and its signature beside it
     "]],
         &machine,
@@ -140,7 +140,7 @@ fn checksum_without_a_url_is_checked_in_addition_to_the_signature() {
         &expect![[r"
         exit 1
         error: `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip` is not the archive that was asked for with --checksum: its SHA-256 is <signed>, not 0000000000000000000000000000000000000000000000000000000000000000
-        hint: do not use this download; check the URL and the sum, which is that of the archive and not of the executable in it
+        hint: do not use this download; check the URL and the checksum, which must be that of the archive, not of the executable inside it
     "]],
         &machine,
     );

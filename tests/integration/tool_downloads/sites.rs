@@ -28,7 +28,7 @@ fn redirects_without_an_end_are_given_up() {
         &expect![[r"
         exit 1
         error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` is redirected more than 10 times
-        hint: the site leads in a circle: check its configuration, and that --mirror is its address
+        hint: the redirects form a loop: check the configuration of the site, and that --mirror is its address
     "]],
         &machine,
     );
@@ -48,7 +48,7 @@ fn redirect_from_https_to_http_is_refused() {
         &expect![[r"
         exit 1
         error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` is redirected to `<store>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`, which is not followed
-        hint: check where --mirror leads: from https only https is followed, from http both are
+        hint: check the redirects of the --mirror site: from https, only redirects to https are followed; from http, both
     "]],
         &machine,
     );
@@ -65,8 +65,8 @@ fn mirror_that_wants_a_login_says_how_to_give_one() {
         &said,
         &expect![[r"
         exit 1
-        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` was answered with 401 Unauthorized: asked without a login
-        hint: say who asks with BUTLER_MIRROR_USER and BUTLER_MIRROR_PASSWORD, BUTLER_MIRROR_TOKEN, or an entry for the host in ~/.netrc; vendors' sites are never told
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` returned 401 Unauthorized to a request without a login
+        hint: give a login with BUTLER_MIRROR_USER and BUTLER_MIRROR_PASSWORD, BUTLER_MIRROR_TOKEN, or an entry for the host in ~/.netrc; it is not sent to vendors' sites
     "]],
         &machine,
     );
@@ -76,8 +76,8 @@ fn mirror_that_wants_a_login_says_how_to_give_one() {
         &said,
         &expect![[r"
         exit 1
-        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` was answered with 401 Unauthorized: asked with BUTLER_MIRROR_TOKEN
-        hint: check that this login may read there, and that it has not expired
+        error: `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` returned 401 Unauthorized to a request with BUTLER_MIRROR_TOKEN
+        hint: check that this login has read access, and that it has not expired
     "]],
         &machine,
     );
@@ -159,7 +159,7 @@ fn mirror_with_a_certificate_of_an_own_authority_needs_it_named() {
         &expect![[r"
         exit 1
         error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): the server's certificate is by an authority that is not trusted
-        hint: if the site's certificate is by an authority of your own, name that authority's certificate with --ca-bundle
+        hint: if a private certificate authority issued the site's certificate, name the certificate of that authority with --ca-bundle
     "]],
         &machine,
     );
@@ -201,7 +201,7 @@ fn where_nothing_is_trusted_that_is_said() {
         exit 1
         WARN passed over what SSL_CERT_FILE or SSL_CERT_DIR names error=failed to read PEM from file: No such file or directory (os error 2) at '/proc/nonexistent'
         error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): the server's certificate is not accepted: there are no certificates on this system to check it against
-        hint: if the site's certificate is by an authority of your own, name that authority's certificate with --ca-bundle
+        hint: if a private certificate authority issued the site's certificate, name the certificate of that authority with --ca-bundle
     "]],
         &machine,
     );
@@ -267,7 +267,7 @@ fn proxy_that_refuses_is_named_as_what_refuses() {
             expect![[r"
             exit 1
             error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): tunnel error: proxy authorization required
-            hint: check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL where the proxy wants them, or exempt the site with NO_PROXY
+            hint: check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL if the proxy requires them, or exempt the site with NO_PROXY
         "]],
         ),
         (
@@ -275,8 +275,8 @@ fn proxy_that_refuses_is_named_as_what_refuses() {
             "HTTP_PROXY",
             expect![[r"
             exit 1
-            error: the proxy refused to hand `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS` on: 407 Proxy Authentication Required
-            hint: check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL where the proxy wants them, or exempt the site with NO_PROXY
+            error: the proxy refused to fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: 407 Proxy Authentication Required
+            hint: check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL if the proxy requires them, or exempt the site with NO_PROXY
         "]],
         ),
     ] {

@@ -220,7 +220,8 @@ fn what_an_install_is_making_is_no_leftover() {
 fn a_version_that_was_just_asked_for_is_not_pruned() {
     let (_site, machine, _) = well_used();
     machine.run(&["tool", "which", "1.9.8"]).well();
-    let kept = "terraform 1.9.8, asked for at <time> and may be about to be used";
+    let kept =
+        "terraform 1.9.8, its path was requested at <time>; a process may be about to start it";
     let prune = ["tool", "--product", "terraform", "prune", "--unused-for", "0s"];
     let said = timeless(&machine.run(&[prune.as_slice(), &["--dry-run"]].concat()));
     assert!(said.contains(&format!("kept {kept}")), "{said}");

@@ -104,7 +104,7 @@ async fn a_version_that_a_run_uses_is_not_removed() {
         let by =
             format!("error: terraform 1.9.8 is in use by 1 run: pid {pid}, run {RUN_ID}, since 20");
         assert!(said.starts_with(&by), "{said}");
-        assert!(said.ends_with("hint: retry after that has ended\n"), "{said}");
+        assert!(said.ends_with("hint: retry when the version is not in use\n"), "{said}");
         assert!(is_executable(&path));
     }
     let pruned = world.command(&["tool", "prune", "--unused-for", "0s"]).output().await.unwrap();
@@ -130,8 +130,8 @@ fn a_version_whose_executable_somebody_runs_is_not_removed() {
     drop(sleeper);
     expect![[r"
         exit 1
-        error: terraform 1.9.8 is in use by 1 process: pid <pid>, started by itself, since <time>
-        hint: retry after that has ended
+        error: terraform 1.9.8 is in use by 1 process: pid <pid>, not started by butler-runner, since <time>
+        hint: retry when the version is not in use
     "]]
     .assert_eq(&shown(&said, pid));
     assert!(is_executable(&path));
@@ -150,9 +150,9 @@ fn a_run_that_starts_in_the_drain_period_keeps_its_version() {
     let said = ended(&machine, uninstall);
     expect![[r"
         exit 1
-        INFO terraform 1.9.8 is pending deletion: it is removed in 5s if nobody uses it by then
+        INFO terraform 1.9.8 is pending deletion: it is removed in 5s unless a process uses it by then
         error: terraform 1.9.8 is in use by 1 run: pid <pid>, run 7, since <time>
-        hint: retry after that has ended
+        hint: retry when the version is not in use
     "]]
     .assert_eq(&shown(&said, std::process::id()));
     assert!(is_executable(&tool.path));
@@ -193,7 +193,7 @@ fn a_version_that_is_pending_deletion_is_not_removed_by_another() {
     expect![[r"
         exit 1
         error: not waiting for process <pid> (butler-runner tool), which has been uninstalling terraform 1.9.8 since <time>
-        hint: try again when that is done
+        hint: retry when that process has ended
     "]].assert_eq(&shown(&said, first.0.id()));
 }
 
@@ -244,7 +244,7 @@ fn a_run_that_is_just_looking_the_version_up_keeps_it() {
     expect![[r"
         exit 1
         error: terraform 1.9.8 is in use by 1 process: pid <pid>, butler-runner tool, since <time>
-        hint: retry after that has ended
+        hint: retry when the version is not in use
     "]]
     .assert_eq(&shown(&said, pid));
     assert_eq!(stopped.go_on().status.code(), Some(0));
@@ -340,9 +340,10 @@ fn a_user_whose_cache_is_read_only_is_seen_but_not_named() {
     let said = machine.run(&AT_ONCE);
     expect![[r"
         exit 1
-        error: terraform 1.9.8 is in use by a process that cannot be named: the cache is read-only for it
-        hint: retry after that has ended
-    "]].assert_eq(said.shown());
+        error: terraform 1.9.8 is in use by an unknown process: it has no write access to the cache
+        hint: retry when the version is not in use
+    "]]
+    .assert_eq(said.shown());
     drop(holder.stdin.take());
     holder.wait().unwrap();
     machine.run(&AT_ONCE).well();
@@ -358,9 +359,9 @@ fn a_version_whose_path_was_asked_for_in_the_drain_period_is_kept() {
     let said = ended(&machine, uninstall);
     expect![[r"
         exit 1
-        INFO terraform 1.9.8 is pending deletion: it is removed in 5s if nobody uses it by then
-        error: terraform 1.9.8 was asked for at <time> and may be about to be used
-        hint: try again, or remove it at once with --drain-period 0
+        INFO terraform 1.9.8 is pending deletion: it is removed in 5s unless a process uses it by then
+        error: the path of terraform 1.9.8 was requested at <time>, so a process may be about to start it
+        hint: retry later, or remove it immediately with --drain-period 0
     "]]
     .assert_eq(&shown(&said, u32::MAX));
     assert!(is_executable(&path), "who was told it can start it");

@@ -66,19 +66,19 @@ fn an_install_that_is_not_to_wait_says_who_installs() {
     expect![[r"
         exit 1
         error: not waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
-        hint: try again when that is done
+        hint: retry when that process has ended
     "]].assert_eq(&shown(&said, first.id()));
     let said = machine.run(&["tool", "install", "1.9.8", "--wait", "--timeout", "300ms"]);
     expect![[r"
         exit 1
         INFO waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
-        error: gave up after 300ms of waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
-        hint: end that process, or allow more time with --tool-timeout
+        error: timed out after 300ms while waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
+        hint: end that process, or increase --tool-timeout
     "]].assert_eq(&shown(&said, first.id()));
     // The variable means the same.
     let mut command = machine.command(&["tool", "install", "1.9.8"]);
     let output = command.env("BUTLER_TOOL_TIMEOUT", "300ms").output().unwrap();
-    assert!(machine.said(&output).stderr.contains("gave up after 300ms"));
+    assert!(machine.said(&output).stderr.contains("timed out after 300ms"));
     site.behave();
     ended(&machine, first).well();
     machine.run(&["tool", "install", "1.9.8", "--wait=false"]).well();
@@ -143,7 +143,7 @@ fn an_install_that_a_signal_ends_is_remembered() {
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     ended(&machine, child);
     let died = format!(
-        "Install 1.9.8 Failed: process {pid} (butler-runner tool) died in the middle of it"
+        "Install 1.9.8 Failed: process {pid} (butler-runner tool) exited before it was complete"
     );
     assert_eq!(history_of(&options), [died]);
 }

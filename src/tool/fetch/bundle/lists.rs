@@ -1,7 +1,7 @@
-//! The lists of versions in a bundle, in the vendors' shapes: they make a version be found.
+//! The lists of versions in a bundle, in the vendors' formats; without them a version is not found.
 //!
-//! A bundle that is there grows: what its lists name already stays, other platforms of the same
-//! version included. A list of another shape is nobody's to replace.
+//! An existing bundle grows: the entries of its lists stay, including other platforms of the same
+//! version. A list of unknown format is not replaced.
 
 use serde_json::{Value, json};
 use url::Url;

@@ -1,10 +1,12 @@
-//! Gathers releases for machines without network: a directory, or a tar of it, laid out as the
-//! vendors' sites are.
+//! Collects releases for machines without network: in a directory, or in a tar of it, with the layout of
+//! the vendors' sites.
 //!
-//! What is in it was verified on the way in, and is verified again by who installs from it: it holds
-//! the checksum files and their signatures, and is trusted with no more than any other mirror. Each
-//! file appears at once and whole; the lists of versions, which make a version be found, come last.
+//! Every release is verified when it is added and again when it is installed from the bundle, because the
+//! bundle contains the checksum files and their signatures. It is trusted no more than any other mirror.
+//! Each file appears complete, in one rename. The lists of versions are written last, so a version is
+//! found only when all its files are there.
 
+pub(in crate::tool) mod error;
 mod lists;
 mod place;
 
@@ -17,74 +19,19 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::tool::ToolOptions;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::{Meant, ToolError};
 use crate::tool::fetch::download::Fetcher;
 use crate::tool::fetch::release::{self, VerifiedArchive, Wanted};
+use crate::tool::options::ToolOptions;
 use crate::tool::vendor::platform::Platform;
 use crate::tool::vendor::product::Release;
 use crate::tool::vendor::product::Vendored as _;
 use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
+use error::{BundleError, cannot_write};
 use lists::Entry;
 use place::{Staged, hold, write, write_tar};
-
-/// A bundle cannot be written.
-#[derive(Debug, thiserror::Error)]
-pub enum BundleError {
-    /// A part of it cannot be written.
-    #[error("cannot write `{}`", path.display())]
-    Write {
-        /// What.
-        path: PathBuf,
-        /// What the operating system said.
-        #[source]
-        source: io::Error,
-    },
-    /// Another process writes to it, and is not waited for any longer.
-    #[error("another process writes to `{}`", path.display())]
-    Busy {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// A list of versions in it is none.
-    #[error("`{}` is not the list of versions of a bundle", path.display())]
-    List {
-        /// The file.
-        path: PathBuf,
-        /// Why it cannot be read, if that is the reason.
-        #[source]
-        source: Option<io::Error>,
-    },
-    /// A release cannot be verified where the bundle is taken to.
-    #[error("{request} was published without a signature")]
-    Unsigned {
-        /// The release.
-        request: ToolRequest,
-    },
-}
-
-impl butler_base::error::Advice for BundleError {
-    fn advice(&self) -> Option<String> {
-        Some(match self {
-            Self::Write { .. } => {
-                "name a place that is writable and has room with --output".to_owned()
-            }
-            Self::Busy { .. } => {
-                "try again when that is done, or allow more time with --tool-timeout".to_owned()
-            }
-            Self::List { .. } => {
-                "name a directory that is new or holds a bundle with --output, or remove this file"
-                    .to_owned()
-            }
-            Self::Unsigned { request } => format!(
-                "a bundle holds only what can be verified where it is taken to; take the file there on its own, for `butler-runner tool install {} --url file:///PATH --checksum sha256:HEX`",
-                request.product.spelled(&request.version.to_string())
-            ),
-        })
-    }
-}
 
 /// Writes the releases of `requests` for `platforms` to `output`: a tar where it is called so, else
 /// a directory, which may hold a bundle already. `progress` gets a line for each step.
@@ -100,7 +47,7 @@ pub async fn bundle(
     options: &ToolOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<(), ToolError> {
-    // Newest first, whatever the order of the words: the same releases make the same bundle.
+    // Newest first, so that the same releases make the same bundle.
     let mut requests = requests.to_vec();
     requests
         .sort_by(|one, other| (one.product, &other.version).cmp(&(other.product, &one.version)));
@@ -108,7 +55,7 @@ pub async fn bundle(
     if output.extension().is_none_or(|extension| extension != "tar") {
         return gather(&requests, platforms, output, options, progress).await;
     }
-    let failed = failing(output);
+    let failed = cannot_write(output);
     let target = std::path::absolute(output).map_err(&failed)?;
     let staged = Staged::beside(target.parent().unwrap_or(&target)).map_err(&failed)?;
     let content = staged.path().join("content");
@@ -121,11 +68,6 @@ pub async fn bundle(
     });
     written.await.map_err(failed)?;
     Ok(())
-}
-
-fn failing(path: &Path) -> impl Fn(io::Error) -> BundleError {
-    let path = path.to_owned();
-    move |source| BundleError::Write { path: path.clone(), source }
 }
 
 async fn gather(
@@ -192,7 +134,7 @@ async fn one(
     };
     let (asked, official) = releases(platforms[0]);
     let is_early = asked.may_be_unsigned;
-    // What nobody signed could not be installed from the bundle.
+    // An unsigned release could not be installed from the bundle.
     let asked = Release { may_be_unsigned: false, ..asked };
     let fetcher = Fetcher::new(request.product, options);
     let listing = match release::listing(request, &asked, &fetcher, options, progress).await {
@@ -214,7 +156,7 @@ async fn one(
             let trusted = listing.trusted.clone();
             let wanted = Wanted { sum, meant: Meant::Signed, trusted };
             let directory = path.parent().unwrap_or(root);
-            std::fs::create_dir_all(directory).map_err(failing(directory))?;
+            std::fs::create_dir_all(directory).map_err(cannot_write(directory))?;
             // A fetcher of its own: an archive has as long as one of `tool install`.
             let fetcher = Fetcher::new(request.product, options);
             let archive =
@@ -224,14 +166,14 @@ async fn one(
             let is_here = Platform::current().is_ok_and(|here| here == *platform);
             if asked.is_some() && !is_here {
                 progress(&format!(
-                    "{request} for {platform} cannot be asked for its version here; who installs it asks"
+                    "cannot start {request} for {platform} on this machine to check its version; the machine that installs it does so"
                 ));
             }
             blocking(move |abandoned| {
                 if let Some(request) = asked.filter(|_| is_here) {
                     confirm(&request, &archive, &written, abandoned)?;
                 }
-                keep(archive, &written).map_err(|source| failing(&target)(source).into())
+                keep(archive, &written).map_err(|source| cannot_write(&target)(source).into())
             })
             .await
             .map_err(|error: ToolError| error)?;
@@ -266,12 +208,12 @@ fn confirm(
     path: &Path,
     abandoned: &CancellationToken,
 ) -> Result<(), ToolError> {
-    let failed = failing(path);
+    let failed = cannot_write(path);
     let copied = executable(archive, path.parent().unwrap_or(path)).map_err(failed)?;
-    crate::tool::choice::path::confirm(request, &copied, &archive.url, abandoned)
+    crate::tool::version_question::confirm(request, &copied, &archive.url, abandoned)
 }
 
-/// A copy that can be started. Nobody has it open for writing any more.
+/// A copy that can be started, because it is no longer open for writing.
 fn executable(archive: &VerifiedArchive, directory: &Path) -> io::Result<tempfile::TempPath> {
     use butler_base::platform::fs::PermissionsExt;
     let mut copy = tempfile::Builder::new()
@@ -284,7 +226,7 @@ fn executable(archive: &VerifiedArchive, directory: &Path) -> io::Result<tempfil
     Ok(copy.into_temp_path())
 }
 
-/// The directory is there already: who is abandoned makes none.
+/// The caller created the directory: after a cancellation, this must not create it.
 fn keep(mut archive: VerifiedArchive, path: &Path) -> io::Result<()> {
     archive.file.seek(SeekFrom::Start(0))?;
     write(path, |file| io::copy(&mut archive.file, file).map(drop))
@@ -293,5 +235,5 @@ fn keep(mut archive: VerifiedArchive, path: &Path) -> io::Result<()> {
 fn put(path: &Path, content: &[u8]) -> Result<(), BundleError> {
     let written = std::fs::create_dir_all(path.parent().unwrap_or(path))
         .and_then(|()| write(path, |file| file.write_all(content)));
-    written.map_err(failing(path))
+    written.map_err(cannot_write(path))
 }

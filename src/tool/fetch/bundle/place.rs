@@ -1,5 +1,5 @@
-//! Where a bundle is written: a directory has one writer at a time, a tar is made in a directory of
-//! its own beside it, and what killed processes left of either is tidied away by the next one.
+//! The output of a bundle: a directory has one writer at a time; a tar is built in a directory of its own
+//! next to it. The next process removes what killed processes left of either.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{BundleError, failing};
+use super::error::{BundleError, cannot_write};
 use butler_base::pace::jittered;
 use butler_base::platform::fs::{is_at, open_directory, try_lock};
 
@@ -26,21 +26,21 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The right to write to a directory; it ends when this is dropped, or with the process.
 pub(super) struct Lock(#[expect(dead_code, reason = "it is there to be dropped")] File);
 
-/// Waits until nobody else writes to `root`, which is made where it is new.
+/// Locks `root`, which is created if it is missing, and waits while another process has the lock.
 pub(super) async fn hold(
     root: &Path,
     longest: Duration,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Lock, BundleError> {
-    std::fs::create_dir_all(root).map_err(failing(root))?;
-    let directory = open_directory(root).map_err(failing(root))?;
+    std::fs::create_dir_all(root).map_err(cannot_write(root))?;
+    let directory = open_directory(root).map_err(cannot_write(root))?;
     let deadline = Instant::now() + longest;
     let mut is_said = false;
     loop {
         match try_lock(&directory) {
             Ok(()) => break,
             Err(TryLockError::Error(error)) => {
-                tracing::warn!(path = %root.display(), %error, "cannot lock; going on without");
+                tracing::warn!(path = %root.display(), %error, "cannot lock the file; continuing without a lock");
                 break;
             }
             Err(TryLockError::WouldBlock) => {}
@@ -57,8 +57,8 @@ pub(super) async fn hold(
     Ok(Lock(directory))
 }
 
-/// A directory that is deleted when this is dropped. Nobody who tidies up takes it for a left-over as
-/// long as its lock is held.
+/// A directory that is deleted when this is dropped. While its lock is held, other processes do not
+/// treat it as left over.
 pub(super) struct Staged {
     directory: TempDir,
     _lock: File,
@@ -71,7 +71,7 @@ impl Staged {
         loop {
             let directory = tempfile::Builder::new().prefix(STAGED).tempdir_in(parent)?;
             let lock = open_directory(directory.path())?;
-            // Where there are no locks nobody gets one to tidy up either.
+            // On a file system without locks, `tidy` does not get one either.
             let _ = lock.lock();
             if is_at(&lock, directory.path()) {
                 return Ok(Self { directory, _lock: lock });
@@ -126,8 +126,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Writes what is below `root` to a tar. The same files make the same tar: it has nobody's name, no
-/// time, and an order of its own.
+/// Writes everything below `root` to a tar. The same files make the same tar: it has no user names and
+/// no times, and its entries are sorted.
 pub(super) fn write_tar(
     root: &Path,
     file: &mut File,

@@ -1,4 +1,4 @@
-//! What can go wrong on the way from a site, and what to do about it.
+//! Errors of a download, and what to do about them.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -23,27 +23,27 @@ pub enum DownloadError {
         url: String,
     },
     /// The site answered something else than the file.
-    #[error("`{url}` was answered with {status}")]
+    #[error("`{url}` returned {status}")]
     Status {
         /// The file.
         url: String,
         /// The answer.
         status: StatusCode,
-        /// How long the site wants to be left alone.
+        /// How long the site asks to wait.
         after: Option<Duration>,
     },
     /// The site has answered too often.
-    #[error("`{url}` was answered with {status}: the site limits how often it is asked{}", Until(*after))]
+    #[error("`{url}` returned {status}: the rate limit of the site is exceeded{}", Until(*after))]
     Limited {
         /// The file.
         url: String,
         /// The answer: 429, or 403 with a limit.
         status: StatusCode,
-        /// How long the site wants to be left alone.
+        /// How long the site asks to wait.
         after: Option<Duration>,
     },
     /// What was answered is packed, and would have to be handed out as it is.
-    #[error("`{url}` was answered with the gzip of it")]
+    #[error("the site compressed `{url}` with gzip")]
     Packed {
         /// The file.
         url: String,
@@ -59,17 +59,17 @@ pub enum DownloadError {
         expected: u64,
     },
     /// The site wants to know who asks, or does not like the answer.
-    #[error("`{url}` was answered with {status}: asked {asked}")]
+    #[error("`{url}` returned {status} to a request {asked}")]
     Refused {
         /// The file, or where a redirect led.
         url: String,
         /// The answer: 401 or 403.
         status: StatusCode,
-        /// Who asked.
+        /// The login that was sent.
         asked: Box<Asked>,
     },
     /// The proxy wants to know who asks.
-    #[error("the proxy refused to hand `{url}` on: {status}")]
+    #[error("the proxy refused to fetch `{url}`: {status}")]
     Proxy {
         /// The file.
         url: String,
@@ -86,7 +86,7 @@ pub enum DownloadError {
         source: reqwest::Error,
     },
     /// The connection broke in the middle of the file.
-    #[error("`{url}` broke off after {} bytes", Amount(*received, *expected))]
+    #[error("the connection was lost after {} bytes of `{url}`", Amount(*received, *expected))]
     Broken {
         /// The file.
         url: String,
@@ -104,7 +104,7 @@ pub enum DownloadError {
         /// The file.
         url: String,
     },
-    /// The site leads to where it cannot be followed.
+    /// The site redirects to a URL that must not be followed.
     #[error("`{url}` is redirected to `{to}`, which is not followed")]
     Redirected {
         /// The file.
@@ -113,7 +113,7 @@ pub enum DownloadError {
         to: Box<str>,
     },
     /// The site went silent, or took too long.
-    #[error("gave up on `{url}` after {} s", (after.as_millis() + 500) / 1000)]
+    #[error("timed out after {} s while downloading `{url}`", (after.as_millis() + 500) / 1000)]
     TimedOut {
         /// The file.
         url: String,
@@ -146,19 +146,19 @@ pub enum DownloadError {
         #[source]
         source: std::io::Error,
     },
-    /// There is no client to fetch it with.
+    /// The HTTP client cannot be created.
     #[error(transparent)]
     Client(Box<HttpError>),
 }
 
-/// Who asked for a file that was refused.
+/// With which login a refused file was requested.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Asked {
-    /// Nobody in particular.
+    /// No login is known.
     Anonymously,
-    /// Somebody, whose login was given here.
+    /// A login was sent; this names where it was given.
     With(String),
-    /// Nobody in particular, because a redirect led away from the mirror that the login is for.
+    /// No login was sent, because a redirect led away from the mirror that it is for.
     Elsewhere,
 }
 
@@ -168,13 +168,13 @@ impl fmt::Display for Asked {
             Self::Anonymously => formatter.write_str("without a login"),
             Self::With(by) => write!(formatter, "with {by}"),
             Self::Elsewhere => formatter.write_str(
-                "without a login, because a redirect led here and the login is the mirror's alone",
+                "without a login: a redirect led here, and the login is sent only to the mirror",
             ),
         }
     }
 }
 
-/// So many bytes, of so many where that is known.
+/// A number of bytes, of a total if that is known.
 struct Amount(u64, Option<NonZeroU64>);
 
 impl fmt::Display for Amount {
@@ -193,7 +193,7 @@ impl fmt::Display for Until {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(after) = self.0 else { return Ok(()) };
         let after = humantime::format_duration(Duration::from_secs(after.as_secs()));
-        write!(formatter, ", and wants to be left alone for {after}")
+        write!(formatter, "; it accepts requests again in {after}")
     }
 }
 
@@ -204,10 +204,10 @@ impl From<HttpError> for DownloadError {
 }
 
 impl DownloadError {
-    /// Whether the same request may do better in a moment.
+    /// Whether a retry may succeed.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            // A certificate that is not trusted now is not trusted in a second.
+            // A retry does not make a certificate trusted.
             Self::Request { source, .. } => !source.is_builder() && Cause::of(source).is_other(),
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Short { .. } => true,
             Self::Status { status, .. } => {
@@ -220,7 +220,7 @@ impl DownloadError {
         }
     }
 
-    /// How long the site wants to be left alone.
+    /// How long the site asks to wait.
     pub(super) fn after(&self) -> Duration {
         match self {
             Self::Status { after, .. } | Self::Limited { after, .. } => after.unwrap_or_default(),
@@ -228,7 +228,7 @@ impl DownloadError {
         }
     }
 
-    /// Whether the site says that there is no such file; some object stores forbid what is not there.
+    /// Whether the file does not exist; some object stores answer 403 for a missing file.
     pub(in crate::tool) fn is_missing(&self) -> bool {
         matches!(
             self,
@@ -248,7 +248,7 @@ enum Cause {
 }
 
 impl Cause {
-    /// The library knows more than its types tell: the rest stands in its messages.
+    /// The types of the library do not tell a tunnel error, so its message is searched.
     fn of(error: &reqwest::Error) -> Self {
         if is_about_certificate(error) {
             return Self::Certificate;
@@ -265,47 +265,47 @@ impl Cause {
 impl Advice for DownloadError {
     fn advice(&self) -> Option<String> {
         let advice = match self {
-            Self::Store { .. } => "check that --cache-dir is writable and has room",
+            Self::Store { .. } => "check that --cache-dir is writable and has enough free space",
             Self::Request { source, .. } | Self::Broken { source, .. } => match Cause::of(source) {
                 Cause::Certificate => {
-                    "if the site's certificate is by an authority of your own, name that authority's certificate with --ca-bundle"
+                    "if a private certificate authority issued the site's certificate, name the certificate of that authority with --ca-bundle"
                 }
                 Cause::Tunnel => PROXY,
                 Cause::Other => NETWORK,
             },
             Self::Proxy { .. } => PROXY,
             Self::TimedOut { .. } => {
-                "check the network and HTTPS_PROXY, give it longer with --tool-timeout, or name a site that can be reached with --mirror"
+                "check the network and HTTPS_PROXY, increase --tool-timeout, or name a reachable site with --mirror"
             }
             Self::Refused { asked, .. } => match **asked {
                 Asked::Anonymously => {
                     return Some(format!(
-                        "say who asks with {LOGINS}; vendors' sites are never told"
+                        "give a login with {LOGINS}; it is not sent to vendors' sites"
                     ));
                 }
                 Asked::With(_) => {
-                    "check that this login may read there, and that it has not expired"
+                    "check that this login has read access, and that it has not expired"
                 }
                 Asked::Elsewhere => {
-                    "let the mirror hand files out itself, or redirect to URLs that carry their access with them"
+                    "configure the mirror to serve the files itself, or to redirect to presigned URLs"
                 }
             },
             Self::Redirects { .. } => {
-                "the site leads in a circle: check its configuration, and that --mirror is its address"
+                "the redirects form a loop: check the configuration of the site, and that --mirror is its address"
             }
             Self::Redirected { .. } => {
-                "check where --mirror leads: from https only https is followed, from http both are"
+                "check the redirects of the --mirror site: from https, only redirects to https are followed; from http, both"
             }
             Self::Limited { .. } => {
-                "try again later, or name an exact version, for which no list is asked for, or another site with --mirror"
+                "retry later, request an exact version, which needs no list of versions, or name another site with --mirror"
             }
             Self::Packed { .. } => {
-                "have the mirror or proxy hand files out as they are, without `Content-Encoding`"
+                "configure the mirror or proxy to serve files unchanged, without `Content-Encoding`"
             }
             Self::Short { .. } => NETWORK,
-            Self::Local { .. } => "check the path in --mirror or --url, and that it can be read",
+            Self::Local { .. } => "check that the path in --mirror or --url exists and is readable",
             Self::NotFound { .. } | Self::Status { .. } | Self::TooLarge { .. } => {
-                "check that --mirror keeps the paths of the vendor's site"
+                "check that the --mirror site uses the same paths as the vendor's site"
             }
             Self::Client(error) => return error.advice(),
         };
@@ -313,6 +313,7 @@ impl Advice for DownloadError {
     }
 }
 
-const NETWORK: &str = "check the network, HTTPS_PROXY and --ca-bundle, or name a site that can be reached with --mirror";
+const NETWORK: &str =
+    "check the network, HTTPS_PROXY and --ca-bundle, or name a reachable site with --mirror";
 
-const PROXY: &str = "check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL where the proxy wants them, or exempt the site with NO_PROXY";
+const PROXY: &str = "check HTTPS_PROXY and HTTP_PROXY, with user and password in the URL if the proxy requires them, or exempt the site with NO_PROXY";

@@ -10,16 +10,16 @@ use url::Url;
 
 /// Opens the file that `url` names, to be read to its end.
 pub(super) fn open(url: &Url) -> io::Result<Take<File>> {
-    let path = url
-        .to_file_path()
-        .map_err(|()| io::Error::new(io::ErrorKind::InvalidInput, "the URL names no file here"))?;
+    let path = url.to_file_path().map_err(|()| {
+        io::Error::new(io::ErrorKind::InvalidInput, "the URL does not name a local file")
+    })?;
     let metadata = std::fs::metadata(&path);
     match &metadata {
         Ok(metadata) if metadata.is_file() => {
             let file = File::open(&path)?;
             return Ok(file.take(u64::MAX));
         }
-        Ok(_) => return Err(io::Error::other("it is no file")),
+        Ok(_) => return Err(io::Error::other("it is not a regular file")),
         Err(_) => {}
     }
     match archive_above(&path) {
@@ -39,7 +39,7 @@ fn archive_above(path: &Path) -> Option<(PathBuf, PathBuf)> {
 fn section(archive: &Path, name: &Path) -> io::Result<Take<File>> {
     if is_compressed(archive)? {
         return Err(io::Error::other(
-            "it is in a compressed archive, and only a plain tar is read",
+            "it is in a compressed archive; only uncompressed tar archives are supported",
         ));
     }
     let mut reader = tar::Archive::new(File::open(archive)?);
@@ -54,7 +54,10 @@ fn section(archive: &Path, name: &Path) -> io::Result<Take<File>> {
         }
     }
     let Some((start, size)) = found else {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "it is not in the archive"));
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the archive does not contain the file",
+        ));
     };
     let mut file = File::open(archive)?;
     file.seek(SeekFrom::Start(start))?;
@@ -98,7 +101,7 @@ mod tests {
         assert_eq!(content(&place.join("b.tar/a/one")).unwrap(), "first");
         assert_eq!(content(&place.join("b.tar/a/two")).unwrap(), "newer");
         let error = content(&place.join("b.tar.gz/a/two")).unwrap_err();
-        assert!(error.to_string().contains("only a plain tar"), "{error}");
+        assert!(error.to_string().contains("only uncompressed tar"), "{error}");
         for missing in ["a/three", "b.tar/a/three", "b.tar/a", "c.tar/a/one"] {
             let error = content(&place.join(missing)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound, "{missing}");

@@ -1,8 +1,7 @@
 //! Fetches files from a release site: small ones into memory, archives into an unnamed file.
 //!
-//! Whatever goes wrong on the way is tried again a few times; what the site refuses is not. An
-//! archive is summed up while it streams. Errors show URLs without user names, passwords and
-//! queries.
+//! Transient errors are retried a few times; a refusal of the site is not. The checksum of an archive is
+//! computed while it streams. Errors show URLs without user names, passwords and queries.
 
 mod error;
 mod local;
@@ -22,37 +21,27 @@ use url::Url;
 
 pub use error::{Asked, DownloadError};
 
-use crate::tool::ToolOptions;
 use crate::tool::digest::{Sha256Sum, Summing, copy};
-use crate::tool::fetch::login::{Credentials, without_login};
+use crate::tool::fetch::login::{Credentials, redacted};
 use crate::tool::fetch::transfer::Watch;
+use crate::tool::options::ToolOptions;
 use butler_base::blocking::blocking;
-use butler_base::http::LazyClient;
 use butler_protocol::spec::Product;
 use partial::Partial;
+use remote::SiteClient;
 
-/// How often a request is tried again without getting on.
+/// How often a request is retried without progress.
 const RETRIES: usize = 4;
 
-/// How long a site is left alone because it wants to; one that wants more is given up.
+/// The longest `Retry-After` that the runner waits for.
 const LONGEST_REST: Duration = Duration::from_mins(1);
 
-/// How long the site may say nothing: for the headers, and between two pieces of the body.
+/// How long the site may send nothing: before the headers, and between two pieces of the body.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// `url` as it may be shown: without user name, password and query.
-pub(in crate::tool) fn shown(url: &Url) -> String {
-    let mut url = without_login(url);
-    url.set_query(None);
-    url.set_fragment(None);
-    url.into()
-}
-
-/// Fetches the releases of one product, as somebody whom its mirror knows.
+/// Fetches the releases of one product, with the login for its mirror if there is one.
 pub(in crate::tool) struct Fetcher<'a> {
-    http: &'a LazyClient,
-    credentials: Option<Credentials>,
-    silence: Duration,
+    client: SiteClient<'a>,
     /// How long everything that is fetched with this may take together, and until when.
     longest: Duration,
     deadline: Instant,
@@ -60,22 +49,26 @@ pub(in crate::tool) struct Fetcher<'a> {
 
 impl<'a> Fetcher<'a> {
     pub(in crate::tool) fn new(product: Product, options: &'a ToolOptions) -> Self {
-        let credentials = options.sites.credentials(product);
-        Self { credentials, ..Self::anonymous(options) }
+        Self::with_credentials(options.sites.credentials(product), options)
     }
 
-    /// Fetches releases as somebody whom no site knows.
+    /// Fetches releases without a login.
     pub(in crate::tool) fn anonymous(options: &'a ToolOptions) -> Self {
-        let (longest, deadline) = (options.timeout, Instant::now() + options.timeout);
-        Self { http: &options.http, credentials: None, silence: SILENCE, longest, deadline }
+        Self::with_credentials(None, options)
     }
 
-    /// Where `url` leads to, and what is answered there.
+    fn with_credentials(credentials: Option<Credentials>, options: &'a ToolOptions) -> Self {
+        let client = SiteClient { http: &options.http, credentials, silence: SILENCE };
+        let (longest, deadline) = (options.timeout, Instant::now() + options.timeout);
+        Self { client, longest, deadline }
+    }
+
+    /// The URL that `url` redirects to, and the response there.
     pub(in crate::tool) async fn led_to(
         &self,
         url: &Url,
     ) -> Result<(Url, Response), DownloadError> {
-        self.in_time(url, remote::answer(self, url, None)).await
+        self.in_time(url, remote::answer(&self.client, url, None)).await
     }
 
     /// Looks once whether `url` is there, and returns the head of the answer where there is one.
@@ -113,24 +106,24 @@ impl<'a> Fetcher<'a> {
     }
 
     async fn small_once(&self, url: &Url, limit: u64) -> Result<Vec<u8>, DownloadError> {
-        let mut response = remote::ask(self, url, None).await?;
+        let mut response = remote::ask(&self.client, url, None).await?;
         let expected = response.content_length().and_then(NonZeroU64::new);
         if expected.is_some_and(|expected| expected.get() > limit) {
-            return Err(DownloadError::TooLarge { url: shown(url), limit });
+            return Err(DownloadError::TooLarge { url: redacted(url), limit });
         }
         let mut content = Vec::new();
         loop {
-            let piece = remote::chunk(self, url, &mut response).await?;
+            let piece = remote::chunk(&self.client, url, &mut response).await?;
             let received = content.len() as u64;
             let broken =
-                |source| DownloadError::Broken { url: shown(url), received, expected, source };
+                |source| DownloadError::Broken { url: redacted(url), received, expected, source };
             let Some(piece) = piece.map_err(broken)? else { return Ok(content) };
             if received + piece.len() as u64 > limit {
-                return Err(DownloadError::TooLarge { url: shown(url), limit });
+                return Err(DownloadError::TooLarge { url: redacted(url), limit });
             }
             content.extend_from_slice(&piece);
             if remote::is_packed(&response, &content) {
-                return Err(DownloadError::Packed { url: shown(url) });
+                return Err(DownloadError::Packed { url: redacted(url) });
             }
         }
     }
@@ -151,7 +144,7 @@ impl<'a> Fetcher<'a> {
             let mut pauses = Pauses::new();
             loop {
                 let before = partial.done();
-                match partial.go_on(self, url, limit, &mut watch).await {
+                match partial.download_rest(&self.client, url, limit, &mut watch).await {
                     Ok(()) => return Ok(()),
                     Err(error) => {
                         if partial.done() > before {
@@ -173,7 +166,7 @@ impl<'a> Fetcher<'a> {
     ) -> Result<T, DownloadError> {
         match tokio::time::timeout_at(self.deadline, trying).await {
             Ok(result) => result,
-            Err(_) => Err(DownloadError::TimedOut { url: shown(url), after: self.longest }),
+            Err(_) => Err(DownloadError::TimedOut { url: redacted(url), after: self.longest }),
         }
     }
 }
@@ -181,7 +174,7 @@ impl<'a> Fetcher<'a> {
 /// Growing pauses: about 8 s in all.
 struct Pauses {
     left: ExponentialBackoff,
-    /// Why it was paused last, which is not said again.
+    /// The error before the last pause; the same error is not logged again.
     said: Option<String>,
 }
 
@@ -195,7 +188,7 @@ impl Pauses {
         Self { left, said: None }
     }
 
-    /// Waits before the next attempt, if it may do better and is not one too many.
+    /// Waits before the next attempt, or returns `error` if it is permanent or no attempts are left.
     async fn pause(&mut self, error: DownloadError) -> Result<(), DownloadError> {
         let may_help = error.is_transient() && error.after() <= LONGEST_REST;
         let Some(pause) = may_help.then(|| self.left.next()).flatten() else {
@@ -206,7 +199,7 @@ impl Pauses {
         if self.said.as_ref() == Some(&problem) {
             tracing::debug!(error = problem, ?pause, "download failed again");
         } else {
-            tracing::warn!(error = problem, ?pause, "download failed, trying again");
+            tracing::warn!(error = problem, ?pause, "download failed; retrying");
             self.said = Some(problem);
         }
         tokio::time::sleep(pause).await;
@@ -228,11 +221,11 @@ async fn local<T: Send + 'static>(
     });
     match read.await {
         Ok((content, false)) => Ok(content),
-        Ok((_, true)) => Err(DownloadError::TooLarge { url: shown(url), limit }),
+        Ok((_, true)) => Err(DownloadError::TooLarge { url: redacted(url), limit }),
         Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-            Err(DownloadError::NotFound { url: shown(url) })
+            Err(DownloadError::NotFound { url: redacted(url) })
         }
-        Err(source) => Err(DownloadError::Local { url: shown(url), source }),
+        Err(source) => Err(DownloadError::Local { url: redacted(url), source }),
     }
 }
 
@@ -254,7 +247,7 @@ async fn copied(
             let written = file.write_all(bytes);
             written.map_err(|error| full.insert(error).kind().into())
         });
-        // A disk that is full here is no fault of the file there.
+        // A write error, such as a full disk, is not an error of the source file.
         match full {
             Some(error) => Ok(Err(error)),
             None => read.map(|()| Ok((file, summing.finish()))),
@@ -266,17 +259,13 @@ async fn copied(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shown_urls_carry_no_credentials() {
-        let url = "https://user:password@mirror.example/a/b.zip?sig=secret#c".parse().unwrap();
-        assert_eq!(shown(&url), "https://mirror.example/a/b.zip");
-    }
+    use butler_base::http::LazyClient;
 
     fn fetcher(http: &LazyClient, silence: Duration) -> Fetcher<'_> {
         let longest = Duration::from_mins(10);
         let deadline = Instant::now() + longest;
-        Fetcher { http, credentials: None, silence, longest, deadline }
+        let client = SiteClient { http, credentials: None, silence };
+        Fetcher { client, longest, deadline }
     }
 
     #[tokio::test(start_paused = true)]
@@ -293,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_of_this_machine_have_no_more_time_than_others() {
+    async fn timeout_applies_to_local_files() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("large");
         // Nothing is on the disk, but all of it would have to be summed up.
@@ -307,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silent_site_is_given_up() {
+    async fn silent_site_times_out() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/file", listener.local_addr().unwrap()).parse().unwrap();
         let mut connections = Vec::new();

@@ -1,8 +1,8 @@
-//! A file that comes in, in as many pieces as the network needs.
+//! A download that may need several requests.
 //!
-//! It is summed up while it comes. After a break it goes on from the last good byte, if the site can
-//! do that and still has the same file; otherwise it begins anew. Its file has no name, so that
-//! nothing is left of it, however the runner ends.
+//! Its checksum is computed while it streams. After a lost connection it resumes from the last good byte
+//! if the site supports ranges and still has the same file; otherwise it restarts. The file has no name,
+//! so the operating system removes it however the runner ends.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -15,12 +15,12 @@ use tokio::io::AsyncWriteExt;
 use url::Url;
 
 use super::error::DownloadError;
-use super::remote::{Rest, ask, chunk, is_packed};
-use super::{Fetcher, shown};
+use super::remote::{Rest, SiteClient, ask, chunk, is_packed};
 use crate::tool::digest::{Sha256Sum, Summing};
+use crate::tool::fetch::login::redacted;
 use crate::tool::fetch::transfer::{Transfer, Watch};
 
-/// What is there of a file.
+/// The part of a file that was downloaded.
 pub(super) struct Partial {
     directory: PathBuf,
     file: tokio::fs::File,
@@ -50,23 +50,23 @@ impl Partial {
     }
 
     /// Fetches what is missing.
-    pub(super) async fn go_on(
+    pub(super) async fn download_rest(
         &mut self,
-        fetcher: &Fetcher<'_>,
+        client: &SiteClient<'_>,
         url: &Url,
         limit: u64,
         watch: &mut Watch<'_>,
     ) -> Result<(), DownloadError> {
-        let mut response = self.ask(fetcher, url).await?;
+        let mut response = self.ask(client, url).await?;
         if self.total.is_some_and(|total| total > limit) {
-            return Err(DownloadError::TooLarge { url: shown(url), limit });
+            return Err(DownloadError::TooLarge { url: redacted(url), limit });
         }
         loop {
-            let piece = match chunk(fetcher, url, &mut response).await? {
+            let piece = match chunk(client, url, &mut response).await? {
                 Ok(Some(piece)) => piece,
                 Ok(None) => {
                     self.file.flush().await.map_err(|source| self.store(source))?;
-                    let (url, received) = (shown(url), self.done);
+                    let (url, received) = (redacted(url), self.done);
                     return match self.total.filter(|total| received < *total) {
                         Some(expected) => Err(DownloadError::Short { url, received, expected }),
                         None => Ok(()),
@@ -75,7 +75,7 @@ impl Partial {
                 Err(source) => {
                     let (received, expected) = (self.done, self.total.and_then(NonZeroU64::new));
                     return Err(DownloadError::Broken {
-                        url: shown(url),
+                        url: redacted(url),
                         received,
                         expected,
                         source,
@@ -83,10 +83,10 @@ impl Partial {
                 }
             };
             if self.done + piece.len() as u64 > limit {
-                return Err(DownloadError::TooLarge { url: shown(url), limit });
+                return Err(DownloadError::TooLarge { url: redacted(url), limit });
             }
             if self.done == 0 && is_packed(&response, &piece) {
-                return Err(DownloadError::Packed { url: shown(url) });
+                return Err(DownloadError::Packed { url: redacted(url) });
             }
             self.file.write_all(&piece).await.map_err(|source| self.store(source))?;
             self.summing.update(&piece);
@@ -95,40 +95,40 @@ impl Partial {
         }
     }
 
-    /// The file, to be read from wherever, and its sum.
+    /// The file, at any position, and its sum.
     pub(super) async fn finish(self) -> (File, Sha256Sum) {
         (self.file.into_std().await, self.summing.finish())
     }
 
-    /// Asks for what is missing, or for everything if that is what the site has to offer.
-    async fn ask(&mut self, fetcher: &Fetcher<'_>, url: &Url) -> Result<Response, DownloadError> {
+    /// Requests the missing part, or the whole file if the site does not send the part.
+    async fn ask(&mut self, client: &SiteClient<'_>, url: &Url) -> Result<Response, DownloadError> {
         let mut answer = None;
         if let Some(validator) = self.validator.as_deref().filter(|_| self.done > 0) {
-            let response = ask(fetcher, url, Some(Rest { from: self.done, validator })).await?;
+            let response = ask(client, url, Some(Rest { from: self.done, validator })).await?;
             if self.is_continued_by(&response) {
-                tracing::info!(url = shown(url), from = self.done, "the download goes on");
+                tracing::info!(url = redacted(url), from = self.done, "resuming the download");
                 return Ok(response);
             }
             answer = (response.status() == StatusCode::OK).then_some(response);
         }
-        self.begin_anew().await?;
+        self.restart().await?;
         let response = match answer {
             Some(response) => response,
-            None => ask(fetcher, url, None).await?,
+            None => ask(client, url, None).await?,
         };
         self.total = response.content_length();
         self.validator = validator(response.headers());
         Ok(response)
     }
 
-    /// Whether an answer holds the rest and nothing else.
+    /// Whether a response contains exactly the missing part.
     fn is_continued_by(&self, response: &Response) -> bool {
         let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
         response.status() == StatusCode::PARTIAL_CONTENT
             && range.is_some_and(|range| is_rest(range, self.done, self.total))
     }
 
-    async fn begin_anew(&mut self) -> Result<(), DownloadError> {
+    async fn restart(&mut self) -> Result<(), DownloadError> {
         if self.done == 0 {
             return Ok(());
         }
@@ -146,8 +146,8 @@ impl Partial {
     }
 }
 
-/// By what the site can tell later whether it still has the same file; none if it hands out no
-/// ranges. A weak tag is only about meaning, not about bytes.
+/// The tag or time by which the site can recognize the same file later; none if it does not support
+/// ranges. A weak tag is not used, because it does not compare bytes.
 fn validator(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     if text(ACCEPT_RANGES).is_some_and(|ranges| ranges == "none") {
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_rest_of_the_same_file_is_the_rest() {
+    fn only_the_missing_part_of_the_same_file_continues_a_download() {
         for (range, is) in [
             ("bytes 5-9/10", true),
             ("bytes 5-9/*", true),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn weak_tags_and_sites_without_ranges_do_not_let_a_download_go_on() {
+    fn download_is_not_resumed_with_a_weak_tag_or_without_ranges() {
         let of = |pairs: &[(&'static str, &'static str)]| {
             let pairs = pairs.iter().map(|(name, value)| {
                 (name.parse().unwrap(), reqwest::header::HeaderValue::from_static(value))

@@ -1,7 +1,7 @@
-//! One request to a site: redirects, credentials and silence.
+//! One request to a site: redirects, credentials and timeouts.
 //!
-//! Redirects are followed here and not by the HTTP library, because credentials must not follow
-//! them to another origin, and because nothing may lead from https to http or to a file.
+//! The runner follows redirects itself instead of the HTTP library, because it must not send credentials
+//! to another origin, and must not follow a redirect from https to http or to a file.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,11 +11,18 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use url::Url;
 
 use super::error::{Asked, DownloadError};
-use super::{Fetcher, shown};
-use crate::tool::fetch::login::without_login;
-use butler_base::http::{now, retry_after, seconds};
+use crate::tool::fetch::login::{Credentials, redacted, without_login};
+use butler_base::http::{LazyClient, now, retry_after, seconds};
 
-/// How often a site may lead to another place.
+/// Sends requests for one product, with the login for its mirror if there is one.
+pub(super) struct SiteClient<'a> {
+    pub(super) http: &'a LazyClient,
+    pub(super) credentials: Option<Credentials>,
+    /// How long the site may send nothing.
+    pub(super) silence: Duration,
+}
+
+/// How many redirects are followed.
 pub(super) const MOST_REDIRECTS: usize = 10;
 
 /// The rest of a file, of which the beginning is there.
@@ -35,12 +42,12 @@ impl Rest<'_> {
 /// Asks for `url`, or for the rest of it, and follows redirects. An answer without the file is an
 /// error, but for one to a range that cannot be satisfied.
 pub(super) async fn ask(
-    fetcher: &Fetcher<'_>,
+    client: &SiteClient<'_>,
     url: &Url,
     rest: Option<Rest<'_>>,
 ) -> Result<Response, DownloadError> {
-    let (at, response) = answer(fetcher, url, rest.as_ref()).await?;
-    let url = shown(&at);
+    let (at, response) = answer(client, url, rest.as_ref()).await?;
+    let url = redacted(&at);
     match response.status() {
         StatusCode::RANGE_NOT_SATISFIABLE if rest.is_some() => Ok(response),
         status if status.is_success() => Ok(response),
@@ -53,7 +60,7 @@ pub(super) async fn ask(
             Err(DownloadError::Proxy { url, status })
         }
         status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-            let asked = match &fetcher.credentials {
+            let asked = match &client.credentials {
                 Some(known) if known.origin == at.origin() => Asked::With(known.given.by.clone()),
                 Some(_) => Asked::Elsewhere,
                 None => Asked::Anonymously,
@@ -73,7 +80,7 @@ const REMAINING: &str = "x-ratelimit-remaining";
 /// When GitHub's limit is reset, in seconds since 1970.
 const RESET: &str = "x-ratelimit-reset";
 
-/// Whether an answer is about how often was asked, and not about who asks.
+/// Whether a response refuses the request because of a rate limit, and not because of its login.
 fn is_limited(response: &Response) -> bool {
     let headers = response.headers();
     response.status() == StatusCode::TOO_MANY_REQUESTS
@@ -81,7 +88,7 @@ fn is_limited(response: &Response) -> bool {
         || headers.contains_key(RETRY_AFTER)
 }
 
-/// How long a site wants to be left alone.
+/// How long the site asks to wait before the next request.
 fn rest_asked(headers: &HeaderMap) -> Option<Duration> {
     retry_after(headers).or_else(|| {
         headers.get(REMAINING).filter(|left| *left == "0")?;
@@ -91,40 +98,40 @@ fn rest_asked(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// Whether a file that begins with `start` is packed, where that was not asked for. Of a file that
-/// is said to be and is not, nothing has to be said.
+/// Whether a file that begins with `start` is compressed although the request did not ask for it. The
+/// header alone is not enough: some sites send it with an uncompressed file.
 pub(super) fn is_packed(response: &Response, start: &[u8]) -> bool {
     let encoding = response.headers().get(CONTENT_ENCODING);
     encoding.is_some_and(|encoding| encoding == "gzip") && start.starts_with(b"\x1f\x8b")
 }
 
-/// What is answered, whatever it is, and where redirects have led.
+/// The response, with any status, and the URL that the redirects led to.
 pub(super) async fn answer(
-    fetcher: &Fetcher<'_>,
+    client: &SiteClient<'_>,
     url: &Url,
     rest: Option<&Rest<'_>>,
 ) -> Result<(Url, Response), DownloadError> {
-    let client = fetcher.http.get()?;
+    let http = client.http.get()?;
     let mut at = without_login(url);
     for _ in 0..=MOST_REDIRECTS {
-        let mut request = client.get(at.clone());
-        let known = fetcher.credentials.as_ref().filter(|known| known.origin == at.origin());
+        let mut request = http.get(at.clone());
+        let known = client.credentials.as_ref().filter(|known| known.origin == at.origin());
         if let Some(credentials) = known {
             request = credentials.add_to(request);
         }
         if let Some(rest) = rest {
             request = rest.add_to(request);
         }
-        let response = match speaking(&at, fetcher.silence, fetcher.http.send(request)).await? {
+        let response = match speaking(&at, client.silence, client.http.send(request)).await? {
             Ok(response) => response,
-            Err(source) => return Err(DownloadError::Request { url: shown(&at), source }),
+            Err(source) => return Err(DownloadError::Request { url: redacted(&at), source }),
         };
         match location(&response) {
             Some(to) => at = follow(&at, &to)?,
             None => return Ok((at, response)),
         }
     }
-    Err(DownloadError::Redirects { url: shown(url) })
+    Err(DownloadError::Redirects { url: redacted(url) })
 }
 
 /// Where an answer leads.
@@ -134,24 +141,24 @@ fn location(response: &Response) -> Option<String> {
 }
 
 fn follow(from: &Url, to: &str) -> Result<Url, DownloadError> {
-    let refused = |to: String| DownloadError::Redirected { url: shown(from), to: to.into() };
+    let refused = |to: String| DownloadError::Redirected { url: redacted(from), to: to.into() };
     let Ok(next) = from.join(to) else { return Err(refused("no URL".to_owned())) };
     match (from.scheme(), next.scheme()) {
         (_, "https") | ("http", "http") => Ok(without_login(&next)),
-        _ => Err(refused(shown(&next))),
+        _ => Err(refused(redacted(&next))),
     }
 }
 
 /// The next piece of an answer.
 pub(super) async fn chunk(
-    fetcher: &Fetcher<'_>,
+    client: &SiteClient<'_>,
     url: &Url,
     response: &mut Response,
 ) -> Result<Result<Option<Bytes>, reqwest::Error>, DownloadError> {
-    speaking(url, fetcher.silence, response.chunk()).await
+    speaking(url, client.silence, response.chunk()).await
 }
 
-/// Waits for the site, but not for ever.
+/// Waits for the site, for at most `silence`.
 async fn speaking<T>(
     url: &Url,
     silence: Duration,
@@ -159,6 +166,6 @@ async fn speaking<T>(
 ) -> Result<Result<T, reqwest::Error>, DownloadError> {
     match tokio::time::timeout(silence, answer).await {
         Ok(answer) => Ok(answer.map_err(reqwest::Error::without_url)),
-        Err(_) => Err(DownloadError::TimedOut { url: shown(url), after: silence }),
+        Err(_) => Err(DownloadError::TimedOut { url: redacted(url), after: silence }),
     }
 }

@@ -1,8 +1,8 @@
-//! The version of a product that this machine uses when nothing else decides.
+//! The version of a product that this machine uses if nothing else selects one.
 //!
-//! One small file a product, `default.json`, written whole and put in place at once. Who changes it
-//! holds a lock, so that of several first installations exactly one becomes the default. A default
-//! that is not installed any more is none, however it went.
+//! One small file per product, `default.json`, written as a whole and put in place by a rename. It is
+//! changed under a lock, so exactly one of several concurrent first installations becomes the default. If
+//! the named version is no longer installed, the product has no default.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
@@ -11,19 +11,18 @@ use std::time::Duration;
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::tool::ToolOptions;
-use crate::tool::blocking::blocking;
 use crate::tool::error::ToolError;
-use crate::tool::installed;
-use crate::tool::store::cache::Cache;
+use crate::tool::options::ToolOptions;
+use crate::tool::store::cache::{Cache, inspect};
 use crate::tool::store::error::CacheError;
+use crate::tool::store::installed::installed;
 use crate::tool::store::record;
-use crate::tool::vendor::platform::Platform;
+use butler_base::blocking::blocking;
 use butler_base::platform::fs::{OFlag, OpenOptionsExt, try_lock};
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// How often the lock is tried: what is done under it takes some milliseconds, and a process that
-/// was stopped in the middle of it must not hold others up.
+/// How often the lock is tried. It is held for a few milliseconds, and a stopped process must not block
+/// others.
 const ATTEMPTS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -41,7 +40,7 @@ pub fn default_version(
     product: Product,
     options: &ToolOptions,
 ) -> Result<Option<Version>, ToolError> {
-    Ok(effective(&cache(options)?, product))
+    Ok(effective(&Cache::of(options)?, product))
 }
 
 /// Makes `request`, which has to be installed, the default of its product. Returns the one before.
@@ -53,7 +52,7 @@ pub async fn use_version(
     options: &ToolOptions,
 ) -> Result<Option<Version>, ToolError> {
     installed(request, options).await?;
-    let (cache, request) = (cache(options)?, request.clone());
+    let (cache, request) = (Cache::of(options)?, request.clone());
     let using = move |_: &_| {
         let _lock = lock(&cache, request.product)?;
         let before = effective(&cache, request.product);
@@ -63,8 +62,8 @@ pub async fn use_version(
     blocking(using).await
 }
 
-/// Makes `request`, which was just installed, the default of its product if there is none. Returns
-/// whether it is the default now. A cache that cannot be written, as a shared one, has none.
+/// Makes `request`, which was just installed, the default of its product if the product has no
+/// default. Returns whether it is the default now. A read-only cache does not get a default.
 ///
 /// # Errors
 /// When there can be no cache.
@@ -72,7 +71,7 @@ pub async fn adopt_default(
     request: &ToolRequest,
     options: &ToolOptions,
 ) -> Result<bool, ToolError> {
-    let (cache, request) = (cache(options)?, request.clone());
+    let (cache, request) = (Cache::of(options)?, request.clone());
     let adopting = move |_: &_| {
         match adopt(&cache, &request) {
             Ok(()) => {}
@@ -119,10 +118,10 @@ pub(in crate::tool) fn effective(cache: &Cache, product: Product) -> Option<Vers
     cache.holds(&request).then_some(request.version)
 }
 
-/// What the file says, if nobody else can have written it.
+/// The version in the file, if no other user can have written it.
 fn named(cache: &Cache, product: Product) -> Option<Version> {
     let path = file(cache, product);
-    crate::tool::store::cache::inspect(&path).ok()??;
+    inspect(&path).ok()??;
     record::read::<Default>(&path).map(|default| default.version)
 }
 
@@ -144,7 +143,7 @@ fn lock(cache: &Cache, product: Product) -> Result<File, CacheError> {
     for _ in 0..ATTEMPTS {
         match try_lock(&file) {
             Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-            // Where there are no locks, of several at once the last one wins.
+            // On a file system without locks, the last of several processes wins.
             Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
         }
     }
@@ -155,13 +154,10 @@ fn file(cache: &Cache, product: Product) -> PathBuf {
     cache.product(product).join("default.json")
 }
 
-fn cache(options: &ToolOptions) -> Result<Cache, ToolError> {
-    Ok(Cache::new(&options.cache, Platform::current()?)?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::vendor::platform::Platform;
 
     /// A cache in which these versions of Terraform look installed.
     fn cache_with(versions: &[ToolRequest]) -> (tempfile::TempDir, Cache) {
@@ -175,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_at_once_one_becomes_the_default_and_all_see_the_same() {
+    fn one_of_several_concurrent_installations_becomes_the_default() {
         let versions: Vec<ToolRequest> =
             (0..8).map(|patch| format!("1.9.{patch}").parse().unwrap()).collect();
         for _ in 0..20 {
@@ -196,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_removed_is_no_default_any_more() {
+    fn removed_version_is_not_the_default() {
         let [old, new] = ["1.9.8", "1.10.5"].map(|text| text.parse::<ToolRequest>().unwrap());
         let (_directory, cache) = cache_with(&[old.clone(), new.clone()]);
         write(&cache, &old).unwrap();
@@ -208,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_went_in_another_way_is_no_default_either() {
+    fn version_deleted_by_another_program_is_not_the_default() {
         let request = "1.9.8".parse().unwrap();
         let (directory, cache) = cache_with(std::slice::from_ref(&request));
         write(&cache, &request).unwrap();
@@ -218,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_have_written_is_not_read() {
+    fn file_that_others_can_write_to_is_ignored() {
         use std::os::unix::fs::PermissionsExt;
         let request = "1.9.8".parse().unwrap();
         let (_directory, cache) = cache_with(std::slice::from_ref(&request));
