@@ -1,7 +1,7 @@
-//! What went wrong, beside the lines of the source that it is about.
+//! Annotations: diagnostics at the source lines that they are about.
 //!
-//! A file is named only where it is one of the job's own repository: the system would show it
-//! beside whatever the job's repository has under that name.
+//! An annotation names a file only if it belongs to the job's own repository: otherwise the system would
+//! attach it to an unrelated file of the same name.
 
 use std::fmt::Write;
 use std::path::{Component, Path};
@@ -25,7 +25,7 @@ struct Note {
     place: Option<Place>,
 }
 
-/// A line for each annotation, in the way of the job's system; none where it has none.
+/// A line for each annotation, in the format of the CI system; empty if the system has no annotations.
 #[must_use]
 pub fn annotations(result: &RunResult, job: &Job) -> Vec<String> {
     let line: fn(&Note) -> String = match job.system {
@@ -48,7 +48,7 @@ pub fn annotations(result: &RunResult, job: &Job) -> Vec<String> {
     {
         let advice = problem.advice.iter().map(|advice| format!("\nhint: {advice}"));
         let text = [problem.message.clone()].into_iter().chain(advice).collect();
-        // What somebody has stopped has not failed.
+        // A cancelled run has not failed.
         let (severity, what) = match result.status.as_str() {
             "cancelled" => (Severity::Warning, "stopped"),
             _ => (Severity::Error, "failed"),

@@ -1,7 +1,7 @@
-//! Takes the meaning for the CI system out of what others print.
+//! Disarms CI commands in the output of other programs.
 //!
 //! CI systems read commands from a job's output: to set variables and masks, to annotate, to fold.
-//! Whatever a module, a provisioner or a provider prints passes through here, and so does the runner's
+//! All output of modules, provisioners and providers passes through here, and so does the runner's
 //! own log, which quotes them. A space in the middle of a command ends it for the system and leaves
 //! it readable. That holds line by line: unlike a command that stops all others (`::stop-commands::`)
 //! it needs no order among two streams, no state and no secret.
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_command_is_left_whatever_stands_before_it() {
+    fn commands_are_disarmed_after_any_prefix() {
         use System::{AzurePipelines, Buildkite, GitHubActions, GitLabCi, TeamCity};
         for (system, line, shown) in [
             (GitHubActions, "::error file=a,line=1::text", ": :error file=a,line=1::text"),

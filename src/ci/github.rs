@@ -41,7 +41,7 @@ pub fn step_outputs(result: &RunResult) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Appends `outputs` to the file at `path`, between delimiters that nobody can know before.
+/// Appends `outputs` to the file at `path`, between random delimiters.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -68,7 +68,7 @@ pub fn append_summary(path: &Path, markdown: &str) -> Result<()> {
     }
     let room = usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(CUT.len());
     if room == 0 {
-        return Err(Error::other("there is no room left in it"));
+        return Err(Error::other("it is full"));
     }
     let markdown = &markdown[..markdown.floor_char_boundary(room)];
     // Whole lines, so that no table and no address is cut in the middle.
@@ -76,7 +76,7 @@ pub fn append_summary(path: &Path, markdown: &str) -> Result<()> {
     append(path, &format!("{whole}{CUT}"))
 }
 
-/// Waits for nobody: what a module runs can put a pipe there that has no reader.
+/// Never blocks: a process of the module can replace the file with a pipe without a reader.
 fn append(path: &Path, text: &str) -> Result<()> {
     let mut file = std::fs::OpenOptions::new()
         .append(true)
@@ -84,7 +84,7 @@ fn append(path: &Path, text: &str) -> Result<()> {
         .custom_flags(OFlag::O_NONBLOCK.bits())
         .open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(Error::other("it is no file"));
+        return Err(Error::other("it is not a regular file"));
     }
     file.write_all(text.as_bytes())
 }
@@ -115,7 +115,7 @@ mod tests {
         let path = directory.path().join("output");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         write_outputs(&path, &[("add", "1".to_owned())]).unwrap_err();
-        // One that is read by somebody is no file either.
+        // A pipe with a reader is not a regular file either.
         let _reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         write_outputs(&path, &[("add", "1".to_owned())]).unwrap_err();
     }

@@ -4,8 +4,7 @@ use serde_json::json;
 
 use butler_result::{ChangeCounts, Output, Shown};
 
-/// How many variables a `dotenv` report may have, and how many bytes: what an instance takes that
-/// nobody has configured. A larger one fails the job.
+/// The default limits of a `dotenv` report: variables and bytes. A larger report fails the job.
 const MOST: (usize, usize) = (20, 5 * 1024 - 1);
 
 /// What the names of all variables begin with: without it an output could be called as one that
@@ -27,9 +26,9 @@ pub fn dotenv(outputs: &[Output]) -> (String, Vec<String>) {
     let mut length = 0;
     for output in outputs {
         let line = match line(output) {
-            _ if is_ambiguous(output, outputs) => Err("another output would be called the same"),
+            _ if is_ambiguous(output, outputs) => Err("another output would have the same name"),
             Ok(_) if lines.len() == MOST.0 => Err("there are 20 already"),
-            Ok(line) if length + line.len() > MOST.1 => Err("there is no room left"),
+            Ok(line) if length + line.len() > MOST.1 => Err("no room left"),
             line => line,
         };
         match line {
@@ -106,9 +105,9 @@ mod tests {
             `lines` (it has several lines)
             `space` (it begins or ends with a space)
             `größe` (its name has characters that variables cannot have)
-            `a-b` (another output would be called the same)
-            `a_b` (another output would be called the same)
-            `large` (there is no room left)"]]
+            `a-b` (another output would have the same name)
+            `a_b` (another output would have the same name)
+            `large` (no room left)"]]
         .assert_eq(&left_out.join("\n"));
     }
 

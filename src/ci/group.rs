@@ -59,7 +59,7 @@ impl Group {
     }
 }
 
-/// `text` in a group of its own, or as it is where the system has none; with its newlines.
+/// `text` in a group of its own, or unchanged if the system has no groups; with its newlines.
 #[must_use]
 pub fn grouped(system: System, title: &str, text: &str) -> String {
     let (group, begin) = Group::begin(system, title, SystemTime::now());

@@ -1,8 +1,8 @@
 //! Registers values as masks of a GitHub Actions job (workflow commands, `add-mask`).
 //!
 //! A command holds the value in clear: the platform reads it from the job's standard output and
-//! does not show it. So commands go where the platform reads and nowhere else, never into the log, and
-//! whoever starts [`Masks`] must know that the output is read so.
+//! does not show it. So commands are only written to that output, never to the log. The caller of
+//! [`Masks::start`] must ensure that the platform reads the output.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use zeroize::Zeroizing;
 
 /// How long the run waits until a mask is written: it must be known before anything is printed
-/// that it applies to, but an output that nobody reads must not stop the run.
+/// that it applies to, but an output without a reader must not stop the run.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A command, and who waits for it to be written.
@@ -30,7 +30,7 @@ impl Masks {
     /// Masks that are registered on `output`.
     ///
     /// # Errors
-    /// When there is no thread for it.
+    /// When the thread cannot be started.
     pub fn start(output: impl Write + Send + 'static) -> std::io::Result<Self> {
         let (orders, waiting) = channel();
         std::thread::Builder::new()
@@ -40,7 +40,7 @@ impl Masks {
     }
 
     /// Registers each line of `value`, because the platform masks line by line. Returns when they are
-    /// written, or given up because nobody reads them; then no further ones are written.
+    /// written. If the output is not read in time, this and all further masks are dropped.
     pub fn register(&self, value: &str) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         for line in value.lines().filter(|line| !line.trim().is_empty()) {
@@ -49,7 +49,7 @@ impl Masks {
             let sent = sender.send((command(line), done)).is_ok();
             if !sent || written.recv_timeout(self.patience).is_err() {
                 *orders = None;
-                tracing::warn!("the job's masks are not complete: nobody reads them");
+                tracing::warn!("the job's masks are incomplete: the output is not read");
             }
         }
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn output_that_nobody_reads_is_given_up() {
+    fn masks_stop_if_the_output_is_not_read() {
         let (read, written) = std::io::pipe().unwrap();
         let masks = Masks::start(written).unwrap();
         let masks = Masks { patience: Duration::from_millis(1), ..masks };

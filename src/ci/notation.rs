@@ -3,7 +3,7 @@
 //! the system on the way ([`disarm`]).
 //!
 //! Groups do not nest in all systems, and phases overlap: so one group is open at a time, called
-//! by all phases that go on, and it begins with its first line. A phase without output has none.
+//! by all phases in progress, and it begins with its first line. A phase without output has no group.
 
 use std::borrow::Cow;
 use std::time::SystemTime;

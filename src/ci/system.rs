@@ -23,7 +23,7 @@ pub enum System {
     Tekton,
     /// Some other one, or none that people do not watch: plain lines.
     Plain,
-    /// None: somebody at a terminal, or a script of theirs.
+    /// Not a CI system: a terminal or a script.
     #[default]
     None,
 }

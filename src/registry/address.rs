@@ -87,7 +87,7 @@ impl Address {
     /// `<endpoint>/v1/ci/module-runs/<run id>/<name>` (ADR-001, New API Endpoint for Runner).
     ///
     /// # Errors
-    /// When that is no URL.
+    /// When that is not a URL.
     pub fn of_run(&self, name: &str) -> Result<Url, AddressError> {
         let run_id = self.run_id.path_segment();
         self.below_endpoint(&format!("/v1/ci/module-runs/{run_id}/{name}"))
@@ -122,8 +122,7 @@ impl Address {
     }
 }
 
-/// Whether a segment of the path of `url` is `.` or `..`, for whoever on the way reads the path in
-/// the most generous way: decoded more than once, with `\` for `/`, and without parameters (`..;x`).
+/// Whether a segment of the path of `url` is `.` or `..` for the most lenient proxy on the way: decoded more than once, with `\` for `/`, and without parameters (`..;x`).
 fn climbs(url: &str) -> bool {
     let mut path = url.split(['?', '#']).next().unwrap_or_default().to_owned();
     // URL parsers leave these out wherever they are.
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn run_id_is_one_segment_whatever_it_is() {
+    fn every_run_id_is_one_segment() {
         let url = address("a/../b?c#d e").of_run("config").unwrap();
         assert_eq!(
             url.as_str(),

@@ -173,7 +173,7 @@ fn message(status: StatusCode, body: &[u8]) -> String {
         code: Option<String>,
     }
     let text = match serde_json::from_slice::<Answer>(body) {
-        // A database that fails says with what: a plan's or outputs' values, which nobody has masked.
+        // Database errors can quote values of plans or outputs, which are not redacted.
         Ok(Answer { error: Details { code: Some(code), .. } }) if status.is_server_error() => code,
         Ok(Answer { error: Details { message, code } }) => {
             [code, message].into_iter().flatten().collect::<Vec<_>>().join(": ")

@@ -146,7 +146,7 @@ impl Body {
         &self.0
     }
 
-    /// The body for one attempt. Files are opened anew.
+    /// The body for one attempt. Files are opened again.
     pub(super) fn open(&self) -> reqwest::Body {
         if let [Part::Bytes(bytes)] = &*self.0 {
             return bytes.clone().into();

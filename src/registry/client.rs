@@ -26,7 +26,7 @@ const IDLE_CONNECTIONS: usize = 2;
 pub enum RunStatus {
     /// Waiting, running, or something that a newer registry may call it.
     Open(String),
-    /// `succeeded`, `failed` or `planned`: somebody has reported a result already.
+    /// `succeeded`, `failed` or `planned`: a result has been reported already.
     Reported(String),
     /// `cancelled`, `timed_out`, `discarded` or `skipped`: the registry takes no more reports.
     Over(String),
@@ -106,7 +106,7 @@ impl Client {
     /// The run's configuration. The raw answer is zeroed as soon as it is understood.
     ///
     /// # Errors
-    /// When the registry cannot be reached or refuses, or the configuration cannot be carried out.
+    /// When the registry cannot be reached or refuses, or the configuration cannot be executed.
     pub async fn config(&self) -> Result<Config, RegistryError> {
         let what = "read the run's configuration";
         let url = self.address.of_run("config")?;
@@ -117,7 +117,7 @@ impl Client {
         let mut warnings = Vec::new();
         if let Some(other) = parsed.run_id.filter(|id| id != self.address.run_id().as_str()) {
             warnings.push(format!(
-                "the configuration is for run `{other}`, asked was `{}`",
+                "the response is the configuration of run `{other}`, not of run `{}`",
                 self.address.run_id()
             ));
         }
@@ -139,8 +139,7 @@ impl Client {
         Ok(Config { spec: parsed.spec, terraform_settings, callbacks, warnings })
     }
 
-    /// Whether a status was sent and never answered, so that nobody knows whether or when it is
-    /// stored.
+    /// Whether a status was sent without a response, so that the registry may still store it.
     #[must_use]
     pub fn has_doubtful_status(&self) -> bool {
         self.doubtful.load(Ordering::Relaxed) > 0
@@ -161,7 +160,7 @@ impl Client {
     }
 
     /// Sends `body`, JSON, to a callback. Success is a 2xx with a JSON object, or without a body: a
-    /// web page has stored nothing, whatever its status. Every attempt sends the same bytes with the same `Idempotency-Key`, here and in later calls with this body.
+    /// web page of any status has stored nothing. Every attempt sends the same bytes with the same `Idempotency-Key`, here and in later calls with this body.
     ///
     /// # Errors
     /// When the registry cannot be reached or refuses, after as much `patience` as is given.
@@ -205,7 +204,7 @@ impl Client {
     }
 
     /// Sends a request, at once again where an idle connection turned out to be closed: the registry
-    /// closes them after 5 s, and may do so just as one is used. That is no failure and no attempt.
+    /// closes them after 5 s, and may do so just as one is used. That does not count as a failure or an attempt.
     /// The HTTP library itself does so only as long as nothing of the request was written.
     async fn send(
         &self,

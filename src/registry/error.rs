@@ -49,12 +49,12 @@ pub enum RegistryError {
         odd_run_id: Option<Box<RunId>>,
     },
     /// The answer is not what the API promises.
-    #[error("the registry's answer cannot be understood when asked to {what}")]
+    #[error("cannot {what}: the registry's response has an unknown format")]
     Answer {
         /// What was tried.
         what: String,
     },
-    /// The configuration cannot be carried out.
+    /// The configuration cannot be executed.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A URL cannot be formed.
@@ -88,7 +88,7 @@ impl RegistryError {
         }
     }
 
-    /// Whether the registry may have got the request all the same, and may store it late.
+    /// Whether the registry may have received the request and may still store it.
     pub(super) fn leaves_doubt(&self) -> bool {
         match self {
             // Without a connection the registry cannot have seen the request.
@@ -153,7 +153,7 @@ impl butler_base::error::Advice for RegistryError {
                 Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API".to_owned())
             }
             Self::Refused { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
-                Some("check --token (BUTLER_TOKEN): it must be the callback token of this very run".to_owned())
+                Some("check --token (BUTLER_TOKEN): it must be the callback token of this run".to_owned())
             }
             Self::Refused { status: StatusCode::NOT_FOUND, .. } => {
                 Some("check --run-id (BUTLER_RUN_ID) and the path of --endpoint (BUTLER_ENDPOINT)".to_owned())

@@ -3,7 +3,7 @@
 //! It is derived from how what is sent begins, how long it is, and what this process has drawn once;
 //! of the rest no byte is read for it. Two different things of a process never share one: log lines
 //! begin with the number of the first, and of everything else no two forms are equally long. It is
-//! keyed with the callback token, so that nobody who sees it can guess at what was sent.
+//! keyed with the callback token, so that the key does not reveal what was sent.
 
 use std::sync::LazyLock;
 

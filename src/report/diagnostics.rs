@@ -7,7 +7,7 @@
 use butler_base::event::Stream;
 use butler_result::{Diagnostic, Place, Severity};
 
-/// How many of each severity are kept; nobody reads more.
+/// How many of each severity are kept.
 const MOST: usize = 100;
 
 /// How long the text of one may be, in bytes.

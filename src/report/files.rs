@@ -1,4 +1,4 @@
-//! What the files are called that a run leaves: whoever removes or refuses one has to know all.
+//! Names of the files that a run writes. Code that removes or refuses these files uses this list.
 
 /// The files that are also written where the CI system picks them up.
 pub const PICKED_UP: [&str; 5] =

@@ -7,7 +7,7 @@ use butler_result::LogCopy;
 
 use super::spool::Receiver;
 
-/// How many lines are waited for, so that each does not wake somebody.
+/// How many lines are collected before the copy is written, to avoid a wake-up per line.
 const LINES: usize = 500;
 
 /// How many bytes are.

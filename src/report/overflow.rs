@@ -139,7 +139,7 @@ impl Overflow {
         let fresh = self.free.last().copied().or((self.used < self.slots).then_some(self.used));
         filling
             .or(fresh.filter(|_| length <= self.slot_size).map(|slot| (slot, 0)))
-            .ok_or_else(|| std::io::Error::other("too many lines wait"))
+            .ok_or_else(|| std::io::Error::other("too many lines are waiting"))
     }
 
     /// Takes the oldest block out, if there is one. Where it could not be read, its bytes are none

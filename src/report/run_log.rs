@@ -114,7 +114,7 @@ impl RunLog {
         }
     }
 
-    /// Shows `text` to who looks on, after everything that was shown before, and to nobody else.
+    /// Shows `text` on the terminal only, after everything that was shown before.
     pub fn ask(&self, text: &str) {
         let state = self.state();
         let sequence = state.last;
@@ -125,8 +125,7 @@ impl RunLog {
         }
     }
 
-    /// Says something in the run's log and in the process's own, which people watch who run it by
-    /// hand.
+    /// Writes to the run's log and to the process's own log.
     pub fn announce(&self, text: &str) {
         self.say(text);
         for line in text.lines() {
@@ -134,7 +133,7 @@ impl RunLog {
         }
     }
 
-    /// Says what looks like a mistake of somebody's, and keeps it for the end.
+    /// Logs a warning about a probable user error, and repeats it at the end.
     pub fn warn(&self, text: &str) {
         self.say(&format!("Warning: {text}"));
         tracing::warn!("{text}");

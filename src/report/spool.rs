@@ -2,8 +2,8 @@
 //!
 //! Lines wait in memory, then in a file, and come out in the order in which they went in. Where the
 //! file fails (a full disk) or is full, the newest lines are counted instead of kept until there is
-//! room again, and the reader meets one line that says so in their place: a run must not fail
-//! because nobody could read its log.
+//! room again, and one line in their place reports that: a run must not fail because its log cannot
+//! be stored.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -50,7 +50,7 @@ struct State {
     memory: VecDeque<Block>,
     memory_bytes: usize,
     memory_limit: usize,
-    /// None once nobody reads any more.
+    /// `None` after the reader is gone.
     overflow: Option<Overflow>,
     lost: Option<Lost>,
     newest: Block,
@@ -134,7 +134,7 @@ impl Receiver {
     /// Returns whether any line is there: `false` is the end. Can be cancelled without loss.
     pub async fn ready(&mut self, lines: usize, bytes: usize) -> bool {
         loop {
-            // Asked first: what comes before the end is seen below in any case.
+            // Read first: lines from before the end are then always seen below.
             let closed = *self.shared.closed.borrow();
             {
                 let mut state = self.shared.state();
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!(receiver.recv().await.unwrap().sequence, 2);
         assert_eq!(receiver.recv().await, None);
         assert_eq!(receiver.unread(), None);
-        assert!(!path.exists(), "a file that nobody needed");
+        assert!(!path.exists(), "the file was not needed");
     }
 
     #[tokio::test]
@@ -512,7 +512,7 @@ mod tests {
         assert_eq!(receiver.recv().await, None);
     }
 
-    /// A future that is polled by hand.
+    /// A future that the test polls manually.
     struct Polled<F>(std::pin::Pin<Box<F>>);
 
     fn polled<F: Future>(future: F) -> Polled<F> {

@@ -1,8 +1,7 @@
-//! Shows what children print on the runner's own output, as they print it.
+//! Forwards the output of children to the runner's own output, as they print it.
 //!
-//! Writing is a thread's affair: a terminal that is stopped or a pipe that nobody reads makes that
-//! thread wait, while lines wait in the queue and children go on. An output that fails is given up
-//! and the other one is not.
+//! A thread writes: a stopped terminal or a pipe without a reader blocks only that thread, while lines
+//! wait in the queue and children continue. If one output fails, the other one continues.
 
 use std::io::{ErrorKind, Write};
 use std::sync::Arc;
@@ -49,11 +48,11 @@ pub async fn show(
             }
             progressed.fetch_add(1, Ordering::Relaxed);
         }
-        // Nobody waits for it once it was given up.
+        // The receiver is gone if it stopped waiting.
         let _ = done.send(());
     });
     if let Err(error) = writer {
-        tracing::warn!(%error, "cannot show the output: no thread for it");
+        tracing::warn!(%error, "cannot start the thread that shows the output");
         return false;
     }
     let closed = receiver.closed();
@@ -111,9 +110,9 @@ impl Output<Box<dyn Write>> {
         let Some(output) = &mut self.0 else { return };
         if let Err(error) = output.write_all(text).and_then(|()| output.flush()) {
             self.0 = None;
-            // Whoever read it has gone, and that is their right.
+            // The reader may close its end at any time.
             if error.kind() != ErrorKind::BrokenPipe {
-                tracing::warn!(%error, "the output cannot be shown any more");
+                tracing::warn!(%error, "the output can no longer be shown");
             }
         }
     }
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_that_nobody_reads_is_given_up_alone() {
+    async fn output_without_a_reader_does_not_stop_the_other_output() {
         let (log, receiver, _directory) = log(1 << 20);
         let (out, err) = (Gone::default(), Screen::default());
         log.line(Stream::Stdout, b"one");
@@ -236,7 +235,7 @@ mod tests {
         let (log, receiver, _directory) = log(1 << 20);
         let shown = tokio::spawn(show(receiver, Broken, Screen::default(), LONG));
         for _ in 0..100_000 {
-            log.line(Stream::Stdout, b"nobody sees this");
+            log.line(Stream::Stdout, b"not shown");
         }
         log.close();
         assert!(!shown.await.unwrap());

@@ -1,4 +1,4 @@
-//! The lines of a log that never reached the registry, for somebody to keep.
+//! The log lines that did not reach the registry, for later recovery.
 
 use std::collections::VecDeque;
 use std::io::Write;

@@ -17,7 +17,7 @@ use super::spool::Receiver;
 use super::undelivered::Undelivered;
 use butler_base::pace::{Pace, jittered};
 
-/// The longest pause between two tries while the run goes on: soon enough for whoever watches.
+/// The longest pause between two attempts during the run, so that viewers see a recent log.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The shortest pause between two tries, however short the interval.
@@ -321,7 +321,7 @@ mod tests {
     }
 
     fn unreachable() -> Delivery {
-        Delivery::Unreachable { reason: "nobody there".to_owned(), rest: Duration::ZERO }
+        Delivery::Unreachable { reason: "not reachable".to_owned(), rest: Duration::ZERO }
     }
 
     fn start(registry: &Registry) -> (Sender, tokio::task::JoinHandle<UploadReport>) {

@@ -295,7 +295,7 @@ async fn run_that_is_triggered_is_read_back_until_it_is_over() {
     assert!(waited.stdout.contains("\"status\":\"timed_out\""), "{waited:#?}");
     let missing = run(&["ci-status", "kubernetes", "--external-run-id", "runs/other"]).await;
     assert_eq!(missing.code, Some(4), "nobody knows how it ended");
-    missing.says("error: there is no Job `other` in namespace `runs`\n");
+    missing.says("error: no Job `other` in namespace `runs`\n");
 }
 
 #[tokio::test]

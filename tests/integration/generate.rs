@@ -247,18 +247,18 @@ fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
     ];
     expect![[r#"
         exit 2
-        error: `github-actions` would not take `${{ secrets.X }}` of `--gate` as it is, but evaluate the `${{` in it
+        error: `github-actions` would evaluate the `${{` in `${{ secrets.X }}` of `--gate`
         hint: leave the option out: the file then names a variable of the CI system's own
         exit 2
-        error: `gitlab-ci` would not take `$CI_JOB_TOKEN` of `--label` as it is, but evaluate the `$` in it
+        error: `gitlab-ci` would evaluate the `$` in `$CI_JOB_TOKEN` of `--label`
         hint: leave the option out: the file then names a variable of the CI system's own
         exit 2
-        error: `--gate` holds a character that cannot be seen: "one\ntwo"
+        error: `--gate` contains an invisible character: "one\ntwo"
         exit 2
-        error: `generic` cannot do `--cache`
+        error: `generic` does not support `--cache`
         hint: set it where your CI system describes the job
         exit 2
-        error: `generic` cannot do `--image`
+        error: `generic` does not support `--image`
         hint: start `butler-runner execute` in the image, with the variables of `runner.envVars`
         exit 2
         error: invalid value *** for '--endpoint <URL>': it holds a user name or password, which the file would show
@@ -366,17 +366,17 @@ fn what_the_ci_system_would_not_do_is_not_written() {
     ];
     expect![[r"
         exit 2
-        error: `github-actions` cannot do `--timeout`
+        error: `github-actions` does not support `--timeout`
         hint: a job on a machine of GitHub's ends after six hours: `--label` names one of yours
         exit 2
-        error: `github-actions` cannot do `--timeout`
-        hint: GitHub ends each job after five days: let the module do less at a time
+        error: `github-actions` does not support `--timeout`
+        hint: GitHub ends each job after five days: split the module into smaller ones
         exit 2
-        error: `github-actions` cannot do `--label`
+        error: `github-actions` does not support `--label`
         hint: give the option once for each label
         exit 2
-        error: `bitbucket-pipelines` cannot do `--timeout`
-        hint: Bitbucket ends each step after twelve hours: let the module do less at a time
+        error: `bitbucket-pipelines` does not support `--timeout`
+        hint: Bitbucket ends each step after twelve hours: split the module into smaller ones
     "]]
     .assert_eq(&refused.concat());
     for (target, options) in [

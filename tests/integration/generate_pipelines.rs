@@ -265,22 +265,22 @@ fn what_a_target_cannot_do_is_said() {
     ];
     expect![[r"
         exit 2
-        error: `circleci` cannot do `--label`
+        error: `circleci` does not support `--label`
         hint: a job has one resource class: give the option once
         exit 2
-        error: `circleci` would not take `<< pipeline.id >>` of `--gate` as it is, but evaluate the `<<` in it
+        error: `circleci` would evaluate the `<<` in `<< pipeline.id >>` of `--gate`
         hint: leave the option out: the file then names a variable of the CI system's own
         exit 2
-        error: `azure-pipelines` would not take `$(Build.Reason)` of `--gate` as it is, but evaluate the `$(` in it
+        error: `azure-pipelines` would evaluate the `$(` in `$(Build.Reason)` of `--gate`
         hint: leave the option out: the file then names a variable of the CI system's own
         exit 2
-        error: `tekton` cannot do `--gate`
+        error: `tekton` does not support `--gate`
         hint: Tekton has no approvals: let the registry ask for one
         exit 2
-        error: `tekton` cannot do `--checksum`
+        error: `tekton` does not support `--checksum`
         hint: a step is an image: name it with `--image` and `--digest`
         exit 2
-        error: `tekton` cannot do `--label`
+        error: `tekton` does not support `--label`
         hint: pods are placed by labels of nodes: `--label key=value`
     "]]
     .assert_eq(&shown.concat());

@@ -26,7 +26,7 @@ const LONGEST_SHOWN: usize = 30;
 /// What Terraform's environment variables for the module's variables begin with.
 pub const INPUT_PREFIX: &str = "TF_VAR_";
 
-/// The runner's own settings and tokens, which are no secrets of a module's.
+/// The runner's own settings and tokens; a module must not read them as secrets.
 const RESERVED_PREFIX: &str = "BUTLER_";
 
 /// What to do about a secret of such a name.
@@ -47,7 +47,7 @@ pub struct SecretSources {
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceError {
     /// A part of it cannot be a secret's name and must not become part of a path.
-    #[error("the reference has a part that can be no secret's name")]
+    #[error("a part of the reference cannot be the name of a secret")]
     Part,
     /// The environment variable is not UTF-8.
     #[error("the environment variable `{0}` is not UTF-8")]
@@ -63,7 +63,7 @@ pub enum ReferenceError {
     },
 }
 
-/// What a value stands for, when it does not stand for itself.
+/// The secret that a value refers to.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Lookup {
     /// The reference; none when the secret only goes by the variable's name.
@@ -101,7 +101,7 @@ pub enum Guess {
 }
 
 impl SecretSources {
-    /// What the sensitive value `text` of a variable of the module stands for.
+    /// Decides whether the sensitive value `text` of a module variable is a reference or a secret.
     #[must_use]
     pub fn guess(&self, text: &str) -> Guess {
         if self.is_set(text) {
@@ -116,9 +116,9 @@ impl SecretSources {
         }
     }
 
-    /// The reference that the sensitive value `text` of an environment variable stands for, if it
-    /// does. Most of these are real secrets, which cloud integrations send: only a key that is
-    /// named, or a variable that is there, tells a reference from them.
+    /// The reference in the sensitive value `text` of an environment variable, if it is one. Most
+    /// such values are real secrets that cloud integrations send: a value is a reference only if it
+    /// names a key or an existing variable.
     #[must_use]
     pub fn guess_ambient(&self, text: &str) -> Option<Lookup> {
         match form(text) {
@@ -311,7 +311,7 @@ fn paths(directory: &Path, reference: &SecretReference) -> Vec<PathBuf> {
     namespaced.chain([below(directory)]).collect()
 }
 
-/// The file's text without the newline at its end; none when there is no such file.
+/// The file's text without the newline at its end; `None` if the file does not exist.
 fn read_secret(path: &Path) -> Result<Option<SecretString>, ReferenceError> {
     let failed = |source| ReferenceError::File { path: path.to_owned(), source };
     let file = match std::fs::File::open(path) {
@@ -331,7 +331,7 @@ fn read_secret(path: &Path) -> Result<Option<SecretString>, ReferenceError> {
     Ok(Some(SecretString::from(without_newline(&text))))
 }
 
-/// What editors and `echo` end a text with is no part of a secret.
+/// Removes the newline that editors and `echo` append.
 fn without_newline(text: &str) -> &str {
     text.strip_suffix("\r\n").or_else(|| text.strip_suffix('\n')).unwrap_or(text)
 }

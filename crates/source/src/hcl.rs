@@ -28,9 +28,9 @@ pub enum Shape {
     Reference,
 }
 
-/// A text is no HCL expression.
+/// A text is not an HCL expression.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("no HCL expression from line {line}, column {column} on")]
+#[error("not an HCL expression at line {line}, column {column}")]
 pub struct HclError {
     /// The line, from 1.
     pub line: usize,
@@ -41,8 +41,8 @@ pub struct HclError {
 /// A value that cannot be written as HCL.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum JsonError {
-    /// It is no JSON.
-    #[error("the value is no JSON")]
+    /// It is not JSON.
+    #[error("the value is not JSON")]
     Syntax,
     /// It nests too deep.
     #[error("the value nests deeper than {DEEPEST} levels")]
@@ -172,14 +172,14 @@ impl Visit for Texts {
     fn visit_object_key(&mut self, _: &ObjectKey) {}
 }
 
-/// The text that `json` stands for, when it is a string.
+/// The decoded text of `json` if it is a string.
 pub fn json_string(json: &str) -> Option<Zeroizing<String>> {
     json.trim_start().starts_with('"').then_some(())?;
     serde_json::from_str::<String>(json).ok().map(Zeroizing::new)
 }
 
-/// Whether a JSON text nests deeper than anything here takes apart, for masking among others.
-/// Scanned, because a parsed copy would stay in memory.
+/// Whether a JSON text nests deeper than the limit of the parsers here, masking included.
+/// It is scanned, because a parsed copy would stay in memory.
 #[must_use]
 pub fn nests_too_deep(json: &str) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -200,7 +200,7 @@ pub fn nests_too_deep(json: &str) -> bool {
 /// template in them.
 ///
 /// # Errors
-/// When it is no JSON or nests too deep.
+/// When it is not JSON or nests too deep.
 pub fn append_json(json: &str, target: &mut String) -> Result<(), JsonError> {
     append_value(json, target, 0)
 }
@@ -208,7 +208,7 @@ pub fn append_json(json: &str, target: &mut String) -> Result<(), JsonError> {
 /// Appends a block of that name for the object `json`, or one for each object of an array.
 ///
 /// # Errors
-/// When it is no object or nests too deep.
+/// When it is not an object or nests too deep.
 pub fn append_blocks(name: &str, json: &str, target: &mut String) -> Result<(), JsonError> {
     if let Ok(blocks) = serde_json::from_str::<Vec<&RawValue>>(json) {
         return blocks.into_iter().try_for_each(|json| append_blocks(name, json.get(), target));

@@ -1,10 +1,10 @@
-//! Finds the version files that speak for a directory: its own, and those above it in its repository.
+//! Finds the version files that apply to a directory: its own, and those above it in its repository.
 //!
-//! Whoever can write to a directory further up (in a shared directory for temporary files that is
-//! everybody) has no say: only up to the root of the repository is looked, only past directories of
-//! the same owner, and without a repository not at all. A file that is a link counts only where it
-//! leads to a version file again, in the repository: its content may be quoted, and a link could
-//! lead to anything that the runner's user can read.
+//! Other users must not choose the version, although they may be able to write to a directory further up,
+//! such as `/tmp`. So the search stops at the root of the repository and at the first directory of
+//! another owner; without a repository, it only looks at the directory itself. A symbolic link counts only
+//! if it points to a version file in the same repository: its content may be quoted in messages, and
+//! a link could point to any file that the runner's user can read.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::module::ModuleError;
 use butler_base::platform::fs::MetadataExt;
 use butler_protocol::spec::{VersionFile, VersionFileKind};
 
-/// Larger files are not read: nobody has that many tools.
+/// Larger files are not read; a list of tools is much smaller.
 const LARGEST: u64 = 64 * 1024;
 
 /// The version files that speak for `directory`, the one that counts most first: nearer ones before
@@ -60,7 +60,7 @@ fn end(path: &Path, repository: Option<&Path>) -> Option<PathBuf> {
     (named && inside && end.is_file()).then_some(end)
 }
 
-/// The file's text, or none of a file that is too large; what is not UTF-8 is no version either.
+/// The file's text; `None` if it is too large. Bytes that are not UTF-8 are not a version either.
 fn read(path: &Path) -> Result<Option<String>, ModuleError> {
     let failed = |source| ModuleError::Read { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_of_somebody_else_does_not_count() {
+    fn version_files_of_another_users_repository_are_ignored() {
         let tree = tree(&[".git/", ".terraform-version", "a/.tool-versions"]);
         // Only root can give directories away; for others the rule is held by what root runs.
         if std::os::unix::fs::chown(tree.path(), Some(12345), None).is_ok() {

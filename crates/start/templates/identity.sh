@@ -9,7 +9,7 @@ if [ -w /dev/shm ]; then
     mark=$(printf '%s ' "$(id -u)" "$(uname -n)" "$identity" | cksum)
     memory="/dev/shm/butler-identity.${mark%% *}"
     rm -rf "$memory" 2>/dev/null || true
-    # Where somebody else has one of this name, the token stays here.
+    # If another user owns a directory of this name, the token stays here.
     if mkdir "$memory" 2>/dev/null; then identity=$memory; fi
 fi
 [ -d "$identity" ] || mkdir "$identity"

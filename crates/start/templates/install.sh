@@ -4,19 +4,19 @@ directory="{{ directory|at(0) }}"
 (
     from={{ from|shell }}
     {%- if !pinned.is_empty() %}
-    # No other archives than these are taken, whatever the release says.
+    # Only these archives are accepted, regardless of the release.
     pinned={{ pinned|shell }}
     {%- endif %}
     fail() { echo "butler-runner is not installed: $*" >&2; exit 1; }
     case "$(uname -s)" in
         Linux) system=linux ;;
         Darwin) system=darwin ;;
-        *) fail "there is no release for $(uname -s)" ;;
+        *) fail "no release for $(uname -s)" ;;
     esac
     case "$(uname -m)" in
         x86_64 | amd64) machine=amd64 ;;
         aarch64 | arm64) machine=arm64 ;;
-        *) fail "there is no release for $(uname -m)" ;;
+        *) fail "no release for $(uname -m)" ;;
     esac
     archive="butler-runner_${system}_$machine.tar.gz"
     command -v curl >/dev/null || fail "curl is missing"

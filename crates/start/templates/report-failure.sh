@@ -4,7 +4,7 @@ report_failure() { # report_failure <exit code> <what the job was doing>
     set +eu
     case "$BUTLER_RUN_ID:$BUTLER_TOKEN" in
         :* | *: | *[!A-Za-z0-9:._~+/=-]*)
-            echo "the registry is not told of the failure: there is no valid run id or token" >&2
+            echo "the registry is not told of the failure: no valid run id or token" >&2
             return
             ;;
     esac
@@ -23,7 +23,7 @@ report_failure() { # report_failure <exit code> <what the job was doing>
     {%- else %}
     ask() { request "$@"; }
     {%- endif %}
-    # A run that has ended, or that somebody else carries out, is left alone.
+    # A run that has ended, or that another job executes, is not changed.
     now=$(ask status | sed -n 's/.*"status"[[:space:]]*:[[:space:]]*"\([a-z_]*\)".*/\1/p')
     case "$now" in
         planned | confirmed | applying | succeeded | failed | cancelled | timed_out | discarded | skipped)

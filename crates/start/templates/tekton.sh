@@ -25,7 +25,7 @@ AZURE_ID_TOKEN=/var/run/secrets/butler-runner/azure
 set +e
 {%- endif %}
 # From here on the runner reports. Tekton signals this shell and the runner alike; the shell waits for
-# the runner in any case, to tell how it ended.
+# the runner always, to report how it ended.
 trap - EXIT HUP
 trap : TERM INT
 code=0

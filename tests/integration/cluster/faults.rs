@@ -21,7 +21,7 @@ async fn missing_permission_is_named_and_nothing_stays() {
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1));
     said.says("error: no permission to `create` `secrets` in namespace `runs`\n");
-    said.says("hint: have somebody grant it: kubectl create role butler-runner --verb=create --resource=secrets -n runs\n");
+    said.says("hint: ask an administrator to grant it: kubectl create role butler-runner --verb=create --resource=secrets -n runs\n");
     assert_eq!(scene.cluster.objects(), 0);
 }
 
@@ -58,7 +58,7 @@ async fn log_that_may_not_be_read_is_said_and_the_run_is_followed_all_the_same()
     scene.cluster.faults("GET", "/log", Broken::Status(403, "Forbidden", forbidden), 1000);
     let said = scene.applied(&[]).await;
     assert_eq!((said.code, &*said.stdout), (Some(0), ""), "{said:#?}");
-    said.says("the rest of the log cannot be had: pods \"x\" is forbidden: User \"ci\" cannot get resource \"pods/log\"");
+    said.says("cannot read the rest of the log: pods \"x\" is forbidden: User \"ci\" cannot get resource \"pods/log\"");
     let asked = scene.cluster.requests();
     assert_eq!(asked.iter().filter(|request| request.contains("/log?")).count(), 1, "{asked:?}");
 }
@@ -122,9 +122,7 @@ async fn job_of_the_same_name_is_not_taken_for_the_one_that_is_followed() {
     scene.cluster.replace(JOB);
     let said = Said::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(1), "{said:#?}");
-    said.says(
-        "the pod was taken away before the runner could say how it ended: the Job was deleted\n",
-    );
+    said.says("the pod was removed before the runner reported its result: the Job was deleted\n");
 }
 
 #[tokio::test]
@@ -330,6 +328,6 @@ async fn memory_that_ran_out_is_said() {
 
 #[tokio::test]
 async fn node_that_is_lost_is_said() {
-    let said = "the pod was taken away before the runner could say how it ended: DeletionByPodGC: PodGC: node no longer exists";
+    let said = "the pod was removed before the runner reported its result: DeletionByPodGC: PodGC: node no longer exists";
     ends(Course::NodeLost, 1, said).await;
 }

@@ -116,7 +116,7 @@ async fn file_or_context_that_is_named_and_not_there_is_not_replaced_by_the_pods
         ),
         (
             ["--context", "production"],
-            "error: there is no context `production`: KUBECONFIG names `/proc/none`, which does not exist\nhint: name its file with --kubeconfig, or leave out --context to use the pod's service account\n",
+            "error: no context `production`: KUBECONFIG names `/proc/none`, which does not exist\nhint: name its file with --kubeconfig, or leave out --context to use the pod's service account\n",
         ),
     ] {
         let mut command = scene.apply(&words);

@@ -264,7 +264,7 @@ fn option_that_cannot_be_is_refused() {
         (&["--memory", "2 GB"], "an amount such as 500m or 2Gi"),
         (&["--cpu=-1"], "an amount such as 500m or 2Gi"),
         (&["--node-selector", "gpu"], "KEY=VALUE"),
-        (&["--toleration", "a:Sometimes"], "`Sometimes` is no effect"),
+        (&["--toleration", "a:Sometimes"], "`Sometimes` is not an effect"),
         (&["--egress-network", "10.0.0.0/33"], "a network such as 10.0.0.0/8"),
         (&["--ca-config-map", "a/b/c"], "NAME or NAME/KEY"),
         (&["--keep", "500ms"], "whole seconds"),

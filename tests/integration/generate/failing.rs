@@ -111,7 +111,7 @@ async fn a_github_event_without_a_token_reports_nothing_and_says_so() {
     let (mut job, steps) = Kind::Workflow.job(&world, &event, &[]);
     let done = job.carry_out(&steps).await;
     let output = step(&done, "Report a run that did not start").output.as_ref().unwrap();
-    assert!(shown(output).contains("there is no valid run id or token"), "{}", shown(output));
+    assert!(shown(output).contains("no valid run id or token"), "{}", shown(output));
     assert_eq!(world.received().requests.len(), 0);
 }
 
@@ -203,7 +203,7 @@ async fn a_token_that_is_none_gets_into_no_configuration_of_curl() {
     job.env("CALLBACK_TOKEN", format!("{TOKEN}\"\nurl = \"file:///etc/passwd"));
     let output = job.env("PATH", path_with(noting_curl(&world))).output().await.unwrap();
     releases.site.behave();
-    assert!(shown(&output).contains("there is no valid run id or token"), "{}", shown(&output));
+    assert!(shown(&output).contains("no valid run id or token"), "{}", shown(&output));
     let arguments = std::fs::read_to_string(world.path("curl-arguments")).unwrap();
     assert!(!arguments.contains("--config"), "{arguments}");
 }

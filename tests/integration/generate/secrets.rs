@@ -111,11 +111,11 @@ fn secrets_that_cannot_be_are_refused() {
     ];
     expect![[r"
         exit 2
-        error: invalid value 'db-password' for '--secret <NAME[=OTHER]>': it has to begin with the name of an environment variable
+        error: invalid value 'db-password' for '--secret <NAME[=OTHER]>': it must begin with the name of an environment variable
         hint: `butler-runner generate github-actions --help` shows what there is
         exit 2
         error: a secret of `github-actions` cannot be called `prod/db`
-        hint: it has to consist of letters, digits and `_`, without a digit at the beginning
+        hint: it must consist of letters, digits and `_`, without a digit at the beginning
         exit 2
         error: invalid value 'BUTLER_TOKEN' for '--secret <NAME[=OTHER]>': `BUTLER_TOKEN` is a setting of the runner and not a secret of runs
         hint: `butler-runner generate github-actions --help` shows what there is
@@ -126,7 +126,7 @@ fn secrets_that_cannot_be_are_refused() {
         error: `--secret DB_PASSWORD` sets a variable that is set already
         hint: name each variable once, and none that the wrapper itself sets for the job
         exit 2
-        error: `azure-pipelines` would not take `$(X)` of `--secret` as it is, but evaluate the `$(` in it
+        error: `azure-pipelines` would evaluate the `$(` in `$(X)` of `--secret`
         hint: leave the option out: the file then names a variable of the CI system's own
         exit 2
         error: a secret of `tekton` cannot be called `a/b/c`

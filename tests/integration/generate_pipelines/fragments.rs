@@ -68,19 +68,19 @@ fn targets_whose_files_are_not_for_others_say_what_to_do_instead() {
     let targets = ["github-actions", "azure-pipelines", "jenkins", "tekton", "generic"];
     expect![[r"
         exit 2
-        error: `github-actions` cannot do `--fragment`
+        error: `github-actions` does not support `--fragment`
         hint: a workflow has a file of its own; a job of another one uses butlerdotdev/butler-runner as a step
         exit 2
-        error: `azure-pipelines` cannot do `--fragment`
+        error: `azure-pipelines` does not support `--fragment`
         hint: a pipeline has a file of its own: make a pipeline of it in the same project
         exit 2
-        error: `jenkins` cannot do `--fragment`
+        error: `jenkins` does not support `--fragment`
         hint: a Jenkinsfile is a whole pipeline: make a job of it, which another starts with the step `build`
         exit 2
-        error: `tekton` cannot do `--fragment`
+        error: `tekton` does not support `--fragment`
         hint: its objects are applied beside those that are there
         exit 2
-        error: `generic` cannot do `--fragment`
+        error: `generic` does not support `--fragment`
         hint: `runner.install` and `runner.command` are what a script includes
     "]].assert_eq(&targets.map(said).concat());
 }

@@ -70,7 +70,7 @@ async fn a_missing_reference_is_named_with_similar_ones() {
     let repository = with_history();
     let server = GitServer::start();
     let error = Case::new(&server.url(&repository), "v1.0").fail().await;
-    assert_eq!(error.to_string(), "there is no branch, tag or commit `v1.0` (similar: `v1.0.0`)");
+    assert_eq!(error.to_string(), "no branch, tag or commit `v1.0` (similar: `v1.0.0`)");
     let missing = "0123456789012345678901234567890123456789";
     for allowed in [false, true] {
         if allowed {

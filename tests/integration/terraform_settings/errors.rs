@@ -111,7 +111,7 @@ async fn settings_of_a_run_that_cannot_be_are_a_failed_run() {
     expect![[r"
         config: `terraformSettings` of the run cannot be used: `terraformrc.credentials.app.terraform.io.token` must be a reference such as {secretId: tfc-token, key: token}, and is text
         variables: cannot resolve 2 secrets: `backend.config.secret_key` (set `PROD_KEYS_SECRET_KEY` or mount `<secrets-dir>/prod/keys/secretKey` for --secrets-dir), `terraformrc.credentials.app.terraform.io` (set `TFC_TOKEN_TOKEN` or mount `<secrets-dir>/tfc-token/token` for --secrets-dir)
-        variables: cannot resolve the secret of `terraformrc.credentials.app.terraform.io`: the reference has a part that can be no secret's name
+        variables: cannot resolve the secret of `terraformrc.credentials.app.terraform.io`: a part of the reference cannot be the name of a secret
         config: `terraformSettings` of the run cannot be used: the whole must be a map, and is a list
     "]].assert_eq(&shown);
 }

@@ -253,7 +253,7 @@ fn an_app_that_is_not_installed_or_may_too_little_says_so() {
     let machine = machine_of(&server, &key());
     expect![[r"
         error: GitHub refused to find the App's installation: 401 Unauthorized: A JSON web token could not be decoded
-        hint: check that --app-id is the App whose private key this is, and that the key was not deleted there
+        hint: check that the private key belongs to the App of --app-id and was not deleted there
     "]].assert_eq(&complaint(&type_in(&machine, &server, &words()), 4));
 }
 
@@ -266,7 +266,7 @@ fn a_key_that_cannot_be_used_is_told_without_showing_it() {
     let group = openssl::ec::EcGroup::from_curve_name(openssl::nid::Nid::X9_62_PRIME256V1).unwrap();
     let other = openssl::ec::EcKey::generate(&group).unwrap().private_key_to_pem().unwrap();
     for (key, message) in [
-        (locked, "are no private key in PEM, or one with a passphrase"),
+        (locked, "are not a private key in PEM format, or the key has a passphrase"),
         (other, "are a private key, but not an RSA key, as Apps have"),
         (b"-----BEGIN RSA PRIVATE KEY-----\nMII".to_vec(), "are no private key in PEM"),
     ] {

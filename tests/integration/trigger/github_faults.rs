@@ -49,7 +49,7 @@ fn a_token_that_is_wrong_or_may_too_little_says_what_is_missing() {
         4,
         &expect![[r"
         error: GitHub refused to list the workflow's runs: 401 Unauthorized: Bad credentials
-        hint: the token is wrong, has run out or was revoked; classic tokens start with `ghp_`, fine-grained ones with `github_pat_`
+        hint: the token is wrong, expired, or revoked; classic tokens start with `ghp_`, fine-grained ones with `github_pat_`
     "]],
     );
     let fine = refusal(403, "Resource not accessible by personal access token")
@@ -108,7 +108,7 @@ fn a_workflow_that_cannot_be_started_so_says_why() {
         4,
         &expect![[r"
         error: GitHub refused to start the workflow: 422 Unprocessable Entity: No ref found for: main
-        hint: check --ref: there is no such branch or tag
+        hint: check --ref: the branch or tag does not exist
     "]],
     );
     let inputs = refusal(422, "Unexpected inputs provided: [\"callback_token\"]");
@@ -133,7 +133,7 @@ fn a_redirect_is_not_followed_and_a_page_is_not_taken_for_an_answer() {
         4,
         &expect![[r"
         error: GitHub redirects to `<server>/api/v3/repositories/1296269/actions/runs` when asked to list the workflow's runs
-        hint: what was asked for has moved: use its new name
+        hint: the resource has moved: use its new name
     "]],
     );
     let login = Reply::empty(302).with("location", "https://idp.example.com/oauth/login?x=y");
@@ -143,7 +143,7 @@ fn a_redirect_is_not_followed_and_a_page_is_not_taken_for_an_answer() {
         4,
         &expect![[r"
         error: GitHub redirects to `https://idp.example.com/oauth/login` when asked to start the workflow
-        hint: that is a sign-in page: the credentials were not taken, or --url is not the API's address
+        hint: this is a sign-in page: the credentials were rejected, or --url is not the address of the API
     "]],
     );
     assert_eq!(server.received_by("POST").len(), 1);
@@ -153,7 +153,7 @@ fn a_redirect_is_not_followed_and_a_page_is_not_taken_for_an_answer() {
         4,
         &expect![[r"
         error: what answers when asked to list the workflow's runs is not GitHub's API: a web page
-        hint: check that --url is the API's address and that no sign-in page or proxy stands before it
+        hint: check that --url is the address of the API, and that no sign-in page or proxy is in front of it
     "]],
     );
     let proxy = Reply::page(407, "<html><title>Proxy login</title>");
@@ -179,7 +179,7 @@ fn another_server_never_gets_the_credentials() {
     machine.call(other.url(), "<other>");
     expect![[r"
         error: GitHub redirects to `<other>/steal` when asked to start the workflow
-        hint: nothing is sent there; set --url to it if it is the same server
+        hint: requests are not sent there; set --url to this address if it is the same server
     "]]
     .assert_eq(&complaint(&type_in(&machine, &server, START), 4));
     assert!(other.received().is_empty());
@@ -220,8 +220,8 @@ fn a_limit_that_takes_longer_says_until_when() {
         Reply::Answer { status, headers, body },
         4,
         &expect![[r"
-        error: GitHub takes no more requests until 2026-11-21T17:30:01Z (its limit of requests)
-        hint: nothing of it was carried out; try again then, or wait for it with a longer --timeout
+        error: GitHub refuses requests until 2026-11-21T17:30:01Z (request quota)
+        hint: the request had no effect; try again after that time, or raise --timeout
     "]],
     );
     assert_eq!(server.received_by("POST").len(), 1);
@@ -233,8 +233,8 @@ fn a_limit_that_takes_longer_says_until_when() {
         secondary,
         4,
         &expect![[r"
-        error: GitHub takes no more requests until 2026-11-21T17:01:00Z (its limit of requests in short order)
-        hint: nothing of it was carried out; try again then, or wait for it with a longer --timeout
+        error: GitHub refuses requests until 2026-11-21T17:01:00Z (burst limit)
+        hint: the request had no effect; try again after that time, or raise --timeout
     "]],
     );
 }
@@ -245,7 +245,7 @@ fn a_limit_that_ends_at_once_is_no_reason_to_ask_without_a_pause() {
     let server = CiServer::start(move |_| limited.clone());
     let words = [START, &["--timeout", "3s"]].concat();
     let text = complaint(&type_in(&machine(&server), &server, &words), 4);
-    assert!(text.starts_with("error: GitHub takes no more requests until "), "{text}");
+    assert!(text.starts_with("error: GitHub refuses requests until "), "{text}");
     let asked = server.received().len();
     assert!((1..=3).contains(&asked), "{asked} times within three seconds");
 }
@@ -285,7 +285,7 @@ fn an_order_that_left_no_trace_is_unsure_and_not_given_again() {
     let words = [START, &["--timeout", "3s"]].concat();
     let said = type_in(&machine(&server), &server, &words);
     expect![[r"
-        error: nobody knows whether GitHub took the order (GitHub refused to start the workflow: 502 Bad Gateway: Unicorn!), and no run of it was found
+        error: unclear whether GitHub started a run (GitHub refused to start the workflow: 502 Bad Gateway: Unicorn!); no matching run was found
         hint: look at the Actions page of `octo/infra` before you start it again
     "]].assert_eq(&complaint(&said, 1));
     assert_eq!(server.received_by("POST").len(), 1);
@@ -298,7 +298,7 @@ fn an_order_that_was_taken_but_shows_no_run_says_where_to_look() {
     let said = type_in(&machine(&server), &server, &words);
     let text = complaint(&said, 1);
     assert!(
-        text.starts_with("error: GitHub took the order, but shows no run of it within "),
+        text.starts_with("error: GitHub accepted the request, but lists no matching run within "),
         "{text}"
     );
     assert!(text.contains("`run-name` has to carry the input run_id"), "{text}");
@@ -314,7 +314,7 @@ fn what_fails_while_the_run_is_looked_for_does_not_read_as_if_nothing_was_starte
     });
     let text = complaint(&type_in(&machine(&server), &server, START), 1);
     expect![[r"
-        error: GitHub took the order, but shows no run of it within 1s
+        error: GitHub accepted the request, but lists no matching run within 1s
         hint: look at the Actions page of `octo/infra`: its runs could not be listed (GitHub refused to list the workflow's runs: 401 Unauthorized: Bad credentials)
     "]]
     .assert_eq(&text);
@@ -381,7 +381,7 @@ fn what_was_typed_in_wrongly_is_usage() {
     .assert_eq(&usage(&machine, &["trigger", "github", "--repository", "octo/infra/../x"]));
     let words = ["trigger", "github", "--repository", "octo/infra", "--workflow-file", "../.."];
     expect![[r"
-        error: `workflowFile` of the CI configuration is no name of a file
+        error: `workflowFile` of the CI configuration is not a file name
     "]]
     .assert_eq(&usage(&machine, &words));
     std::fs::write(machine.path("ci.json"), r#"{"provider": "jenkins"}"#).unwrap();
@@ -392,7 +392,7 @@ fn what_was_typed_in_wrongly_is_usage() {
     .assert_eq(&usage(&machine, &["trigger", "github", "--ci-config", "ci.json"]));
     let reference = [START, &["--credentials", "butler-system/github:token"]].concat();
     expect![[r"
-        error: the credentials for GitHub are not where their reference says
+        error: the credentials for GitHub do not exist where the reference says
         hint: call it something else (`BUTLER_*` is reserved) or mount `<secrets-dir>/butler-system/github/token` for --secrets-dir
     "]].assert_eq(&usage(&machine, &reference));
     // Somebody who takes the reference for the token itself does not see it again.
@@ -405,12 +405,12 @@ fn what_was_typed_in_wrongly_is_usage() {
     machine.set("BUTLER_TOKEN", super::TOKEN);
     machine.set("BUTLER_CI_TOKEN", super::TOKEN);
     expect![[r"
-        error: the credentials for GitHub are a token of the registry, which is not for CI systems
+        error: the credentials for GitHub are a token of the registry, not of a CI system
     "]]
     .assert_eq(&usage(&machine, START));
     machine.set("BUTLER_CI_TOKEN", "");
     expect![[r"
-        error: there is nothing to log in to GitHub with
+        error: the credentials for GitHub are missing
         hint: put a token, or the private key of an App, into BUTLER_CI_TOKEN, or name a mounted secret with --credentials NAMESPACE/NAME:KEY and --secrets-dir
     "]].assert_eq(&usage(&machine, START));
     assert!(server.received().is_empty());

@@ -181,7 +181,7 @@ fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
         let server = forgetful(answer, false, false);
         let said = type_in_below(&gitlab_machine(&server, true), &server, START);
         let text = complaint(&said, 1);
-        assert!(text.starts_with("error: nobody knows whether GitLab took the order"), "{text}");
+        assert!(text.starts_with("error: unclear whether GitLab started a run"), "{text}");
         assert!(
             text.ends_with(
                 "hint: look at the pipelines of `group/sub/infra` before you start it again\n"
@@ -196,7 +196,7 @@ fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
     let server = forgetful(Reply::Lost, true, true);
     let text = complaint(&type_in_below(&gitlab_machine(&server, false), &server, START), 1);
     assert!(
-        text.contains("with an access token in BUTLER_CI_API_TOKEN the runner looks itself"),
+        text.contains("to let the runner search, set BUTLER_CI_API_TOKEN to an access token"),
         "{text}"
     );
 }
@@ -302,7 +302,7 @@ fn a_sign_in_page_is_not_taken_for_a_pipeline() {
     let said = type_in_below(&gitlab_machine(&server, false), &server, START);
     expect![[r"
         error: GitLab redirects to `<server>/users/sign_in` when asked to start the pipeline
-        hint: that is a sign-in page: the credentials were not taken, or --url is not the API's address
+        hint: this is a sign-in page: the credentials were rejected, or --url is not the address of the API
     "]].assert_eq(&complaint(&said, 4));
     // What says that it went well may have passed the order on.
     let server = CiServer::start(|_| Reply::page(200, "<!DOCTYPE html>"));

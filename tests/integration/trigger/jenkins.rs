@@ -164,7 +164,7 @@ fn what_somebody_took_out_of_the_queue_is_told() {
         _ => Reply::json(200, &json!({"id": 39, "cancelled": true, "why": null})),
     });
     expect![[r"
-        error: Jenkins took the order, but somebody cancelled it before it began
+        error: Jenkins accepted the request, but the run was cancelled in the queue
     "]]
     .assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 1));
 }
@@ -215,7 +215,7 @@ fn a_build_whose_answer_was_lost_is_found_in_the_queue_or_among_the_builds() {
     for answer in [Reply::Lost, nameless] {
         let server = forgetful(answer, json!([]), earlier.clone());
         let text = complaint(&type_in(&jenkins_machine(&server), &server, START), 1);
-        assert!(text.contains("nobody knows whether Jenkins took the order"), "{text}");
+        assert!(text.contains("unclear whether Jenkins started a run"), "{text}");
         let place = "look at the queue and the builds of `team/infra run` before";
         assert!(text.contains(place), "{text}");
     }
@@ -252,8 +252,8 @@ fn a_place_that_the_queue_has_forgotten_leads_to_its_build() {
     let said = status_of(&server, "queue/39").well();
     assert_eq!(said.json()["externalRunId"], "35");
     expect![[r"
-        error: Jenkins refused to read the place in the queue: 404 Not Found: Not Found
-        hint: no build of `team/infra run` has come of it lately: it was cancelled in the queue, or is long over; look at the job's builds
+        error: Jenkins refused to read the queue item: 404 Not Found: Not Found
+        hint: no recent build of `team/infra run` started from it: it was cancelled in the queue, or its build is old; look at the job's builds
     "]].assert_eq(&complaint(&status_of(&server, "queue/3"), 4));
 }
 
@@ -264,7 +264,7 @@ fn a_place_in_the_queue_of_another_job_is_not_taken_for_one_of_this() {
         Reply::json(200, &json!({"id": 39, "task": task, "executable": {"number": 35}}))
     });
     expect![[r"
-        error: `externalRunId` of the CI configuration is a place in the queue of another job than `team/infra run`
+        error: `externalRunId` of the CI configuration is a queue item of another job than `team/infra run`
     "]].assert_eq(&complaint(&status_of(&server, "queue/39"), 2));
 }
 
@@ -285,7 +285,7 @@ fn refusals_say_what_is_missing() {
         anonymous,
         &expect![[r"
         error: Jenkins refused to get a crumb: 401 Unauthorized: Error 401 Unauthorized
-        hint: the API token was not taken: check --user and the token (the user's page > Security); a password does not do
+        hint: the API token was rejected: check --user and the token (the user's page > Security); a password does not work
     "]],
     );
     let denied = Reply::page(403, "<html>bot is missing the Job/Build permission")
@@ -306,7 +306,7 @@ fn refusals_say_what_is_missing() {
         crumb,
         &expect![[r"
         error: Jenkins refused to start the job: 403 Forbidden: Error 403 No valid crumb was included in the request
-        hint: the crumb was not taken: behind a proxy that changes the client's address, let Jenkins' crumb issuer ignore that (proxy compatibility)
+        hint: the crumb was rejected: behind a proxy that changes the client's address, let Jenkins' crumb issuer ignore that (proxy compatibility)
     "]],
     );
     refused(
@@ -339,15 +339,15 @@ fn refusals_say_what_is_missing() {
         login,
         &expect![[r"
         error: Jenkins redirects to `<server>/jenkins/securityRealm/commenceLogin` when asked to get a crumb
-        hint: that is a sign-in page: the credentials were not taken, or --url is not the API's address
+        hint: this is a sign-in page: the credentials were rejected, or --url is not the address of the API
     "]],
     );
     refused(
         BUILD,
         Reply::empty(302).with("location", "http://inside:8080/jenkins/job/team/job/infra%20run/"),
         &expect![[r"
-        error: Jenkins has nothing to start there: its queue does not take the job `team/infra run`
-        hint: look at the job's page and at Jenkins' own log: a plugin keeps it out
+        error: cannot start a run on Jenkins: the queue does not accept the job `team/infra run`
+        hint: look at the job's page and at the log of Jenkins: a plugin may block the job
     "]],
     );
 }
@@ -367,8 +367,8 @@ fn a_job_that_would_not_hand_on_what_it_is_told_is_not_started() {
         json!([]),
         &[],
         &expect![[r"
-        error: Jenkins has nothing to start there: the job `team/infra run` has no parameter `RUN_ID`, `CALLBACK_TOKEN`
-        hint: `butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins learns the parameters of a pipeline when it is built for the first time: build it once by hand
+        error: cannot start a run on Jenkins: the job `team/infra run` has no parameter `RUN_ID`, `CALLBACK_TOKEN`
+        hint: `butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins reads the parameters of a pipeline in its first build: build it once manually
     "]],
     );
     let plain = json!([{"parameterDefinitions": [{"name": "RUN_ID"}, {"name": "CALLBACK_TOKEN"}]}]);
@@ -376,8 +376,8 @@ fn a_job_that_would_not_hand_on_what_it_is_told_is_not_started() {
         plain,
         &["--input", "OPERATION=plan"],
         &expect![[r"
-        error: Jenkins has nothing to start there: the job `team/infra run` has no parameter `OPERATION`
-        hint: `butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins learns the parameters of a pipeline when it is built for the first time: build it once by hand
+        error: cannot start a run on Jenkins: the job `team/infra run` has no parameter `OPERATION`
+        hint: `butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins reads the parameters of a pipeline in its first build: build it once manually
     "]],
     );
 }

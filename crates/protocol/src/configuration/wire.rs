@@ -104,7 +104,7 @@ pub struct Parsed {
 /// Reads a configuration. No value of it appears in an error.
 ///
 /// # Errors
-/// When it is no JSON of the known shape or does not describe a run that can be carried out.
+/// When it is not JSON of the known shape or does not describe a run that can be executed.
 pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
     let wire: WireConfig = serde_json::from_slice(json).map_err(|error| ConfigError::Syntax {
         line: error.line(),

@@ -1,7 +1,7 @@
-//! What somebody adds to an operation who runs it in a directory of their own: the options that
-//! Terraform's `plan` and `apply` have, and what becomes of the plan.
+//! The options of an operation in a local directory: those of Terraform's `plan` and `apply`, and the
+//! plan file.
 //!
-//! A run that a registry or a file describes has none of these: its [`LocalOptions`] are the default.
+//! A run from a registry or a file cannot set these: its [`LocalOptions`] are the default.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct LocalOptions {
     pub planning: PlanningOptions,
     /// The workspace; none for the one that is selected in the directory.
     pub workspace: Option<String>,
-    /// Whether somebody is asked before anything is changed.
+    /// Whether the user must approve the plan before anything is changed.
     pub approval: Approval,
     /// What a plan that is not applied at once is for.
     pub purpose: Purpose,
@@ -32,7 +32,7 @@ pub struct PlanningOptions {
     pub assignments: Vec<Assignment>,
     /// Addresses of the resources that the plan is limited to; none for all.
     pub targets: Vec<String>,
-    /// Addresses of the resources that are replaced in any case.
+    /// Addresses of the resources that are always replaced.
     pub replacements: Vec<String>,
     /// Whether the state is brought up to date first.
     pub refresh: Refresh,
@@ -55,7 +55,7 @@ pub enum Assignment {
 }
 
 impl Assignment {
-    /// Reads `NAME=VALUE`; none if there is no name or no `=`.
+    /// Reads `NAME=VALUE`; `None` if the name or `=` is missing.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (name, value) = text.split_once('=')?;
@@ -102,7 +102,7 @@ pub enum Refresh {
     Skip,
 }
 
-/// Whether somebody is asked before a plan is applied.
+/// Whether the user must approve a plan before it is applied.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Approval {
     /// The plan is applied without a question.

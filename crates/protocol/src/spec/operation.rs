@@ -25,7 +25,7 @@ pub enum UnknownOperation {
     /// No operation at all.
     #[error("the run names no operation")]
     Missing,
-    /// A word that is no operation.
+    /// The operation is unknown.
     #[error("the run asks for the unknown operation `{0}`")]
     Unknown(String),
 }

@@ -12,7 +12,7 @@ pub enum InvalidRunId {
     #[error("the run id is empty")]
     Empty,
     /// `.` and `..` are steps of a path, however they are encoded.
-    #[error("`{0}` is no run id")]
+    #[error("`{0}` is not a run id")]
     PathStep(String),
     /// Control characters.
     #[error("the run id holds a control character")]
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_id_is_one_segment_of_a_path_whatever_it_holds() {
+    fn every_run_id_is_one_segment_of_a_path() {
         let id: RunId = "a/../b?c#d %é".parse().unwrap();
         assert_eq!(id.as_str(), "a/../b?c#d %é");
         assert_eq!(id.path_segment(), "a%2F..%2Fb%3Fc%23d%20%25%C3%A9");

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-use super::SecretReference;
+use super::secret_reference::SecretReference;
 
 /// What one place lays down; a section that it does not have is none.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ impl RegistryHost {
     /// What the names of variables with credentials begin with.
     const VARIABLE: &str = "TF_TOKEN_";
 
-    /// Reads a host with or without a port; none where it is no such thing.
+    /// Reads a host with or without a port; `None` if the text is not a host.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (name, port) = match text.split_once(':') {

@@ -1,12 +1,10 @@
-//! Which tool carries out a run, in which version.
+//! The tools that execute runs, and exact versions of them.
 
 use std::fmt;
 
 use semver::Version;
 
-use super::Wanted;
-
-/// A tool that carries out runs.
+/// A tool that executes runs.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Product {
     /// `HashiCorp` Terraform.
@@ -21,7 +19,7 @@ impl Product {
     /// All products.
     pub const ALL: [Self; 3] = [Self::Terraform, Self::OpenTofu, Self::Terragrunt];
 
-    /// Those that carry out a run themselves, best known first.
+    /// The tools that execute a run themselves, best known first.
     pub const ENGINES: [Self; 2] = [Self::Terraform, Self::OpenTofu];
 
     /// The product's name in versions, cache directories and messages.
@@ -104,43 +102,4 @@ impl fmt::Display for Product {
 pub struct ParseRequestError {
     /// What was given.
     pub text: String,
-}
-
-impl std::str::FromStr for ToolRequest {
-    type Err = ParseRequestError;
-
-    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3`, `tofu-1.8.3`, `tofu@1.8.3` or
-    /// `terragrunt-0.99.1`.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let exact = Wanted::of_argument(text, None).and_then(|wanted| wanted.exact());
-        exact.map_err(|_| ParseRequestError { text: text.to_owned() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn version_may_carry_the_product() {
-        for (text, product, version) in [
-            ("1.9.0", Product::Terraform, "1.9.0"),
-            ("v1.9.0", Product::Terraform, "1.9.0"),
-            ("opentofu-1.8.3", Product::OpenTofu, "1.8.3"),
-            ("tofu-1.8.3", Product::OpenTofu, "1.8.3"),
-            ("tofu@1.8.3", Product::OpenTofu, "1.8.3"),
-            ("terragrunt-0.99.1", Product::Terragrunt, "0.99.1"),
-            ("1.15.0-rc1", Product::Terraform, "1.15.0-rc1"),
-        ] {
-            let request: ToolRequest = text.parse().unwrap();
-            assert_eq!((request.product, request.version.to_string().as_str()), (product, version));
-        }
-    }
-
-    #[test]
-    fn what_is_no_version_is_named() {
-        for text in ["", "latest", "1.9", "tofu@1.8", "opentofu-", "../1.9.0", "1.9.0/.."] {
-            assert!(text.parse::<ToolRequest>().is_err(), "{text}");
-        }
-    }
 }

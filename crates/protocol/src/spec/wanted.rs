@@ -1,13 +1,15 @@
-//! What a text asks for: an argument, a run's version, a version file, or a line of `.tool-versions`.
+//! Parses a requested version: an argument, a run's version, a version file, or a line of `.tool-versions`.
 //!
 //! The one parser of versions: `1.9.8`, `opentofu-1.8.3`, `tofu@1.8`, `~> 1.9`, `latest`.
 //! Exact versions and constraints are Terraform's own. `latest` and its relatives are what users of
 //! tfenv, tenv and asdf have in their files; of `latest:REGEX` only the beginning of a version is
-//! understood, segment by segment: `latest:^1.1` is no 1.10.
+//! understood, segment by segment: `latest:^1.1` does not match 1.10.
 
 use semver::Version;
 
-use super::{Constraint, ConstraintError, Product, ToolRequest, VersionFile, VersionFileKind};
+use super::constraint::{Constraint, ConstraintError};
+use super::tool::{ParseRequestError, Product, ToolRequest};
+use super::version_file::{VersionFile, VersionFileKind};
 use butler_base::error::Advice;
 
 /// Which version of which product is wanted.
@@ -39,7 +41,7 @@ pub const NEWEST_ALLOWED: &str = "latest-allowed";
 /// The oldest version that `required_version` allows, in the syntax of tfenv and tenv.
 pub const OLDEST_ALLOWED: &str = "min-required";
 
-/// An argument names no version.
+/// An argument is not a usable version.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum WantedError {
     /// It is neither a version nor a constraint.
@@ -211,6 +213,17 @@ impl What {
     }
 }
 
+impl std::str::FromStr for ToolRequest {
+    type Err = ParseRequestError;
+
+    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3`, `tofu-1.8.3`, `tofu@1.8.3` or
+    /// `terragrunt-0.99.1`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let exact = Wanted::of_argument(text, None).and_then(|wanted| wanted.exact());
+        exact.map_err(|_| ParseRequestError { text: text.to_owned() })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,5 +316,28 @@ mod tests {
         assert_eq!(said(Product::Terraform), [exact("1.9.8"), exact("1.8.5")]);
         assert_eq!(said(Product::OpenTofu), [exact("1.8.3")]);
         assert!(said(Product::Terragrunt).is_empty());
+    }
+
+    #[test]
+    fn version_may_carry_the_product() {
+        for (text, product, version) in [
+            ("1.9.0", Product::Terraform, "1.9.0"),
+            ("v1.9.0", Product::Terraform, "1.9.0"),
+            ("opentofu-1.8.3", Product::OpenTofu, "1.8.3"),
+            ("tofu-1.8.3", Product::OpenTofu, "1.8.3"),
+            ("tofu@1.8.3", Product::OpenTofu, "1.8.3"),
+            ("terragrunt-0.99.1", Product::Terragrunt, "0.99.1"),
+            ("1.15.0-rc1", Product::Terraform, "1.15.0-rc1"),
+        ] {
+            let request: ToolRequest = text.parse().unwrap();
+            assert_eq!((request.product, request.version.to_string().as_str()), (product, version));
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_is_named() {
+        for text in ["", "latest", "1.9", "tofu@1.8", "opentofu-", "../1.9.0", "1.9.0/.."] {
+            assert!(text.parse::<ToolRequest>().is_err(), "{text}");
+        }
     }
 }

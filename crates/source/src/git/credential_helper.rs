@@ -15,8 +15,8 @@ use super::url::{RepositoryUrl, Scheme};
 /// Git's question is a few short lines.
 const LONGEST_QUESTION: u64 = 64 * 1024;
 
-/// Carries out `internal-git-credential FILE get|store|erase`: reads git's question from `input`
-/// and writes the answer, if there is one, to `output`.
+/// Executes `internal-git-credential FILE get|store|erase`: reads git's request from `input` and
+/// writes the credentials, if any match, to `output`.
 pub fn answer_git(
     mut arguments: impl Iterator<Item = OsString>,
     input: impl Read,

@@ -45,7 +45,7 @@ pub enum SourceError {
         source: ProcessError,
     },
     /// The process that fetches ended without an answer.
-    #[error("the process that fetches `{url}` ended without an answer ({status})")]
+    #[error("the process that fetches `{url}` ended without a result ({status})")]
     Crashed {
         /// The repository, without credentials.
         url: String,
@@ -105,7 +105,7 @@ pub enum FetchError {
         /// Why.
         reason: String,
     },
-    /// A GitHub App's token is to be used, but the environment has none.
+    /// The run uses a GitHub App's token, but the environment does not contain one.
     #[error("the run logs in as a GitHub App, but the environment has no token")]
     AppTokenMissing,
     /// No connection.
@@ -132,8 +132,8 @@ pub enum FetchError {
         /// What libgit2 said.
         reason: String,
     },
-    /// The server wants a login and there is none for it.
-    #[error("`{server}` asks for a login and there are no credentials for it")]
+    /// The server requires a login, and no credentials match it.
+    #[error("`{server}` asks for a login, but no credentials are available for it")]
     CredentialsMissing {
         /// Host and port.
         server: String,
@@ -155,7 +155,7 @@ pub enum FetchError {
         reason: String,
     },
     /// The server does not know the repository, or does not admit it.
-    #[error("there is no repository at `{url}`: {reason}")]
+    #[error("no repository at `{url}`: {reason}")]
     RepositoryNotFound {
         /// The repository, without credentials.
         url: String,
@@ -170,8 +170,8 @@ pub enum FetchError {
         /// What libgit2 said.
         reason: String,
     },
-    /// There is no such branch or tag.
-    #[error("there is no branch, tag or commit `{reference}`{}", list(" (similar: ", similar, ")"))]
+    /// The branch, tag or commit does not exist.
+    #[error("no branch, tag or commit `{reference}`{}", list(" (similar: ", similar, ")"))]
     ReferenceNotFound {
         /// What was asked for.
         reference: String,
@@ -184,15 +184,15 @@ pub enum FetchError {
         /// What was asked for.
         prefix: String,
     },
-    /// The reference leads to something that is no commit.
-    #[error("`{reference}` is no commit: {reason}")]
+    /// The reference resolves to an object that is not a commit.
+    #[error("`{reference}` is not a commit: {reason}")]
     NotACommit {
         /// What was asked for.
         reference: String,
         /// What libgit2 said.
         reason: String,
     },
-    /// Nobody vouches for the server's host key.
+    /// The server's host key is not in `known_hosts`.
     #[error("the ssh host key of `{server}` is not known; it presents {fingerprint}")]
     HostKeyUnknown {
         /// Host and port.
@@ -201,7 +201,9 @@ pub enum FetchError {
         fingerprint: String,
     },
     /// The server presents another host key than the known one.
-    #[error("the ssh host key of `{server}` is not the known one; it presents {fingerprint}")]
+    #[error(
+        "the ssh host key of `{server}` does not match the known key; it presents {fingerprint}"
+    )]
     HostKeyMismatch {
         /// Host and port.
         server: String,

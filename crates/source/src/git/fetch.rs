@@ -69,7 +69,7 @@ pub async fn fetch(
         ca_bundle: environment.ca_bundle.clone(),
         parent: std::process::id(),
     };
-    // Only a path that is no UTF-8 cannot be written as JSON.
+    // Serialization fails only for a path that is not UTF-8.
     let input = encode(&task)
         .map_err(|error| file("hand on the path", destination, std::io::Error::other(error)))?;
     let command = Command {

@@ -165,7 +165,7 @@ pub(super) fn login_for<'logins>(
 /// All credentials for a run: those of the configuration, of the URL, of the environment.
 ///
 /// # Errors
-/// When the run wants a GitHub App's token and the environment has none.
+/// When the run uses a GitHub App's token and the environment does not contain one.
 pub(super) fn logins(
     source: &GitSource,
     environment: &GitEnvironment,

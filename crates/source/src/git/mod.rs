@@ -39,7 +39,7 @@ pub const FETCH_COMMAND: &str = "internal-fetch";
 /// The first argument that makes this executable a credential helper for git.
 pub const CREDENTIAL_COMMAND: &str = "internal-git-credential";
 
-/// A repository's address as it may be shown: without what it logs in with. None where it is no address.
+/// A repository's address as it may be shown: without what it logs in with. `None` if it is not an address.
 #[must_use]
 pub fn shown_repository(address: &str) -> Option<String> {
     let (url, _) = url::RepositoryUrl::parse(address).ok()?;

@@ -91,7 +91,7 @@ fn write_logins(logins: &[Login], private: &PrivateDirectory) -> Result<PathBuf,
     write(private, LOGINS_FILE, &json)
 }
 
-/// The command that git runs, by a shell, with `get` and the like at its end.
+/// The command that git runs in a shell, with `get`, `store` or `erase` appended.
 fn helper(executable: &Path, file: &Path) -> Vec<u8> {
     [
         b"!",
@@ -164,7 +164,7 @@ fn write_bundle(
     private: &PrivateDirectory,
 ) -> Result<PathBuf, SourceError> {
     let system = variable.map(Path::to_owned).or_else(|| environment.certificates());
-    // Where the system has none, the additional ones are all there are.
+    // If the system has no certificates, only the additional ones are used.
     let mut certificates = system.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
     certificates.push(b'\n');
     let additional = std::fs::read(bundle).map_err(|error| file_error("read", bundle, error))?;

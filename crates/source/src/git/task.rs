@@ -20,7 +20,7 @@ pub(super) struct Task {
     pub(super) destination: PathBuf,
     /// All credentials, in order of preference.
     pub(super) logins: Vec<Login>,
-    /// The user name for ssh where the URL has none.
+    /// The user name for ssh if the URL does not contain one.
     pub(super) ssh_user: String,
     /// Lines of a `known_hosts` file that came with the run.
     pub(super) known_hosts: Option<String>,

@@ -143,7 +143,7 @@ impl RepositoryUrl {
     /// `user@host:path`, as git and libgit2 understand it.
     fn parse_scp_like(text: &str) -> Result<(Self, Option<UserInfo>), FetchError> {
         let refuse = |reason: &str| {
-            // Whatever stands before an `@` could be a password.
+            // The part before an `@` could be a password.
             let shown = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
             FetchError::unusable_url(shown, reason)
         };
@@ -184,7 +184,7 @@ impl RepositoryUrl {
         format!("{}://{}", scheme.name(), authority(scheme, host, port))
     }
 
-    /// What stands for the server in messages.
+    /// The name of the server in messages.
     pub(super) fn server(&self) -> String {
         if self.scheme == Scheme::File { self.text.clone() } else { self.authority() }
     }

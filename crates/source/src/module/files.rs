@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::ModuleError;
+use super::error::ModuleError;
 
-/// Larger files are not read: nobody writes them, and parsed they take up to 150 times their size.
+/// Larger files are not read: a parsed file takes up to 150 times its size in memory.
 const LARGEST: u64 = 2 * 1024 * 1024;
 
 /// JSON is made by programs, and takes less.
@@ -102,7 +102,7 @@ pub fn read(path: &Path) -> Result<Option<String>, ModuleError> {
     let size = std::fs::metadata(path).map_err(failed)?.len();
     let is_json = path.extension().is_some_and(|extension| extension == "json");
     if size > if is_json { LARGEST_JSON } else { LARGEST } {
-        tracing::warn!(path = %path.display(), size, "too large to be looked into");
+        tracing::warn!(path = %path.display(), size, "too large to read");
         return Ok(None);
     }
     let bytes = std::fs::read(path).map_err(failed)?;

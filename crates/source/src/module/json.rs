@@ -3,10 +3,11 @@
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
+use super::declaration::{BackendBlock, BlockSetting};
+use super::findings::{Findings, PartialDeclaration};
 use super::native::quoted_type_kind;
-use super::{BackendBlock, BlockSetting, Findings, PartialDeclaration};
 
-/// Adds what `text` says to `findings`; nothing when it is no JSON. Returns whether it is.
+/// Adds what `text` says to `findings`; nothing if it is not JSON. Returns whether it is.
 pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
     let Ok(file) = serde_json::from_str::<Value>(text) else {
         return false;

@@ -3,10 +3,11 @@
 use hcl_edit::expr::Expression;
 use hcl_edit::structure::{Block, Body};
 
-use super::{BackendBlock, BlockSetting, Findings, PartialDeclaration, TypeKind};
+use super::declaration::{BackendBlock, BlockSetting, TypeKind};
+use super::findings::{Findings, PartialDeclaration};
 use crate::hcl::expression_texts;
 
-/// Adds what `text` says to `findings`; nothing when it is no HCL. Returns whether it is.
+/// Adds what `text` says to `findings`; nothing if it is not HCL. Returns whether it is.
 pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
     let Ok(body) = hcl_edit::parser::parse_body(text) else {
         return false;

@@ -1,8 +1,8 @@
-//! How long a cluster that is away is asked again, and what is said about it meanwhile.
+//! Retries of requests while the cluster does not answer, and the log messages about the outage.
 //!
-//! Each answer is the end of an absence: two short ones hours apart are no long one. What can never pass
-//! (a certificate that is not trusted, a refused login, an unknown host) is not asked again, unless the
-//! cluster has let us in before.
+//! Each answer ends an outage: two short outages do not add up. Permanent errors (an untrusted
+//! certificate, a refused login, an unknown host) are not retried, unless the cluster has accepted
+//! the login before.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff};
 use tokio::time::Instant;
 
-use super::client::backoff;
+use super::backoff::backoff;
 use super::error::{ClusterError, Request};
 use butler_base::error::chain;
 
@@ -22,7 +22,7 @@ const RUN_LIMIT: Duration = Duration::from_mins(10);
 /// The pause between two requests once it has been away for a while.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// How long a cluster may be away.
+/// How long a cluster may be unavailable.
 pub(super) struct Patience {
     limit: Duration,
     /// Whether the cluster has ever let us do what we ask for.
@@ -40,7 +40,7 @@ impl Patience {
         Self::of(ANSWER_LIMIT)
     }
 
-    /// For whoever follows a run.
+    /// For a process that follows a run.
     pub(super) const fn for_a_run() -> Self {
         Self::of(RUN_LIMIT)
     }
@@ -61,10 +61,10 @@ impl Patience {
         self.let_in = true;
     }
 
-    /// How long to wait before it is asked again; none where that is of no use.
+    /// The pause before the next attempt; `None` if a retry cannot help.
     pub(super) fn pause(&mut self, error: &ClusterError) -> Option<Duration> {
-        // An API server that has just been started knows nobody's permissions for a moment, and what
-        // stands before one that is away refuses in ways of its own.
+        // An API server that has just started has not loaded its permissions yet, and a proxy in front of
+        // an unavailable server returns errors of its own.
         if !(error.is_undecided() || self.let_in && error.may_pass()) {
             return None;
         }

@@ -7,8 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::names::MANAGED_BY;
 use super::options::{Identity, JobOptions};
+use super::variable::variable;
 
-/// What it is called where nobody says.
+/// The account's name if the options do not set one.
 const DEFAULT: &str = "butler-runner";
 
 /// Pods with this label get a token for Entra (Azure Workload Identity).
@@ -60,11 +61,11 @@ pub(super) fn label(identity: &Identity) -> Option<(String, String)> {
 pub(super) fn variables(identity: &Identity) -> Vec<EnvVar> {
     let mut variables = Vec::new();
     if let Some((_, Some(region))) = &identity.aws {
-        variables.push(super::manifest::variable("AWS_REGION", region));
+        variables.push(variable("AWS_REGION", region));
     }
     if let Some(azure) = &identity.azure {
         let mut add = |name: &str, value: &str| {
-            variables.push(super::manifest::variable(name, value));
+            variables.push(variable(name, value));
         };
         add("ARM_USE_AKS_WORKLOAD_IDENTITY", "true");
         add("ARM_CLIENT_ID", &azure.client_id);

@@ -22,7 +22,7 @@ impl Advice for ClusterError {
                 path.display()
             ),
             Self::Tls { .. } => {
-                "check `certificate-authority-data` of its entry in the kubeconfig, and what stands between here and the cluster".to_owned()
+                "check `certificate-authority-data` of its entry in the kubeconfig, and the proxies between this machine and the cluster".to_owned()
             }
             Self::UnknownHost { .. } => {
                 "check the server's address in the kubeconfig, and this machine's DNS".to_owned()
@@ -37,7 +37,7 @@ impl Advice for ClusterError {
             Self::Forbidden { request, namespace } => {
                 let Request { verb, resource } = request;
                 format!(
-                    "have somebody grant it: kubectl create role butler-runner --verb={verb} --resource={resource} -n {namespace}"
+                    "ask an administrator to grant it: kubectl create role butler-runner --verb={verb} --resource={resource} -n {namespace}"
                 )
             }
             Self::Unauthorized { .. } | Self::Login { .. } => {

@@ -1,9 +1,10 @@
 //! Creates the objects of a run.
 //!
-//! First the Job, whose name nobody else can have then; it owns what follows and takes it along. The
-//! Secret comes last: the pod cannot start without it, so that the policy is there before. What breaks
-//! off in between leaves a Job that never starts and that its deadline ends. A Job of the same name
-//! that is being deleted is waited for; what it owned has names of its own and stands in nobody's way.
+//! The Job is created first: its name is the lock against a second start, and the other objects belong
+//! to it and are deleted with it. The Secret comes last: the pod cannot start without it, so the
+//! network policy exists before. An interruption in between leaves a Job that never starts; its
+//! deadline ends it. If a Job of the same name is being deleted, the runner waits; the objects that
+//! the old Job owned have other names and do not conflict.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -95,7 +96,7 @@ pub async fn apply(
 }
 
 /// Deletes the Job: its pod gets SIGTERM and its grace, and what it owns goes with it. A Job that is
-/// gone already is no error.
+/// already gone is not an error.
 pub(super) async fn delete(cluster: &Cluster, applied: &Applied) -> Result<(), ClusterError> {
     let api: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let only = Preconditions { uid: Some(applied.uid.clone()), resource_version: None };

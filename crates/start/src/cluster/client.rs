@@ -6,17 +6,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backon::ExponentialBuilder;
-use hyper_util::client::proxy::matcher::Matcher;
 use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use tower::filter::FilterLayer;
 
-use super::JobName;
 use super::absence::{Outage, Patience};
+use super::access::Access;
 use super::error::{ClusterError, Request};
 use super::failure;
-use super::kubeconfig::{self, Files};
+use super::kubeconfig;
+use super::names::JobName;
 use super::token_file::TokenFile;
 use butler_base::error::chain;
 
@@ -24,49 +23,6 @@ use butler_base::error::chain;
 const ANSWER_LIMIT: Duration = Duration::from_mins(1);
 /// A load balancer that is there answers sooner.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-
-/// Which cluster, as the settings say it.
-#[derive(Clone, Debug, Default)]
-pub struct Access {
-    /// Files with contexts.
-    pub kubeconfig: Files,
-    /// The context; the current one where none is given.
-    pub context: Option<String>,
-    /// Whether this process is in a pod, whose account is used where there is no file.
-    pub in_pod: bool,
-    /// The proxy for everything but the hosts that are asked directly, where no context names one.
-    pub proxies: Proxies,
-    /// Variables that a login's helper program does not inherit: the runner's own, which are secret.
-    pub kept_back: Vec<String>,
-}
-
-/// How this process gets out, as the environment says it.
-#[derive(Clone, Default)]
-pub struct Proxies {
-    /// The proxy for HTTPS; may hold a login.
-    pub https: Option<String>,
-    /// Hosts that are asked directly.
-    pub not_for: Option<String>,
-}
-
-/// Without the proxy, whose URL may hold a password.
-impl std::fmt::Debug for Proxies {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Proxies").field("not_for", &self.not_for).finish_non_exhaustive()
-    }
-}
-
-impl Proxies {
-    /// The proxy that stands before `server`.
-    pub(super) fn before(&self, server: &http::Uri) -> Option<http::Uri> {
-        let proxy = self.https.as_ref()?;
-        let matcher = Matcher::builder()
-            .https(proxy.clone())
-            .no(self.not_for.clone().unwrap_or_default())
-            .build();
-        matcher.intercept(server).and_then(|_| proxy.parse().ok())
-    }
-}
 
 /// A cluster and a namespace in it.
 #[derive(Clone)]
@@ -82,7 +38,7 @@ impl Cluster {
     /// sends nothing.
     ///
     /// # Errors
-    /// When there is none, or what is said of it cannot be used.
+    /// When no cluster is configured, or its configuration cannot be used.
     pub async fn connect(access: &Access, namespace: Option<&str>) -> Result<Self, ClusterError> {
         let mut config = kubeconfig::config(access).await?;
         config.connect_timeout = Some(CONNECT_LIMIT);
@@ -170,13 +126,4 @@ impl Cluster {
             tokio::time::sleep(pause).await;
         }
     }
-}
-
-/// When something is tried again: about half a minute in all.
-pub(super) fn backoff() -> ExponentialBuilder {
-    ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(250))
-        .with_max_delay(Duration::from_secs(8))
-        .with_max_times(7)
-        .with_jitter()
 }

@@ -19,13 +19,13 @@ pub(super) struct Comment {
 /// What the file begins with; `NAME` stands for the Job's.
 const HEAD: &str = "\
 # One run of butler-runner: a Job that is never started a second time, the Secret with the run's
-# callback token, and, where it was asked for, a policy for its network. One file a run:
+# callback token, and, if requested, a policy for its network. One file per run:
 #
 #   export BUTLER_ENDPOINT=https://... BUTLER_RUN_ID=... BUTLER_TOKEN=brce_...
 #   envsubst '$BUTLER_ENDPOINT $BUTLER_RUN_ID $BUTLER_TOKEN' <this-file | kubectl create -f -
 #
 # `butler-runner generate kubernetes --apply` creates the same objects itself, follows the run, and
-# has the Job own the others, so that they go with it. Created by hand, the Secret stays:
+# has the Job own the others, so that they go with it. If it is created manually, the Secret stays:
 #
 #   kubectl delete secret,networkpolicy -l app.kubernetes.io/instance=NAME
 ";
@@ -61,7 +61,7 @@ const fn job(path: &'static str, text: &'static str) -> Comment {
 pub(super) const COMMENTS: &[Comment] = &[
     account(
         "",
-        "Who the pod is to the cloud. It outlives runs: create it once, have the cloud trust its name, and\nleave it out of the files of later runs.",
+        "The identity of the pod in the cloud. It outlives runs: create it once, let the cloud trust its name, and\nleave it out of the files of later runs.",
     ),
     account(
         "automountServiceAccountToken",
@@ -74,7 +74,7 @@ pub(super) const COMMENTS: &[Comment] = &[
     ),
     policy(
         "",
-        "Nobody in; out to names, to HTTPS and to the registry. A policy knows addresses and no names,\nso the registry's host cannot stand here: narrow `to` to its network where you know it. It needs a\nnetwork plug-in that enforces policies; others ignore it.",
+        "No ingress; egress to DNS, to HTTPS and to the registry. A policy has addresses and no names,\nso the registry's host cannot be named: narrow `to` to its network if you know it. It needs a\nnetwork plug-in that enforces policies; others ignore it.",
     ),
     policy(
         "spec.egress",
@@ -87,7 +87,7 @@ pub(super) const COMMENTS: &[Comment] = &[
     ),
     job(
         "spec.backoffLimit",
-        "A run that failed is not tried again: its registry decides that, and an apply may have changed things.",
+        "A failed run is not retried: the registry decides that, and an apply may have changed resources.",
     ),
     job(
         "spec.podFailurePolicy",
@@ -103,11 +103,11 @@ pub(super) const COMMENTS: &[Comment] = &[
     ),
     job(
         "spec.template.spec.automountServiceAccountToken",
-        "A module is code of its own: it gets no token for the cluster that it runs in, unless it is asked for.",
+        "A module runs code: it does not get a token for its own cluster, unless requested.",
     ),
     job(
         "spec.template.spec.containers[runner].env[BUTLER_TOKEN_FILE]",
-        "A file and no variable: variables show in `kubectl describe`, in /proc and in crash reports.",
+        "A file, not a variable: variables are visible in `kubectl describe`, in /proc and in crash reports.",
     ),
     job(
         "spec.template.spec.containers[runner].env[BUTLER_GRACE_PERIOD]",
@@ -127,15 +127,15 @@ pub(super) const COMMENTS: &[Comment] = &[
     ),
     job(
         "spec.template.spec.containers[runner].resources",
-        "The same memory asked for as allowed, so that a full node takes other pods first. No limit of\nCPU: it would only make the run slower.",
+        "Request and limit of memory are equal, so that a full node evicts other pods first. No CPU limit:\nit would only make the run slower.",
     ),
     job(
         "spec.template.spec.containers[runner].securityContext",
-        "Pod security standard `restricted`, and a root file system that nobody can write to.",
+        "Pod security standard `restricted`, and a read-only root file system.",
     ),
     job(
         "spec.template.spec.enableServiceLinks",
-        "The addresses of the namespace's services are none of a module's business.",
+        "A module does not need the addresses of the namespace's services.",
     ),
     job(
         "spec.template.spec.securityContext",

@@ -27,8 +27,8 @@ pub enum ClusterError {
         /// Whether KUBECONFIG said so.
         is_variable: bool,
     },
-    /// A context is asked for, and there is no kubeconfig.
-    #[error("there is no context `{context}`: {searched}")]
+    /// A context is requested, but no kubeconfig exists.
+    #[error("no context `{context}`: {searched}")]
     NoKubeconfig {
         /// The context.
         context: String,
@@ -93,7 +93,7 @@ pub enum ClusterError {
         /// Why not.
         why: String,
     },
-    /// One side does not trust the other's certificate, or there is no TLS.
+    /// One side does not trust the other's certificate, or the server does not use TLS.
     #[error("cannot connect securely to the cluster at `{server}`: {why}")]
     Tls {
         /// The API server.
@@ -109,7 +109,7 @@ pub enum ClusterError {
         /// What the resolver said.
         why: String,
     },
-    /// The proxy lets nobody through without a login.
+    /// The proxy requires a login.
     #[error("the proxy before the cluster at `{server}` asks for a login")]
     ProxyLogin {
         /// The API server.
@@ -195,8 +195,8 @@ pub enum ClusterError {
         /// Where.
         namespace: String,
     },
-    /// There is none.
-    #[error("there is no Job `{name}` in namespace `{namespace}`")]
+    /// The Job does not exist.
+    #[error("no Job `{name}` in namespace `{namespace}`")]
     Missing {
         /// The Job.
         name: JobName,
@@ -241,8 +241,7 @@ impl ClusterError {
         }
     }
 
-    /// Whether nobody knows what became of the request: it may be answered later, and what was to be
-    /// created may be there all the same.
+    /// Whether the outcome of the request is unknown: the object may have been created.
     #[must_use]
     pub const fn is_undecided(&self) -> bool {
         matches!(self, Self::Silent { .. } | Self::Failing { .. })

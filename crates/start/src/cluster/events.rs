@@ -13,7 +13,7 @@ use super::pod::sentence;
 const IN_STATUS: [&str; 5] =
     ["BackOff", "ErrImageNeverPull", "Failed", "FailedScheduling", "InspectFailed"];
 
-/// They are no more than a help: nobody waits long for them.
+/// Events are only a help, so the wait for them is short.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Warnings about the objects of a run, each told once.

@@ -26,12 +26,12 @@ const EVENTS_EVERY: Duration = Duration::from_secs(3);
 /// What a pod's end may take beyond its grace: the kubelet, the watch, the rest of the log.
 pub(super) const BEYOND_GRACE: Duration = Duration::from_mins(1);
 
-/// Who is told how a run goes.
+/// Receives the progress of a run.
 pub trait Follower {
     /// A line of the run's own log, as the runner wrote it.
     ///
     /// # Errors
-    /// When it cannot be shown; nobody follows then.
+    /// When it cannot be shown; the run is not followed any further.
     fn line(&mut self, line: &str) -> std::io::Result<()>;
     /// What the cluster does.
     fn notice(&mut self, notice: &str);
@@ -94,7 +94,7 @@ pub async fn follow(
     if attending.stopped.is_none() {
         return Err(error);
     }
-    follower.notice(&format!("the end cannot be followed: {}", chain(&error)));
+    follower.notice(&format!("cannot follow the run to its end: {}", chain(&error)));
     Ok(attending.left())
 }
 
@@ -123,7 +123,7 @@ impl Attending<'_> {
         let mut settled: Option<Instant> = None;
         loop {
             let verdict = verdict(&self.job.borrow(), &self.pod.borrow(), &self.notices.seen);
-            // Without a pod there is no log; with one, its reader says when there is no more.
+            // Without a pod no log exists; with a pod, the log's reader reports the end.
             let is_read = is_complete || matches!(*self.pod.borrow(), Sight::Nothing);
             match verdict {
                 Verdict::Final(outcome) if is_read => {
@@ -147,7 +147,7 @@ impl Attending<'_> {
                 part = self.received.recv(), if !is_complete => match part {
                     Some(Part::Line(line)) => follower.line(&line).map_err(ClusterError::Write)?,
                     Some(Part::Missing(why)) => {
-                        follower.notice(&format!("the rest of the log cannot be had: {why}"));
+                        follower.notice(&format!("cannot read the rest of the log: {why}"));
                     }
                     None => is_complete = true,
                 },
@@ -238,7 +238,7 @@ impl Attending<'_> {
         }
     }
 
-    /// A signal's own exit code where the runner has none.
+    /// The exit code of the signal if the runner did not report one.
     fn conclude(&self, outcome: Outcome) -> Outcome {
         let is_runners = self.pod.borrow().last().and_then(ended).is_some();
         match self.stopped {
@@ -256,7 +256,7 @@ impl Attending<'_> {
         }
     }
 
-    /// What is said where nobody waits for the end.
+    /// The outcome if this process stops before the end of the run.
     fn left(&self) -> Outcome {
         let (name, namespace) = (&self.applied.name, &self.cluster.namespace);
         if !self.is_deleted {

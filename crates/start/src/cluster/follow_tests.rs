@@ -75,7 +75,7 @@ async fn pod_that_a_lost_node_does_not_end_is_not_followed_for_ever() {
     assert_eq!(outcome.code, 1);
     assert_eq!(
         outcome.summary,
-        "the pod `butler-run-7-abcde` did not end in its time, and its node `node-1` does not answer (NotReady): DeadlineExceeded: Job was active longer than specified deadline"
+        "the pod `butler-run-7-abcde` did not end in time, and its node `node-1` does not answer (NotReady): DeadlineExceeded: Job was active longer than specified deadline"
     );
     assert_eq!(
         told.0,

@@ -2,56 +2,13 @@
 //!
 //! What a file says is never quoted: tokens and keys stand in it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::client::Access;
+use super::access::{Access, Files};
 use super::error::ClusterError;
-
-/// Where clusters are described.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Files {
-    /// In this one and no other, which has to be there.
-    Named(PathBuf),
-    /// In those of these that are there, merged as `kubectl` merges them; `KUBECONFIG` says so.
-    Variable(Vec<PathBuf>),
-    /// In this one of the home directory, if it is there.
-    Home(PathBuf),
-    /// Nowhere.
-    #[default]
-    Nowhere,
-}
-
-impl Files {
-    /// Those that are to be read.
-    fn there(&self) -> Vec<&Path> {
-        let is_there = |path: &&PathBuf| path.exists();
-        match self {
-            Self::Named(path) => vec![path],
-            Self::Variable(paths) => paths.iter().filter(is_there).map(PathBuf::as_path).collect(),
-            Self::Home(path) => {
-                Some(path).filter(is_there).into_iter().map(PathBuf::as_path).collect()
-            }
-            Self::Nowhere => Vec::new(),
-        }
-    }
-
-    /// Why there is none to read.
-    fn missing(&self) -> String {
-        match self {
-            Self::Variable(paths) => {
-                let names: Vec<_> =
-                    paths.iter().map(|path| format!("`{}`", path.display())).collect();
-                let which = if names.len() == 1 { "which does" } else { "none of which does" };
-                format!("KUBECONFIG names {}, {which} not exist", names.join(", "))
-            }
-            Self::Named(path) | Self::Home(path) => format!("`{}` does not exist", path.display()),
-            Self::Nowhere => "neither KUBECONFIG nor HOME is set".to_owned(),
-        }
-    }
-}
 
 /// How the cluster is spoken to. Starts no helper program.
 ///

@@ -14,7 +14,8 @@ use kube::api::{Api, LogParams};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::client::{Cluster, backoff};
+use super::backoff::backoff;
+use super::client::Cluster;
 use super::manifest::CONTAINER;
 use super::pod::{Stage, name, stage};
 use super::watch::Sight;
@@ -73,7 +74,7 @@ pub(super) async fn read(
                 sleep(PAUSE).await;
             }
             Err(error) if parts.is_closed() => {
-                tracing::debug!(%error, "nobody reads the log any more");
+                tracing::debug!(%error, "the reader of the log is gone");
                 return;
             }
             Err(error) => {
@@ -210,8 +211,9 @@ impl Position {
         if time.is_some_and(|time| known.has(time)) {
             return Ok(());
         }
-        // Whoever reads may be slow, and this may be given up here: what counts as handed on has been.
-        let closed = |_| kube::Error::Service("nobody reads".into());
+        // The reader may be slow, and this future may be dropped here: the line is marked as delivered only
+        // after the reservation.
+        let closed = |_| kube::Error::Service("the reader is gone".into());
         let place = parts.reserve().await.map_err(closed)?;
         if let Some(time) = time {
             self.last = Some(match self.last {
@@ -330,11 +332,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_that_nobody_had_room_for_comes_with_the_next_stream() {
+    async fn line_that_did_not_fit_into_the_channel_comes_with_the_next_stream() {
         let (parts, mut received) = mpsc::channel(1);
         let mut position = Position::default();
         let lines = b"2026-11-21T10:00:00Z a\n2026-11-21T10:00:01Z b\n".as_slice();
-        // The first stream is given up while it waits for somebody to take the second line.
+        // The first stream is dropped while it waits for room for the second line.
         assert!(position.drain(lines, None, &parts).now_or_never().is_none());
         assert_eq!(received.try_recv().unwrap(), Part::Line("a".to_owned()));
         position.drain(lines, None, &parts).await.unwrap();

@@ -22,6 +22,7 @@ use secrecy::SecretString;
 
 use super::names::{JobName, RUN_ID, labels};
 use super::options::{Cache, JobOptions, Run};
+use super::variable::variable;
 use super::{account, network};
 
 /// The user of the image, and the group that volumes are given to.
@@ -333,11 +334,6 @@ fn toleration(toleration: &super::options::Toleration) -> Toleration {
         effect: toleration.effect.clone(),
         toleration_seconds: None,
     }
-}
-
-/// A variable with this value.
-pub(super) fn variable(name: &str, value: &str) -> EnvVar {
-    EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }
 
 fn seconds(seconds: u64) -> i64 {

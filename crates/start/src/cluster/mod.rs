@@ -1,14 +1,16 @@
-//! Runs as Jobs in a Kubernetes cluster: what such a Job is, creating it, following it to its end.
+//! Runs as Jobs in a Kubernetes cluster: builds the manifests, creates the Job, follows it to its end.
 //!
-//! [`Manifests`] are made once as the cluster's own types; what `generate kubernetes` prints and what
-//! `--apply` creates is the same, but for the token, which is only ever in the request that creates the
-//! run's Secret. The runner in the pod talks to the registry itself: what is followed here is for whoever
-//! waits, and losing sight of it changes nothing about the run.
+//! [`Manifests`] are built once, in the cluster's own types: `generate kubernetes` prints the objects that
+//! `--apply` creates. Only the token differs: it is only in the request that creates the run's Secret.
+//! The runner in the pod reports to the registry itself. This module only shows the progress to a waiting
+//! user; losing the connection does not affect the run.
 
 mod absence;
+mod access;
 mod account;
 mod advice;
 mod apply;
+mod backoff;
 mod check;
 mod client;
 mod comments;
@@ -28,15 +30,16 @@ mod pod;
 mod secret;
 mod status;
 mod token_file;
+mod variable;
 mod watch;
 mod yaml;
 
+pub use access::{Access, Files, Proxies};
 pub use apply::{Applied, apply};
 pub use check::check;
-pub use client::{Access, Cluster, Proxies};
+pub use client::Cluster;
 pub use error::ClusterError;
 pub use follow::{Follower, follow};
-pub use kubeconfig::Files;
 pub use manifest::Manifests;
 pub use names::JobName;
 pub use options::{

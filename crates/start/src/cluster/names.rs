@@ -17,7 +17,7 @@ const DIGEST: usize = 6;
 /// What makes an object this program's, under `app.kubernetes.io/managed-by`.
 pub(super) const MANAGED_BY: &str = "butler-runner";
 
-/// The run's id as a label, where it can be one, and as an annotation in any case.
+/// The run's id: always an annotation, and also a label if it is a valid label value.
 pub(super) const RUN_ID: &str = "butler.dev/run-id";
 
 /// Says which command made the Job: a request that is sent again after an unclear answer finds its own.

@@ -15,9 +15,9 @@ use super::options::{Egress, JobOptions};
 const GKE_METADATA: [(&str, [u16; 2]); 2] =
     [("169.254.169.254/32", [80, 8080]), ("169.254.169.252/32", [987, 988])];
 
-/// The policy for the pod with the labels in `metadata`: nobody in; out to names, to HTTPS, to the
-/// registry and to the proxy. Policies know addresses and no names, so that the registry's host
-/// cannot stand in it.
+/// The policy for the pod with the labels in `metadata`: no ingress; egress to DNS, HTTPS, the registry
+/// and the proxy. Policies contain addresses and no names, so the registry's host cannot be part of
+/// it.
 pub(super) fn policy(
     metadata: ObjectMeta,
     options: &JobOptions,

@@ -1,7 +1,7 @@
-//! What whoever follows a run is told about it, each thing once.
+//! Notices about a run for the user who follows it, each of them once.
 //!
-//! A wait shows in the pod's status and, in other words, in its events: the status counts, and events
-//! only tell what no status does.
+//! The pod's status and its events report the same wait in different words. The status takes precedence;
+//! events only add what no status reports.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Notices {
         self.once(format!("{}; the run has {} s to end", reason(condition), grace.as_secs()))
     }
 
-    /// What the cluster says about the pod, or the Job where there is none, that does not begin.
+    /// Why the pod does not start, or why the Job has no pod.
     pub(super) async fn of_events(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
         let warnings = self.warnings.about(cluster, name).await;
         warnings.into_iter().filter_map(|why| self.of_wait(why)).collect()

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-/// Stands for the token in what is printed.
+/// Replaces the token in printed manifests.
 pub(super) const TOKEN_PLACE: &str = "${BUTLER_TOKEN}";
 
-/// The run that a Job carries out.
+/// The run that a Job executes.
 #[derive(Debug)]
 pub struct Run {
     /// The registry's address.
@@ -32,7 +32,7 @@ impl Run {
     }
 }
 
-/// What a Job is to be, whatever the run.
+/// The options of a Job that do not depend on the run.
 #[derive(Clone, Debug)]
 pub struct JobOptions {
     /// Where it runs; the context's own namespace where none is given.
@@ -51,7 +51,7 @@ pub struct JobOptions {
     pub resources: Resources,
     /// Labels of the nodes on which it may run.
     pub node_selector: BTreeMap<String, String>,
-    /// Taints of nodes on which it may run all the same.
+    /// Taints of nodes that the pod tolerates.
     pub tolerations: Vec<Toleration>,
     /// Who the pod is to the cluster; the namespace's default where none is given.
     pub service_account: Option<String>,
@@ -71,8 +71,8 @@ pub struct JobOptions {
     pub mounted_secrets: Vec<String>,
 }
 
-/// What the container may use, as Kubernetes writes quantities. Requests and limits of memory are the
-/// same: what may be taken back when the node runs full is no place for a state.
+/// The container's resources, as Kubernetes quantities. The request and the limit of memory are
+/// equal, so that the node does not evict a pod that holds a state.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Resources {
     /// What it is scheduled by, `500m` for example.
@@ -86,9 +86,9 @@ pub struct Resources {
 pub struct Toleration {
     /// The taint's key.
     pub key: String,
-    /// Its value; any where there is none.
+    /// Its value; `None` for any.
     pub value: Option<String>,
-    /// Its effect; any where there is none.
+    /// Its effect; `None` for any.
     pub effect: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl FromStr for Toleration {
             && !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect)
         {
             return Err(format!(
-                "`{effect}` is no effect: NoSchedule, PreferNoSchedule or NoExecute"
+                "`{effect}` is not an effect: NoSchedule, PreferNoSchedule or NoExecute"
             ));
         }
         Ok(Self {
@@ -127,9 +127,9 @@ impl FromStr for Toleration {
 pub struct Identity {
     /// The role of IAM that the account takes on (EKS, IRSA), and its region.
     pub aws: Option<(String, Option<String>)>,
-    /// The service account of Google Cloud that it stands for (GKE).
+    /// The service account of Google Cloud that it maps to (GKE).
     pub gcp: Option<String>,
-    /// The application of Entra that it stands for (AKS).
+    /// The application of Entra that it maps to (AKS).
     pub azure: Option<Azure>,
 }
 
@@ -199,7 +199,7 @@ impl FromStr for CaBundle {
 pub struct Egress {
     /// Ports beside 443 and those of the registry and the proxy.
     pub ports: Vec<u16>,
-    /// Networks; everywhere where there is none.
+    /// Networks; empty for all.
     pub networks: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use super::pod::{
 };
 use super::watch::Sight;
 
-/// What a run ends with that the cluster ended, or nobody knows how.
+/// The exit code of a run that the cluster ended, or whose result is unknown.
 const FAILED: u8 = 1;
 
 /// 128 and SIGKILL.
@@ -80,7 +80,7 @@ pub(super) fn verdict(job: &Sight<Job>, pod: &Sight<Pod>, seen: &Seen) -> Verdic
     }
 }
 
-/// Whether the Job's controller has ever counted a pod of it, or nobody knows.
+/// Whether the Job may have had a pod: its controller has counted one, or the Job was never seen.
 fn may_have_had_pod(job: &Sight<Job>) -> bool {
     if matches!(job, Sight::Nothing) {
         return true;
@@ -102,7 +102,7 @@ fn without_pod(job: &Sight<Job>, why: &str) -> Outcome {
     }
     Outcome {
         code: FAILED,
-        summary: format!("the Job ended, and how the runner did is not known: {why}"),
+        summary: format!("the Job ended, but the runner's result is unknown: {why}"),
         hint: advice(why),
     }
 }
@@ -122,7 +122,7 @@ fn never_began(why: Option<&str>, seen: &Seen) -> Outcome {
     Outcome { code: FAILED, summary: format!("the run never began: {reason}"), hint }
 }
 
-/// What to do about something that a run waited for in vain.
+/// The hint for a run that waited without success.
 fn advice_on_wait(wait: &str) -> Option<String> {
     if is_of_image(wait) {
         return Some("check --image, --runner-version and --pull-secret".to_owned());
@@ -136,7 +136,7 @@ fn advice_on_wait(wait: &str) -> Option<String> {
 
 fn of_pod(pod: &Pod, of_job: Option<&str>, seen: &Seen) -> Outcome {
     let disruption = disruption(pod);
-    // That the pod failed is no news beside why it did.
+    // The reason for the failure is enough; the Job's condition only repeats that the pod failed.
     let of_job = of_job.filter(|why| !why.starts_with("BackoffLimitExceeded"));
     let why = disruption.as_deref().or(of_job);
     match ended(pod) {
@@ -147,12 +147,12 @@ fn of_pod(pod: &Pod, of_job: Option<&str>, seen: &Seen) -> Outcome {
         None if was_rejected(pod) => never_began(why.or(Some("its node did not take it")), seen),
         None if never_started(pod) && !seen.has_run => never_began(why, seen),
         None => {
-            let gone = "the pod was taken away before the runner could say how it ended";
+            let gone = "the pod was removed before the runner reported its result";
             let why = why.unwrap_or("its node may be lost");
             Outcome {
                 code: FAILED,
                 summary: format!("{gone}: {why}"),
-                hint: Some("its registry knows what it reported last".to_owned()),
+                hint: Some("the registry has its last report".to_owned()),
             }
         }
     }
@@ -213,13 +213,11 @@ pub(super) fn endless(pod: &Pod, job: &Sight<Job>) -> Outcome {
     Outcome {
         code: FAILED,
         summary: format!(
-            "the pod `{}` did not end in its time, and its node `{node}` {what}{}",
+            "the pod `{}` did not end in time, and its node `{node}` {what}{}",
             name(pod),
             why.unwrap_or_default()
         ),
-        hint: Some(
-            "the run may still go on there; its registry knows what it reported last".to_owned(),
-        ),
+        hint: Some("the run may still go on there; the registry has its last report".to_owned()),
     }
 }
 

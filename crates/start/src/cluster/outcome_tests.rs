@@ -83,7 +83,7 @@ fn what_the_cluster_did_is_said() {
     });
     assert_eq!(
         said(&job(None), &Sight::There(pod(&evicted))).1,
-        "the pod was taken away before the runner could say how it ended: Evicted: The node was low on resource: ephemeral-storage."
+        "the pod was removed before the runner reported its result: Evicted: The node was low on resource: ephemeral-storage."
     );
     let lost = json!({"phase": "Running", "conditions": [{
         "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
@@ -136,7 +136,7 @@ fn job_that_completed_beats_what_was_seen_of_its_pod_before() {
     );
 }
 
-/// It was created, so that a cluster that has none has deleted it, whoever has seen it.
+/// The Job was created, so a cluster without it has deleted it, even if this process never saw it.
 #[test]
 fn job_that_is_never_seen_was_deleted() {
     let Verdict::Provisional(outcome) = verdict(&Sight::Nothing, &Sight::Nothing, &Seen::default())
@@ -170,7 +170,7 @@ fn unknown(message: &str, id: &str) -> Sight<Pod> {
 }
 
 #[test]
-fn exit_code_of_a_container_that_never_started_is_nobodys() {
+fn exit_code_of_a_container_that_never_started_is_not_the_runners() {
     let located = "The container could not be located when the pod was terminated";
     let wait = "ErrImagePull: not found".to_owned();
     let seen = Seen { has_run: false, wait: Some(wait) };
@@ -191,7 +191,7 @@ fn exit_code_of_a_container_that_never_started_is_nobodys() {
 #[test]
 fn container_that_its_node_has_lost_has_begun() {
     let ran = "The container could not be located when the pod was deleted.  The container used to be Running";
-    let lost = "the pod was taken away before the runner could say how it ended: ";
+    let lost = "the pod was removed before the runner reported its result: ";
     let limit = job(Some(("Failed", "BackoffLimitExceeded", "")));
     for pod in [unknown(ran, ""), unknown("", "containerd://5f0c")] {
         let (code, summary) = said(&limit, &pod);

@@ -99,8 +99,8 @@ pub(super) fn is_of_image(why: &str) -> bool {
         .contains(&reason)
 }
 
-/// Whether the node says nothing any more: its controller takes the pod's readiness away, and nobody
-/// takes that of the container.
+/// Whether the node stopped reporting: the node controller then clears the readiness of the pod, but not
+/// the readiness of the container.
 pub(super) fn is_on_silent_node(pod: &Pod) -> bool {
     let is_ready = |pod| condition(pod, "Ready").is_none_or(|condition| condition.status == "True");
     stage(pod) == Stage::Running && !is_ready(pod) && status(pod).is_some_and(|status| status.ready)

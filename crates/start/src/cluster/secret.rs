@@ -3,7 +3,7 @@
 //! The object itself is kept without the token, which is put in as the request is written, once, into
 //! memory that is wiped when the last piece of the library has let go of it. The answer is asked for
 //! without the object. What cannot be wiped from here: the buffers of HTTP and TLS, the answer of a
-//! server that sends the object all the same, and what the kernel and the cluster make of it.
+//! server that sends the object anyway, and copies in the kernel and in the cluster.
 
 use std::collections::BTreeMap;
 

@@ -26,16 +26,16 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// What the runner ends with when its registry has ended the run.
 const CANCELLED: i32 = 3;
-/// 128 and the signals that somebody ends a process with: SIGHUP, SIGINT, SIGQUIT, SIGTERM.
+/// 128 plus the signals that users and supervisors send: SIGHUP, SIGINT, SIGQUIT, SIGTERM.
 const SIGNALLED: [i32; 4] = [129, 130, 131, 143];
 
-/// A run's Job, as whoever keeps runs notes it.
+/// The state of a run's Job, for the program that tracks runs.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// `NAMESPACE/JOB`.
     pub external_run_id: String,
-    /// A page on it, where somebody has said how its address is made.
+    /// A page about it, if a URL template is configured.
     pub external_url: Option<String>,
     /// What the registry calls how it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub async fn create(
 /// How the Job stands; until `deadline`, where there is one, waits for its end.
 ///
 /// # Errors
-/// When there is no such Job, or the cluster does not say.
+/// When the Job does not exist, or the cluster does not answer.
 pub async fn status(
     cluster: &Cluster,
     name: &JobName,

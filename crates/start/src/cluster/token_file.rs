@@ -1,4 +1,4 @@
-//! A login whose token is in a file that somebody else renews: a service account's, or `tokenFile` of a
+//! A login whose token is in a file that another process renews: a service account's, or `tokenFile` of a
 //! kubeconfig.
 //!
 //! The library takes the content as it is, and a newline at its end makes it no header value.
@@ -26,7 +26,7 @@ pub(super) enum TokenFileError {
     },
     #[error("the token file `{}` is empty", path.display())]
     Empty { path: PathBuf },
-    #[error("the token file `{}` holds more than one line, or letters that no token has", path.display())]
+    #[error("the token file `{}` contains more than one line, or characters that a token cannot contain", path.display())]
     Unusable { path: PathBuf },
 }
 
@@ -60,7 +60,10 @@ impl TokenFile {
             match read(&self.path) {
                 Ok(value) => *last = (value, Instant::now()),
                 Err(error) => {
-                    tracing::debug!("{}; the last token counts", butler_base::error::chain(&error));
+                    tracing::debug!(
+                        "{}; the last token stays in use",
+                        butler_base::error::chain(&error)
+                    );
                     last.1 = Instant::now();
                 }
             }

@@ -33,10 +33,10 @@ const GONE: u16 = 410;
 /// What is seen of one kind of object: at most one counts, the newest.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Sight<K> {
-    /// Nobody has looked yet.
+    /// No answer has arrived yet.
     #[default]
     Unknown,
-    /// There was never one.
+    /// The cluster has no such object, and never had one.
     Nothing,
     /// It is there.
     There(Box<K>),
@@ -137,7 +137,7 @@ where
                 // It ended, or did not when it should: the next watch goes on from here.
                 Ok(Ok(None)) | Err(_) => break,
                 Ok(Err(error)) => {
-                    tracing::debug!(%error, "the watch broke and begins again");
+                    tracing::debug!(%error, "the watch broke and is restarted");
                     return Ok(());
                 }
             };

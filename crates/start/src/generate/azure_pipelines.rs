@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::container::Container;
-use super::secret::SecretNames;
+use super::secret_names::SecretNames;
 use super::{Cloud, GenerateError, Need, Options, Tokens, filters, text};
 
 const TARGET: &str = "azure-pipelines";

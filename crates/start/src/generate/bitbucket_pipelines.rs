@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::secret::SecretNames;
+use super::secret_names::SecretNames;
 use super::{GenerateError, Need, Options, Tokens, filters, text};
 
 const TARGET: &str = "bitbucket-pipelines";
@@ -38,7 +38,7 @@ const JOB: &str =
 pub fn bitbucket_pipelines(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &[])?;
     options.check_secrets(TARGET, SecretNames::VARIABLES)?;
-    let instead = "Bitbucket ends each step after twelve hours: let the module do less at a time";
+    let instead = "Bitbucket ends each step after twelve hours: split the module into smaller ones";
     options.check_timeout(TARGET, 12, instead)?;
     let image = options.image();
     let pipelines = Pipelines {

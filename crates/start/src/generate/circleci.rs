@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::secret::SecretNames;
+use super::secret_names::SecretNames;
 use super::{GenerateError, Need, Options, Tokens, filters, text};
 
 const TARGET: &str = "circleci";

@@ -6,7 +6,7 @@ use butler_base::error::Advice;
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum GenerateError {
     /// The target has no such thing.
-    #[error("`{target}` cannot do `{option}`")]
+    #[error("`{target}` does not support `{option}`")]
     Unsupported {
         /// The target.
         target: &'static str,
@@ -16,9 +16,7 @@ pub enum GenerateError {
         instead: &'static str,
     },
     /// The target would put something else in the place of what was typed in.
-    #[error(
-        "`{target}` would not take `{text}` of `{option}` as it is, but evaluate the `{mark}` in it"
-    )]
+    #[error("`{target}` would evaluate the `{mark}` in `{text}` of `{option}`")]
     Evaluated {
         /// The target.
         target: &'static str,
@@ -46,7 +44,7 @@ pub enum GenerateError {
         variable: String,
     },
     /// A line break, a colour, or what hides other text.
-    #[error("`{option}` holds a character that cannot be seen: {text:?}")]
+    #[error("`{option}` contains an invisible character: {text:?}")]
     Invisible {
         /// The option.
         option: &'static str,

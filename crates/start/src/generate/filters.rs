@@ -1,4 +1,4 @@
-//! How a value is written in each dialect, so that it stays a value whatever it holds.
+//! Escapes values for each dialect, so that no content changes the file's structure.
 //!
 //! Every value in a template goes through one of these; a test holds the templates to it.
 

@@ -1,4 +1,4 @@
-//! `generate generic`: how a run is carried out, as JSON, for CI systems that have no target.
+//! `generate generic`: the steps of a run as JSON, for CI systems without a target of their own.
 //!
 //! `runner` is for a script that starts the runner, `manual` for one that does without it. The callback
 //! token is the run's secret: its place is kept for it, and it is never written.
@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::secret::SecretNames;
+use super::secret_names::SecretNames;
 use super::{GenerateError, Install, Options, Secret};
 
 const TARGET: &str = "generic";
@@ -81,7 +81,7 @@ struct Manual {
 /// Reads the outline of a run as a registry sends it.
 ///
 /// # Errors
-/// When it is no such JSON.
+/// When it is not such JSON.
 pub fn run_outline(json: &[u8]) -> Result<RunOutline, serde_json::Error> {
     serde_json::from_slice(json)
 }
@@ -138,7 +138,7 @@ fn lines(answer: &Answer) -> String {
     serde_json::to_string_pretty(answer).expect("texts are always JSON") + "\n"
 }
 
-/// What there is no key for.
+/// Options without a key of their own.
 fn refuse(options: &Options) -> Result<(), GenerateError> {
     let Options { install, cloud, gate, cache, labels, timeout, fragment, .. } = options;
     let job = "set it where your CI system describes the job";
@@ -174,7 +174,7 @@ fn refuse(options: &Options) -> Result<(), GenerateError> {
 /// A repository's address without the user name and password that it may bring.
 fn without_login(address: String) -> String {
     let Ok(mut url) = address.parse::<Url>() else { return address };
-    // The user of ssh is no secret, and without it the address is another one.
+    // The ssh user is not a secret, and it is part of the address.
     let kept =
         url.set_password(None).is_ok() && (url.scheme() == "ssh" || url.set_username("").is_ok());
     if kept && url.as_str() != address { url.to_string() } else { address }

@@ -1,11 +1,11 @@
 //! `generate github-actions`: a workflow, and the action of this repository, which is the same steps
-//! for workflows that are written by hand.
+//! for workflows that are written manually.
 
 use askama::Template;
 
 use super::actions::{ACTIONS, Actions};
 use super::container::Container;
-use super::secret::SecretNames;
+use super::secret_names::SecretNames;
 use super::{Aws, Cloud, Gcp, GenerateError, Need, Options, Secret, filters, text};
 
 const TARGET: &str = "github-actions";
@@ -82,7 +82,7 @@ pub fn github_actions(options: &Options) -> Result<String, GenerateError> {
     let (hours, instead) = if options.labels.is_empty() {
         (6, "a job on a machine of GitHub's ends after six hours: `--label` names one of yours")
     } else {
-        (5 * 24, "GitHub ends each job after five days: let the module do less at a time")
+        (5 * 24, "GitHub ends each job after five days: split the module into smaller ones")
     };
     options.check_timeout(TARGET, hours, instead)?;
     let install = options.install_script(DIRECTORY);
@@ -162,13 +162,13 @@ fn needs(options: &Options) -> Vec<Need> {
     need(options.endpoint.is_none(), "secrets.BUTLER_REGISTRY_URL", unless_sent);
     if let Some(aws) = &cloud.aws {
         let role =
-            "the role to take on, if the event names no cloud; without one there is no login";
+            "the role to take on, if the event names no cloud; without one the job does not log in";
         need(aws.role.is_none(), "vars.AWS_ROLE_ARN", role);
         let region = "its region, unless the event brings it [default: us-east-1]";
         need(aws.region.is_none(), "vars.AWS_REGION", region);
     }
     if let Some(gcp) = &cloud.gcp {
-        let provider = "projects/.../providers/..., if the event names no cloud; without one there is no login";
+        let provider = "projects/.../providers/..., if the event names no cloud; without one the job does not log in";
         need(gcp.provider.is_none(), "vars.GCP_WORKLOAD_IDENTITY_PROVIDER", provider);
         let account = "the account to be, unless the event brings it";
         need(gcp.service_account.is_none(), "vars.GCP_SERVICE_ACCOUNT", account);

@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::container::Container;
-use super::secret::SecretNames;
+use super::secret_names::SecretNames;
 use super::{GenerateError, Need, Options, Secret, Tokens, filters, text};
 
 const TARGET: &str = "jenkins";

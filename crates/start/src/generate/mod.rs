@@ -21,6 +21,7 @@ mod install;
 mod jenkins;
 mod options;
 mod secret;
+mod secret_names;
 mod tekton;
 
 pub use azure_pipelines::azure_pipelines;

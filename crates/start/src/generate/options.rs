@@ -45,7 +45,7 @@ pub struct Options {
 pub enum Version {
     /// This one.
     Exactly(semver::Version),
-    /// Whatever is newest when the job runs.
+    /// The newest release when the job runs.
     Latest,
 }
 

@@ -3,8 +3,6 @@
 //! A wrapper only names them. Some systems give a job what is mapped and nothing else (GitHub, Jenkins,
 //! Azure, Tekton); in the others each secret is in the job's environment already, under its own name.
 
-use super::{GenerateError, Options};
-
 /// A secret of the CI system, and the environment variable that a run finds it in.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Secret {
@@ -18,9 +16,6 @@ pub struct Secret {
 const OWN: [&str; 4] =
     ["BUTLER_GIT_TOKEN", "BUTLER_MIRROR_USER", "BUTLER_MIRROR_PASSWORD", "BUTLER_MIRROR_TOKEN"];
 
-/// Variables that wrappers set, beside those for the network and for clouds.
-const OF_THE_WRAPPER: [&str; 5] = ["CALLBACK_TOKEN", "CI", "GITHUB_TOKEN", "HOME", "PATH"];
-
 impl Secret {
     /// Reads `NAME`, or `VARIABLE=NAME` where the two differ.
     ///
@@ -29,7 +24,7 @@ impl Secret {
     pub fn parse(text: &str) -> Result<Self, String> {
         let (variable, name) = text.split_once('=').unwrap_or((text, text));
         if !is_variable(variable) {
-            return Err("it has to begin with the name of an environment variable".to_owned());
+            return Err("it must begin with the name of an environment variable".to_owned());
         }
         if name.is_empty() {
             return Err("the name of the secret is missing after `=`".to_owned());
@@ -59,57 +54,7 @@ impl Secret {
     }
 }
 
-/// How a CI system calls its secrets.
-#[derive(Clone, Copy)]
-pub(super) struct SecretNames {
-    /// Whether a secret can have this name.
-    pub(super) allowed: fn(&str) -> bool,
-    /// What a name has to be.
-    pub(super) rule: &'static str,
-}
-
-impl SecretNames {
-    /// Systems whose secrets are environment variables.
-    pub(super) const VARIABLES: Self = Self {
-        allowed: is_variable,
-        rule: "it has to consist of letters, digits and `_`, without a digit at the beginning",
-    };
-}
-
-impl Options {
-    /// Refuses secrets that `target` cannot have, and variables that are set twice.
-    ///
-    /// # Errors
-    /// When there is one.
-    pub(super) fn check_secrets(
-        &self,
-        target: &'static str,
-        names: SecretNames,
-    ) -> Result<(), GenerateError> {
-        let mut taken: Vec<&str> = OF_THE_WRAPPER.to_vec();
-        taken.extend(self.network_variables().iter().map(|(name, _)| *name));
-        taken.extend(self.identity_variables());
-        for Secret { variable, name } in &self.secrets {
-            if !(names.allowed)(name) {
-                let (name, rule) = (name.clone(), names.rule);
-                return Err(GenerateError::SecretName { target, name, rule });
-            }
-            if taken.contains(&variable.as_str()) {
-                return Err(GenerateError::VariableTaken { variable: variable.clone() });
-            }
-            taken.push(variable);
-        }
-        Ok(())
-    }
-
-    /// Secrets that have another name in the CI system.
-    #[must_use]
-    pub fn renamed_secrets(&self) -> Vec<&Secret> {
-        self.secrets.iter().filter(|secret| secret.is_renamed()).collect()
-    }
-}
-
-fn is_variable(text: &str) -> bool {
+pub(super) fn is_variable(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     !text.is_empty()
         && text.bytes().all(is_part)

@@ -3,7 +3,7 @@
 
 use askama::Template;
 
-use super::secret::SecretNames;
+use super::secret_names::SecretNames;
 use super::{GenerateError, IMAGE, Install, Need, Options, Secret, Tokens, filters, text};
 
 const TARGET: &str = "tekton";

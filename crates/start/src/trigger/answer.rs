@@ -1,4 +1,4 @@
-//! What a CI system answers: its status, its headers and the words in it.
+//! Responses of a CI system: status, headers and message.
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Response, StatusCode};
@@ -11,7 +11,7 @@ use butler_base::secret::append;
 /// The largest answer that is taken: a page of a hundred workflow runs is about a megabyte.
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 
-/// An answer that is no rate limit and no failure of the server's own.
+/// A response that is neither a rate limit nor a server error.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -71,7 +71,7 @@ impl Answer {
         }
     }
 
-    /// Whether it says this, which is in small letters, in whatever case.
+    /// Whether the body contains `words` (lower case), ignoring case.
     pub(super) fn says(&self, words: &str) -> bool {
         String::from_utf8_lossy(&self.body).to_lowercase().contains(words)
     }

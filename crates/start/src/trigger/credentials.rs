@@ -1,4 +1,4 @@
-//! What the runner logs in to a CI system with: where it is, and what it is once it was found.
+//! Credentials for CI systems: references to them, and their resolution.
 //!
 //! `ci_config` holds references only (ADR-001, "CI Credential Resolution"); they are looked up as
 //! references of runs are: below `--secrets-dir`, then in the environment. Never in an argument.
@@ -21,7 +21,7 @@ pub struct CredentialReference(SecretReference);
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// The reference leads nowhere.
-    #[error("the credentials for {server} are not where their reference says")]
+    #[error("the credentials for {server} do not exist where the reference says")]
     NotFound {
         /// The provider.
         server: &'static str,
@@ -37,8 +37,8 @@ pub enum CredentialsError {
         #[source]
         source: ReferenceError,
     },
-    /// There is no reference either.
-    #[error("there is nothing to log in to {server} with")]
+    /// Neither a reference nor a variable provides credentials.
+    #[error("the credentials for {server} are missing")]
     Missing {
         /// The provider.
         server: &'static str,
@@ -90,7 +90,7 @@ impl CredentialReference {
         Ok(Self(SecretReference { namespace, name, key }))
     }
 
-    /// The one that `NAMESPACE/NAME:KEY`, `NAME:KEY` or the name of a variable stands for.
+    /// Parses `NAMESPACE/NAME:KEY`, `NAME:KEY` or the name of a variable.
     #[must_use]
     pub fn written(text: &str) -> Self {
         let (path, key) = match text.split_once(':') {
@@ -135,10 +135,10 @@ pub(super) fn word(
         return impossible("are empty");
     }
     if !word.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return impossible("hold white space, control or non-ASCII characters");
+        return impossible("contain whitespace, control or non-ASCII characters");
     }
     if word.starts_with("brce_") || word.starts_with("breg_") {
-        return impossible("are a token of the registry, which is not for CI systems");
+        return impossible("are a token of the registry, not of a CI system");
     }
     Ok(SecretString::from(word))
 }
@@ -150,7 +150,7 @@ pub(super) fn sensitive(text: &str) -> HeaderValue {
     value
 }
 
-/// For tests and for nobody else: a reference may be a secret that was written down in its place.
+/// For tests only: a reference may be a secret that a user entered by mistake.
 #[cfg(test)]
 impl std::fmt::Display for CredentialReference {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,25 +1,27 @@
-//! What can go wrong between the runner and a CI system, and what to do about it.
+//! Errors of starting and reading runs on a CI system, with hints.
 
 use std::time::Duration;
 
 use reqwest::StatusCode;
 
-use super::{ConfigError, CredentialsError, HttpError};
+use super::config::ConfigError;
+use super::credentials::CredentialsError;
 use butler_base::error::Advice;
+use butler_base::http::HttpError;
 
-/// Why nothing was started, or nobody knows whether something was.
+/// Why no run was started, or why that is unclear.
 #[derive(Debug, thiserror::Error)]
 pub enum TriggerError {
     /// The place of the run is not fully described.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There is nothing to log in with.
+    /// Credentials are missing or unusable.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// No HTTP client could be made.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// No answer came, to a question that changes nothing.
+    /// A read request was not answered.
     #[error("cannot reach {server} to {what}")]
     Unreachable {
         /// Who was asked.
@@ -40,7 +42,7 @@ pub enum TriggerError {
         /// The time limit of one attempt.
         limit: Duration,
     },
-    /// It said no.
+    /// It refused the request.
     #[error("{server} refused to {what}: {status}{message}")]
     Refused {
         /// Who was asked.
@@ -54,8 +56,8 @@ pub enum TriggerError {
         /// What to do about it.
         advice: Option<String>,
     },
-    /// It wants to be left alone for longer than there is time.
-    #[error("{server} takes no more requests until {until} ({which})")]
+    /// A rate limit lasts longer than the remaining time.
+    #[error("{server} refuses requests until {until} ({which})")]
     RateLimited {
         /// Who was asked.
         server: &'static str,
@@ -64,7 +66,7 @@ pub enum TriggerError {
         /// Which of its limits it is.
         which: &'static str,
     },
-    /// It sends elsewhere. Nothing is ever sent there.
+    /// It redirects. The runner does not follow redirects.
     #[error("{server} redirects to `{to}` when asked to {what}")]
     Redirected {
         /// Who was asked.
@@ -86,8 +88,8 @@ pub enum TriggerError {
         /// What was seen instead.
         seen: &'static str,
     },
-    /// It took the order, but shows no run of it.
-    #[error("{server} took the order, but shows no run of it within {waited:?}")]
+    /// It accepted the request, but lists no run for it.
+    #[error("{server} accepted the request, but lists no matching run within {waited:?}")]
     NotSeen {
         /// Who was asked.
         server: &'static str,
@@ -96,8 +98,8 @@ pub enum TriggerError {
         /// Where to look for it, and why it may not be found.
         advice: String,
     },
-    /// The answer to the order was lost, and no run of it was found.
-    #[error("nobody knows whether {server} took the order ({why}), and no run of it was found")]
+    /// The response was lost, and no matching run was found.
+    #[error("unclear whether {server} started a run ({why}); no matching run was found")]
     Unsure {
         /// Who was asked.
         server: &'static str,
@@ -106,8 +108,8 @@ pub enum TriggerError {
         /// Where to look for it.
         advice: String,
     },
-    /// It would not hand on to the job what the runner needs.
-    #[error("{server} has nothing to start there: {problem}")]
+    /// The job lacks a parameter that the runner needs.
+    #[error("cannot start a run on {server}: {problem}")]
     Unfit {
         /// Who was asked.
         server: &'static str,
@@ -116,8 +118,8 @@ pub enum TriggerError {
         /// What to do about it.
         advice: String,
     },
-    /// It took the run out of its queue again.
-    #[error("{server} took the order, but somebody cancelled it before it began")]
+    /// The run was cancelled in the queue.
+    #[error("{server} accepted the request, but the run was cancelled in the queue")]
     Withdrawn {
         /// Who was asked.
         server: &'static str,
@@ -125,14 +127,13 @@ pub enum TriggerError {
 }
 
 impl TriggerError {
-    /// Whether a run may have been started all the same, so that ordering it again could start a
-    /// second one.
+    /// Whether a run may have been started, so that a repeated request could start a second one.
     #[must_use]
     pub const fn may_have_started(&self) -> bool {
         matches!(self, Self::NotSeen { .. } | Self::Unsure { .. } | Self::Withdrawn { .. })
     }
 
-    /// Whether it is what was typed in that cannot be.
+    /// Whether the input is wrong, so that the exit code is the one of a usage error.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         matches!(self, Self::Config(_) | Self::Credentials(_) | Self::Http(_))
@@ -150,7 +151,7 @@ impl Advice for TriggerError {
             ),
             Self::Refused { advice, .. } => advice.clone(),
             Self::RateLimited { .. } => Some(
-                "nothing of it was carried out; try again then, or wait for it with a longer --timeout"
+                "the request had no effect; try again after that time, or raise --timeout"
                     .to_owned(),
             ),
             Self::Redirected { advice, .. }
@@ -158,7 +159,7 @@ impl Advice for TriggerError {
             | Self::NotSeen { advice, .. }
             | Self::Unsure { advice, .. } => Some(advice.clone()),
             Self::NotTheApi { .. } => Some(
-                "check that --url is the API's address and that no sign-in page or proxy stands before it"
+                "check that --url is the address of the API, and that no sign-in page or proxy is in front of it"
                     .to_owned(),
             ),
             Self::Withdrawn { .. } => None,

@@ -1,5 +1,5 @@
-//! An order whose answer was lost, or is none of the API's: it may have been carried out, so that
-//! what it made is looked for, and nothing is ordered again.
+//! Start requests whose response was lost or is not from the API: the run may exist, so the provider
+//! searches for it and does not repeat the request.
 
 use std::time::Duration;
 
@@ -16,19 +16,18 @@ const LOOK: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Looks for what an order made, until it is there or there is no more time. `why` is why nobody
-    /// knows, `place` where people can look.
+    /// Searches for the run until it is found or the time is over. `why` says why it is unclear whether
+    /// it exists, `place` where the user can look.
     ///
     /// # Errors
-    /// [`TriggerError::Unsure`], whatever else goes wrong: nothing here may read as if nothing had
-    /// been started.
+    /// Always [`TriggerError::Unsure`]: no message may claim that no run was started.
     pub(super) async fn find_lost<T>(
         &self,
         why: String,
         place: &str,
         mut look: impl AsyncFnMut() -> Result<Option<T>, TriggerError>,
     ) -> Result<T, TriggerError> {
-        tracing::warn!("the answer to the order was lost ({why}); looking for the run");
+        tracing::warn!("the response to the start request was lost ({why}); searching for the run");
         let end = Instant::now() + LOOK.min(self.left());
         loop {
             match look().await {
@@ -44,7 +43,7 @@ impl Server {
         }
     }
 
-    /// Nobody knows, because of `why`.
+    /// The error for an unclear outcome, because of `why`.
     pub(super) fn unsure(&self, why: String, place: &str) -> TriggerError {
         let advice = format!("look at {place} before you start it again");
         TriggerError::Unsure { server: self.name(), why, advice }

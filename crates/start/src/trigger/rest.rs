@@ -1,4 +1,4 @@
-//! How long a CI system asks to be left alone, and by which of its limits.
+//! Rate limits of CI systems: which limit applies, and for how long.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +13,7 @@ const UNSAID: Duration = Duration::from_mins(1);
 /// The furthest moment that is shown.
 const FAR: Duration = Duration::from_hours(24 * 366);
 
-/// A limit that a request ran into. Such a request was not carried out.
+/// A rate limit that rejected a request. The request had no effect.
 #[derive(Debug)]
 pub(super) struct Limit {
     /// For how long.
@@ -55,11 +55,7 @@ pub(super) fn limit(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Opt
     Some(Limit {
         rest,
         until: moment(now, rest),
-        which: if is_empty {
-            "its limit of requests"
-        } else {
-            "its limit of requests in short order"
-        },
+        which: if is_empty { "request quota" } else { "burst limit" },
     })
 }
 
@@ -86,7 +82,7 @@ mod tests {
 
     #[test]
     fn each_way_of_saying_that_there_is_a_limit_is_understood() {
-        // 17:00:30 by the server's clock, whatever ours says.
+        // 17:00:30 by the server's clock, which counts.
         let reset = ("x-ratelimit-reset", "1795280430");
         let empty = ("x-ratelimit-remaining", "0");
         assert_eq!(rest(403, &[empty, reset], ""), Some(31));

@@ -1,8 +1,8 @@
-//! Speaks to a CI system: one origin, no redirects, bounded waits, and no order sent twice.
+//! The HTTP client for a CI system: one origin, no redirects, bounded waits, no start request sent twice.
 //!
-//! A question that changes nothing is repeated for as long as that can help. An order is only
-//! repeated when it certainly was not carried out: there was no connection, or a rate limit refused
-//! it. What is lost otherwise is [`Sent::Lost`], and the provider looks for the run instead.
+//! Read requests are retried. A start request is repeated only if it certainly had no effect: the
+//! connection failed, or a rate limit refused it. Otherwise the result is [`Sent::Lost`], and the provider
+//! searches for the run instead.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::rest::{Limit, limit};
 use butler_base::http::{Redirects, clients};
 use butler_base::secret::Redactor;
 
-/// How long a server's troubles are borne: one that is being deployed anew is back by then.
+/// How long server errors are retried: long enough for a restart during a deployment.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// The longest pause between two attempts.
@@ -58,7 +58,7 @@ pub(super) struct Server {
 pub(super) enum Sent {
     /// It was answered.
     Answered(Answer),
-    /// Nobody knows whether it was carried out, because of this.
+    /// It is unclear whether the request had an effect, for this reason.
     Lost(String),
 }
 
@@ -68,7 +68,7 @@ enum Trouble {
     NotSent(TriggerError),
     /// It may have been seen.
     Lost(TriggerError),
-    /// It was refused for the time being, and not carried out.
+    /// A rate limit refused it; it had no effect.
     Limited(Limit),
 }
 
@@ -80,7 +80,9 @@ impl Server {
         connection: &Connection,
     ) -> Result<Self, TriggerError> {
         if base.scheme() == "http" && !is_this_machine(&base) {
-            tracing::warn!("{name} is spoken to without TLS: who listens sees the credentials");
+            tracing::warn!(
+                "the connection to {name} does not use TLS: credentials are sent unencrypted"
+            );
         }
         let http = clients(connection.ca_bundle.as_deref(), Redirects::Refuse)?.closed;
         Ok(Self { http, base, name, connection: connection.clone() })
@@ -137,10 +139,10 @@ impl Server {
         }
     }
 
-    /// Sends an order, again only where it certainly was not carried out.
+    /// Sends a start request. Repeats it only if it certainly had no effect.
     ///
     /// # Errors
-    /// When it was not carried out.
+    /// When the request had no effect.
     pub(super) async fn order(
         &self,
         what: &str,
@@ -178,7 +180,7 @@ impl Server {
         if rest.saturating_add(SHORTEST) > self.left() {
             return Err(TriggerError::RateLimited { server: self.name, until, which });
         }
-        tracing::warn!("waiting until {until}: {} is at {which}", self.name);
+        tracing::warn!("waiting until {until}: {} refuses requests ({which})", self.name);
         tokio::time::sleep(rest).await;
         Ok(())
     }
@@ -219,7 +221,7 @@ impl Server {
         }
         // A gateway that has waited for too long says so with 408 as well.
         if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT {
-            let advice = Some(format!("{server} itself has a problem; try again later"));
+            let advice = Some(format!("{server} reports an internal error; try again later"));
             return Ok(Err(Trouble::Lost(self.refused(what, &answer, advice))));
         }
         Ok(Ok(answer))
@@ -273,11 +275,11 @@ impl Server {
             .iter()
             .any(|it| path.contains(it))
         {
-            "that is a sign-in page: the credentials were not taken, or --url is not the API's address"
+            "this is a sign-in page: the credentials were rejected, or --url is not the address of the API"
         } else if is_elsewhere {
-            "nothing is sent there; set --url to it if it is the same server"
+            "requests are not sent there; set --url to this address if it is the same server"
         } else {
-            "what was asked for has moved: use its new name"
+            "the resource has moved: use its new name"
         };
         let (server, what, advice) = (self.name, what.to_owned(), advice.to_owned());
         TriggerError::Redirected { server, what, to, advice }

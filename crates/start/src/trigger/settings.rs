@@ -1,4 +1,4 @@
-//! How a CI system is reached; resolved from flags and environment by the caller.
+//! Connection settings for a CI system; the caller resolves them from flags and environment.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,24 +1,14 @@
-//! How a run stands, in the registry's words, and how it is followed to its end.
-
-use std::time::Duration;
+//! The state of a run, in the registry's terms.
 
 use serde::Serialize;
-use tokio::time::Instant;
 
-use super::{ConfigError, Provider, ProviderName, TriggerError, github, gitlab, jenkins};
-use butler_base::pace::jittered;
-
-/// The first pause between two questions for the state of a run.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-
-/// The longest: runs take minutes, and each question counts against a rate limit.
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+use super::config::ConfigError;
 
 /// A status of the registry's that a CI system can know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It waits for somebody or something outside of the CI system's queue.
+    /// It waits for an approval or another condition outside of the queue.
     Pending,
     /// It waits for its turn or for a machine.
     Queued,
@@ -28,11 +18,11 @@ pub enum State {
     Succeeded,
     /// It failed.
     Failed,
-    /// Somebody ended it.
+    /// A user or another process cancelled it.
     Cancelled,
     /// It took too long.
     TimedOut,
-    /// It was never carried out.
+    /// It was never executed.
     Skipped,
 }
 
@@ -73,16 +63,6 @@ pub struct RunState {
     pub reported: String,
 }
 
-/// What a provider's own words for states mean, all that are known.
-#[must_use]
-pub const fn reported_states(provider: ProviderName) -> &'static [(&'static str, State)] {
-    match provider {
-        ProviderName::GitHub => github::STATES,
-        ProviderName::GitLab => gitlab::STATES,
-        ProviderName::Jenkins => jenkins::STATES,
-    }
-}
-
 /// What `word` means by `states`; `otherwise` for one that is newer than this list.
 pub(super) fn meaning(states: &[(&str, State)], word: &str, otherwise: State) -> State {
     states.iter().find(|(known, _)| *known == word).map_or(otherwise, |(_, state)| *state)
@@ -99,31 +79,4 @@ pub(super) fn check_number(id: &str, problem: &str) -> Result<(), ConfigError> {
 /// Whether these are digits and nothing else.
 pub(super) fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Asks for the state of a run until it is over or `deadline` has come. Says each change.
-///
-/// # Errors
-/// As [`Provider::state`] has them.
-pub async fn follow(
-    provider: &Provider,
-    external_run_id: &str,
-    deadline: Instant,
-) -> Result<RunState, TriggerError> {
-    let mut pause = FIRST_PAUSE;
-    // The CI system may give it another name on its way: a place in the queue becomes a build.
-    let mut known: Option<RunState> = None;
-    loop {
-        let id = known.as_ref().map_or(external_run_id, |known| &known.external_run_id);
-        let state = provider.state(id).await?;
-        if known.as_ref().is_none_or(|known| *known != state) {
-            tracing::info!(reported = %state.reported, "the run is {}", state.status.name());
-        }
-        if state.status.is_over() || Instant::now() + pause >= deadline {
-            return Ok(state);
-        }
-        tokio::time::sleep(jittered(pause)).await;
-        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
-        known = Some(state);
-    }
 }

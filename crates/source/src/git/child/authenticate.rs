@@ -184,6 +184,6 @@ fn refusal() -> git2::Error {
     git2::Error::new(
         git2::ErrorCode::Auth,
         git2::ErrorClass::Callback,
-        "there are no more credentials to offer",
+        "all credentials were rejected",
     )
 }

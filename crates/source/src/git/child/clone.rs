@@ -6,10 +6,11 @@ use super::super::failure::FetchError;
 use super::super::task::{Fetched, Task};
 use super::super::url::RepositoryUrl;
 use super::check_out::{check_out, subject};
+use super::progress::Progress;
 use super::transfer::Transfer;
-use super::{Progress, inspect, submodules};
+use super::{inspect, submodules};
 
-/// Carries out `task`.
+/// Executes `task`.
 ///
 /// # Errors
 /// When any part of it fails; what is there by then stays.

@@ -16,7 +16,7 @@ const KEY_COMPLAINTS: [&str; 6] = [
     "callback returned error",
 ];
 
-/// How servers and libgit2 say that there is no such repository.
+/// How servers and libgit2 report a missing repository.
 const NO_REPOSITORY: [&str; 6] = [
     "status code: 404",
     "status code: 410",

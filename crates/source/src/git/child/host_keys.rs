@@ -108,7 +108,7 @@ fn hashed_matches(hashed: &str, name: &str) -> Option<bool> {
     Some(mac.verify_slice(&STANDARD.decode(hash).ok()?).is_ok())
 }
 
-/// `*` stands for any characters, `?` for one; letters of either case are the same.
+/// `*` matches any characters, `?` matches one; the match ignores case.
 fn wildcard_matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut position, mut star) = (0, 0, None);

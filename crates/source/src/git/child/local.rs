@@ -30,7 +30,7 @@ pub(super) fn share_objects(clone: &Repository, url: &str) -> Result<bool, Fetch
         Repository::open(path).map_err(|error| FetchError::git("open the repository", &error))?;
     let objects = source.commondir().join("objects");
     let line = objects.as_os_str().as_encoded_bytes();
-    // One path a line, and there is no way to write a line break that libgit2 understands.
+    // One path per line; libgit2 does not support an escaped line break.
     if line.contains(&b'\n') {
         return Ok(false);
     }

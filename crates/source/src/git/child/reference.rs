@@ -35,7 +35,7 @@ pub(super) enum Meaning {
 pub(super) fn meaning(reference: &str, heads: &[(String, Oid)]) -> Meaning {
     let exists = |name: &str| heads.iter().any(|(head, _)| head == name);
     let hexadecimal = reference.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // A branch with such a name must not take the place of a commit that somebody pinned.
+    // A branch with such a name must not replace a pinned commit.
     if hexadecimal && reference.len() == FULL_ID {
         return by_id(reference, heads);
     }

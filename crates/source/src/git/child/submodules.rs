@@ -1,7 +1,7 @@
 //! Fetches submodules, and theirs: each from its own server, with the credentials of that server.
 //!
-//! `.gitmodules` is written by whoever wrote the module, so it is not trusted: only remote URLs
-//! (and files where the module is in a file), and only paths that are directories of the clone.
+//! The author of the module writes `.gitmodules`, so it is not trusted: it may name only remote URLs
+//! (and file URLs if the module has one), and only paths inside the clone.
 
 use std::path::{Component, Path};
 
@@ -9,8 +9,8 @@ use git2::{Repository, Submodule, SubmoduleUpdate};
 
 use super::super::failure::FetchError;
 use super::super::url::{RepositoryUrl, Scheme};
-use super::Progress;
 use super::check_out::check_out;
+use super::progress::Progress;
 use super::transfer::Transfer;
 
 /// How the address of a file on this machine begins.

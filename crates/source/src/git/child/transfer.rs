@@ -15,9 +15,11 @@ use super::super::failure::FetchError;
 use super::super::task::Task;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Authenticator;
+use super::certificates::trust;
 use super::explain::{Circumstances, Step, explain};
+use super::progress::Progress;
 use super::reference::{Meaning, meaning, similar};
-use super::{Progress, host_keys, local, trust};
+use super::{host_keys, local};
 
 /// Where a commit that has no name of its own is kept.
 const NAMELESS: &str = "refs/butler/fetched";

@@ -17,8 +17,8 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    /// It is no JSON object.
-    #[error("the CI configuration is no JSON object")]
+    /// It is not a JSON object.
+    #[error("the CI configuration is not a JSON object")]
     Syntax(#[source] Option<serde_json::Error>),
     /// A value that cannot be.
     #[error("`{key}` of the CI configuration {problem}")]
@@ -47,7 +47,7 @@ pub enum ConfigError {
         wanted: &'static str,
     },
     /// More than GitHub takes.
-    #[error("{server} takes {most} values beside each other, and these are {given}")]
+    #[error("{server} accepts at most {most} values, but {given} are given")]
     TooMany {
         /// The provider.
         server: &'static str,

@@ -33,7 +33,7 @@ impl CiConfig {
     /// Reads the JSON. Adds to `warnings` what is not known.
     ///
     /// # Errors
-    /// When it is no object, or a key has a value that cannot be.
+    /// When it is not an object, or the value of a key is not valid.
     pub fn parse(text: &[u8], warnings: &mut Vec<String>) -> Result<Self, ConfigError> {
         let object: Map<String, Value> =
             serde_json::from_slice(text).map_err(|error| ConfigError::Syntax(Some(error)))?;

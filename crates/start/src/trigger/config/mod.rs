@@ -107,7 +107,7 @@ impl CiConfig {
 pub fn parse_url(text: &str) -> Result<Url, ConfigError> {
     let problem = |problem: &str| value("url", problem);
     let mut url =
-        Url::parse(text.trim()).map_err(|error| problem(&format!("is no URL: {error}")))?;
+        Url::parse(text.trim()).map_err(|error| problem(&format!("is not a URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(problem("is neither http nor https"));
     }
@@ -136,7 +136,7 @@ pub fn parse_input(text: &str) -> Result<(String, String), ConfigError> {
 fn input_name(name: &str) -> Result<(), ConfigError> {
     let is_word = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
     if name.is_empty() || !name.chars().all(is_word) {
-        return Err(value("inputs", "has a name that is no word"));
+        return Err(value("inputs", "has a name that is not a word"));
     }
     if RESERVED.contains(&name) {
         return Err(value("inputs", &format!("has `{name}`, which the runner sends itself")));

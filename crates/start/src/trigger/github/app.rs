@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use super::super::answer::Answer;
 use super::super::server::Server;
 use super::super::{CredentialsError, Event, TriggerError};
-use super::with_headers;
+use super::headers::with_headers;
 use butler_base::http::now;
 
 /// The token says that it is this old, against clocks that are apart (GitHub, "Generating a JSON Web
@@ -59,9 +59,10 @@ impl App {
         let impossible = |problem| CredentialsError::Impossible { server: "GitHub", problem };
         // Where a variable can have one line only, the ends of lines are written out.
         let pem = Zeroizing::new(key.expose_secret().replace("\\n", "\n"));
-        // With a passphrase at hand nobody is asked for one.
-        let key = PKey::private_key_from_pem_passphrase(pem.as_bytes(), b"")
-            .map_err(|_| impossible("are no private key in PEM, or one with a passphrase"))?;
+        // An empty passphrase prevents a prompt.
+        let key = PKey::private_key_from_pem_passphrase(pem.as_bytes(), b"").map_err(|_| {
+            impossible("are not a private key in PEM format, or the key has a passphrase")
+        })?;
         if key.id() != Id::RSA {
             return Err(impossible("are a private key, but not an RSA key, as Apps have"));
         }
@@ -225,9 +226,12 @@ impl App {
 fn advice(status: StatusCode) -> String {
     match status {
         StatusCode::UNAUTHORIZED => {
-            "check that --app-id is the App whose private key this is, and that the key was not deleted there".to_owned()
+            "check that the private key belongs to the App of --app-id and was not deleted there"
+                .to_owned()
         }
-        StatusCode::FORBIDDEN => "the App is suspended, or may not be used from this address".to_owned(),
+        StatusCode::FORBIDDEN => {
+            "the App is suspended, or may not be used from this address".to_owned()
+        }
         _ => "check --app-id and --installation-id".to_owned(),
     }
 }

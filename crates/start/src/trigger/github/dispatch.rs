@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{GitHub, with_headers};
+use super::GitHub;
+use super::headers::with_headers;
 use crate::trigger::answer::Answer;
 use crate::trigger::server::Sent;
 use crate::trigger::{ConfigError, Event, Order, Started, TriggerError};
@@ -44,7 +45,9 @@ impl GitHub {
         };
         match sent {
             Sent::Lost(why) => {
-                tracing::warn!("the answer to the order was lost ({why}); looking for the run");
+                tracing::warn!(
+                    "the response to the start request was lost ({why}); searching for the run"
+                );
                 self.find(order, &before, Some(why)).await
             }
             Sent::Answered(answer) if answer.status.is_success() => match self.told(&answer) {

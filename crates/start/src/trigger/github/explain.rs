@@ -16,9 +16,9 @@ impl GitHub {
         match answer.status {
             StatusCode::UNAUTHORIZED => Some(match &self.login {
                 Login::Token(_) => {
-                    "the token is wrong, has run out or was revoked; classic tokens start with `ghp_`, fine-grained ones with `github_pat_`".to_owned()
+                    "the token is wrong, expired, or revoked; classic tokens start with `ghp_`, fine-grained ones with `github_pat_`".to_owned()
                 }
-                Login::App(_) => "the App's token was not taken: check --app-id and its private key".to_owned(),
+                Login::App(_) => "the App's token was rejected: check --app-id and its private key".to_owned(),
             }),
             StatusCode::FORBIDDEN => Some(self.permission(answer)),
             StatusCode::NOT_FOUND => Some(self.hidden(answer)),
@@ -88,7 +88,7 @@ impl GitHub {
             return Some(format!("enable `{workflow}` on its page under Actions"));
         }
         if answer.says("no ref found") {
-            return Some("check --ref: there is no such branch or tag".to_owned());
+            return Some("check --ref: the branch or tag does not exist".to_owned());
         }
         if answer.says("unexpected inputs") || answer.says("required input") {
             return Some(format!(

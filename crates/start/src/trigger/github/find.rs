@@ -1,8 +1,8 @@
-//! Finds the run that an order made: by its name, which carries the run's id (`run-name` of the
-//! workflow), among those that are new since just before the order.
+//! Finds the workflow run of a request by its name, which contains the run's id (`run-name` of the
+//! workflow), among those created since just before the request.
 //!
-//! What is new is decided by the server's clock and by what was there before: this machine's clock
-//! may be wrong, and the same run may have been started a moment ago by somebody else.
+//! The server's clock and the list of earlier runs decide which runs are new: this machine's clock may
+//! be wrong, and another process may have started the same run a moment ago.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -46,8 +46,8 @@ impl GitHub {
         Ok(Before { time, known })
     }
 
-    /// Looks for the run until it is there or there is no more time. `lost` is why nobody knows
-    /// whether there is one.
+    /// Searches for the run until it is listed or the time is over. `lost` says why it is unclear
+    /// whether one exists.
     pub(super) async fn find(
         &self,
         order: &Order,
@@ -88,7 +88,7 @@ impl GitHub {
             let (runs, _) = self.page(Some(since), number).await?;
             let is_last = runs.len() < PAGE;
             let is_new = |run: &Run| !before.known.contains(&run.id) && self.is_of(run, order);
-            // Of two that somebody ordered at the same time for the same run, either is right.
+            // If two processes requested the same run at the same time, either match is correct.
             if let Some(run) = runs.into_iter().find(is_new) {
                 return Ok(Some(run));
             }
@@ -148,7 +148,7 @@ impl GitHub {
         is_workflow && names(title, order.run_id.as_str())
     }
 
-    /// `lost` is why nobody knows whether the order was taken, `trouble` what ended the search.
+    /// `lost` says why it is unclear whether the request was accepted, `trouble` why the search ended.
     fn not_found(
         &self,
         waited: Duration,

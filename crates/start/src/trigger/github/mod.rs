@@ -7,8 +7,9 @@ mod app;
 mod dispatch;
 mod explain;
 mod find;
+mod headers;
 
-use reqwest::{RequestBuilder, StatusCode};
+use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
@@ -18,12 +19,10 @@ use super::server::{Connection, Server};
 use super::state::{check_number, meaning};
 use super::{CiConfig, ConfigError, Event, RunState, State, TriggerError};
 use app::App;
+use headers::with_headers;
 
 /// The API of github.com.
 const API: &str = "https://api.github.com/";
-
-/// The version of the API that is spoken; servers of companies know it as well.
-const VERSION: &str = "2022-11-28";
 
 /// The statuses of a run, and the conclusions of one that is completed.
 pub(super) const STATES: &[(&str, State)] = &[
@@ -58,7 +57,7 @@ pub struct GitHub {
 /// How the runner logs in.
 #[derive(Debug)]
 enum Login {
-    /// A personal access token, or one that somebody else got.
+    /// A personal access token, or an App token from another program.
     Token(SecretString),
     /// An App's own key.
     App(Box<App>),
@@ -117,7 +116,7 @@ impl GitHub {
         // A path is what people copy; the API wants the name.
         let workflow = workflow.map(|it| it.rsplit('/').next().unwrap_or(it).to_owned());
         if workflow.as_deref().is_some_and(is_nowhere) {
-            let problem = "is no name of a file".to_owned();
+            let problem = "is not a file name".to_owned();
             return Err(ConfigError::Value { key: "workflowFile", problem }.into());
         }
         Ok(Self {
@@ -133,7 +132,7 @@ impl GitHub {
 
     pub(super) async fn state(&self, external_run_id: &str) -> Result<RunState, TriggerError> {
         let what = "read the run's state";
-        check_number(external_run_id, "is no number of a workflow run")?;
+        check_number(external_run_id, "is not the number of a workflow run")?;
         let url = self.url(["actions", "runs", external_run_id]);
         let answer = self.get(what, &url).await?;
         let run: Run = self.server.understand(what, &answer)?;
@@ -183,21 +182,13 @@ impl GitHub {
         }
     }
 
-    /// Whether there was a token that can be had anew.
+    /// Whether there was a token that can be renewed.
     fn forget_token(&self) -> bool {
         match &self.login {
             Login::Token(_) => false,
             Login::App(app) => app.forget(),
         }
     }
-}
-
-/// What every request has.
-fn with_headers(request: RequestBuilder, token: &SecretString) -> RequestBuilder {
-    request
-        .bearer_auth(token.expose_secret())
-        .header(reqwest::header::ACCEPT, "application/vnd.github+json")
-        .header("x-github-api-version", VERSION)
 }
 
 /// The API of the server that people call so: github.com and servers of companies have their API

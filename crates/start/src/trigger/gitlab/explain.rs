@@ -1,5 +1,4 @@
-//! What GitLab's refusals mean: which token is missing or may too little, or what about the project is
-//! not right.
+//! Hints for GitLab's error responses: a missing token, missing permissions, or project settings.
 
 use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
@@ -12,7 +11,7 @@ impl GitLab {
     /// The error for this refusal of a question, with what to do about it.
     pub(super) fn refused_question(&self, what: &str, answer: &Answer) -> TriggerError {
         let advice = match answer.status {
-            StatusCode::UNAUTHORIZED => "the access token (BUTLER_CI_API_TOKEN, apiCredentials) is wrong, has run out or was revoked".to_owned(),
+            StatusCode::UNAUTHORIZED => "the access token (BUTLER_CI_API_TOKEN, apiCredentials) is wrong, expired, or revoked".to_owned(),
             StatusCode::FORBIDDEN => "the access token needs the scope `read_api` (and for a pipeline's variables the role that may see them)".to_owned(),
             StatusCode::NOT_FOUND if self.access.is_none() => format!(
                 "GitLab hides private projects: give an access token with the scope `read_api` in BUTLER_CI_API_TOKEN, and check `{}`", self.project

@@ -1,5 +1,5 @@
-//! Finds the pipeline of an order whose answer was lost: by its name or its variable `RUN_ID`, among
-//! those that are new since just before the order, by the server's clock.
+//! Finds the pipeline of a request whose response was lost: by its name or its variable `RUN_ID`, among
+//! those created since just before the request, by the server's clock.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -28,8 +28,8 @@ struct Variable {
 }
 
 impl GitLab {
-    /// Looks for the pipeline of an order that was given at `begun`. `why` is why nobody knows
-    /// whether there is one.
+    /// Searches for the pipeline of a request that was sent at `begun`. `why` says why it is unclear
+    /// whether one exists.
     pub(super) async fn find(
         &self,
         order: &Order,
@@ -39,7 +39,7 @@ impl GitLab {
     ) -> Result<Started, TriggerError> {
         let place = format!("the pipelines of `{}`", self.project);
         if self.access.is_none() {
-            let how = "with an access token in BUTLER_CI_API_TOKEN the runner looks itself";
+            let how = "to let the runner search, set BUTLER_CI_API_TOKEN to an access token";
             return Err(self.server.unsure(why, &format!("{place} ({how})")));
         }
         // What a pipeline was started with does not change: each is asked for once.

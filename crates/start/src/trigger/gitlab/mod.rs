@@ -74,7 +74,7 @@ impl From<Pipeline> for Started {
 
 impl GitLab {
     /// The project that `config` describes, with a trigger token, and an access token where there
-    /// is one. A single token that is no trigger token is also tried for reading.
+    /// is one. A single token that is not a trigger token is also used for reading.
     ///
     /// # Errors
     /// When something is missing or cannot be.
@@ -149,7 +149,7 @@ impl GitLab {
 
     pub(super) async fn state(&self, external_run_id: &str) -> Result<RunState, TriggerError> {
         let what = "read the pipeline's state";
-        check_number(external_run_id, "is no number of a pipeline")?;
+        check_number(external_run_id, "is not the number of a pipeline")?;
         let answer = self.get(what, &self.url(["pipelines", external_run_id])).await?;
         let pipeline: Pipeline = self.server.understand(what, &answer)?;
         let (status, reported) = match &pipeline.status {

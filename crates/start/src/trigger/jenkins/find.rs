@@ -1,32 +1,26 @@
-//! Finds what became of an order whose answer was lost, and of a place that the queue has forgotten.
+//! Finds the queue item or build of a request whose response was lost, and the build of an expired queue
+//! item.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::queue::Item;
+use super::run_reference::RunReference;
 use super::{Build, Jenkins, RUN_ID};
 use crate::trigger::{Order, TriggerError};
 
 /// How many builds are looked through.
 const BUILDS: &str = "{0,100}";
 
-/// Where an order whose answer was lost has got to.
-pub(super) enum Found {
-    /// It waits in the queue.
-    Item(u64),
-    /// It is a build.
-    Build(u64),
-}
-
 impl Jenkins {
-    /// Looks for the order in the queue and among the builds from `next_build` on: those before are
-    /// of somebody's earlier orders. `why` is why nobody knows whether there is one.
+    /// Searches the queue and the builds from `next_build` on; earlier builds belong to earlier
+    /// requests. `why` says why it is unclear whether the request was accepted.
     pub(super) async fn find(
         &self,
         order: &Order,
         next_build: u64,
         why: String,
-    ) -> Result<Found, TriggerError> {
+    ) -> Result<RunReference, TriggerError> {
         let place = format!("the queue and the builds of `{}`", self.job);
         let look = async || self.find_once(order, next_build).await;
         self.server.find_lost(why, &place, look).await
@@ -37,7 +31,7 @@ impl Jenkins {
         &self,
         order: &Order,
         next_build: u64,
-    ) -> Result<Option<Found>, TriggerError> {
+    ) -> Result<Option<RunReference>, TriggerError> {
         #[derive(Deserialize)]
         struct Queue {
             items: Vec<Item>,
@@ -53,12 +47,12 @@ impl Jenkins {
                 && has_run(&item.actions, run_id)
         };
         if let Some(id) = queue.items.iter().find(is_ours).and_then(|item| item.id) {
-            return Ok(Some(Found::Item(id)));
+            return Ok(Some(RunReference::QueueItem(id)));
         }
         let builds = self.builds("number,actions[parameters[name,value]]").await?;
         let is_ours =
             |build: &&Build| build.number >= next_build && has_run(&build.actions, run_id);
-        Ok(builds.iter().find(is_ours).map(|build| Found::Build(build.number)))
+        Ok(builds.iter().find(is_ours).map(|build| RunReference::Build(build.number)))
     }
 
     /// The build that came of a place in the queue.

@@ -30,8 +30,8 @@ impl JobPath {
         self.0.iter().flat_map(|name| ["job", name])
     }
 
-    /// Whether this is its address, whatever the server calls itself: not that of a job of the same
-    /// name in a folder. Jenkins does not distinguish capitals either.
+    /// Whether `address` is this job's address, on any host name. A job of the same name in a folder does
+    /// not match. Like Jenkins, the comparison ignores case.
     pub(super) fn is_at(&self, address: &str) -> bool {
         let address = percent_decode_str(address.trim_end_matches('/')).decode_utf8_lossy();
         let own: String = self.segments().flat_map(|it| ["/", it]).collect();
@@ -47,7 +47,7 @@ impl Display for JobPath {
     }
 }
 
-/// A name as it stands in an address. No name holds a `/`: there somebody has decoded it already.
+/// Decodes a name from an address. A decoded name with a `/` was not encoded: it is kept as it is.
 fn decoded(name: &str) -> String {
     let decoded = percent_decode_str(name).decode_utf8_lossy();
     if decoded.contains('/') { name.to_owned() } else { decoded.into_owned() }

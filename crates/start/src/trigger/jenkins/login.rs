@@ -77,9 +77,10 @@ impl Jenkins {
         if answer.status == StatusCode::FOUND && is_sent_back {
             return TriggerError::Unfit {
                 server: "Jenkins",
-                problem: format!("its queue does not take the job `{}`", self.job),
-                advice: "look at the job's page and at Jenkins' own log: a plugin keeps it out"
-                    .to_owned(),
+                problem: format!("the queue does not accept the job `{}`", self.job),
+                advice:
+                    "look at the job's page and at the log of Jenkins: a plugin may block the job"
+                        .to_owned(),
             };
         }
         self.explained("start the job", answer)
@@ -92,10 +93,10 @@ impl Jenkins {
         let who = self.server.shown(who);
         let advice = match answer.status {
             StatusCode::UNAUTHORIZED => {
-                "the API token was not taken: check --user and the token (the user's page > Security); a password does not do".to_owned()
+                "the API token was rejected: check --user and the token (the user's page > Security); a password does not work".to_owned()
             }
             StatusCode::FORBIDDEN if answer.says("crumb") => {
-                "the crumb was not taken: behind a proxy that changes the client's address, let Jenkins' crumb issuer ignore that (proxy compatibility)".to_owned()
+                "the crumb was rejected: behind a proxy that changes the client's address, let Jenkins' crumb issuer ignore that (proxy compatibility)".to_owned()
             }
             StatusCode::FORBIDDEN => match answer.header("x-required-permission") {
                 Some(wanted) => {

@@ -8,6 +8,7 @@ mod job;
 mod login;
 mod parameters;
 mod queue;
+mod run_reference;
 
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, COOKIE};
@@ -21,9 +22,8 @@ use super::credentials::{sensitive, word};
 use super::server::{Connection, Sent, Server};
 use super::state::{check_number, is_number, meaning};
 use super::{CiConfig, ConfigError, Order, RunState, Started, State, TriggerError};
-use find::Found;
 use job::JobPath;
-use queue::{QUEUE, item_number};
+use run_reference::{QUEUE_PREFIX, RunReference, queue_item_number};
 
 /// The parameter that says which run it is.
 const RUN_ID: &str = "RUN_ID";
@@ -31,7 +31,7 @@ const RUN_ID: &str = "RUN_ID";
 /// The one with its token.
 const CALLBACK_TOKEN: &str = "CALLBACK_TOKEN";
 
-/// The results of builds, and what stands for one without a result.
+/// The results of builds, and the states of a run without a result.
 pub(super) const STATES: &[(&str, State)] = &[
     ("waiting in the queue", State::Queued),
     ("building", State::Running),
@@ -84,7 +84,7 @@ impl Jenkins {
         let job = config.job.as_deref().ok_or_else(|| missing("a job", "add --job FOLDER/NAME"))?;
         let job = JobPath::parse(job).ok_or_else(|| ConfigError::Value {
             key: "job",
-            problem: "is no path of a job".to_owned(),
+            problem: "is not the path of a job".to_owned(),
         })?;
         let token = token.map(|it| word("Jenkins", &it)).transpose()?;
         if token.is_some() && config.user.is_none() {
@@ -107,24 +107,24 @@ impl Jenkins {
                 let is_taken = answer.status.is_success();
                 // An order that is like one in the queue is made one with that, and is sent there.
                 let is_merged = answer.status == StatusCode::SEE_OTHER;
-                let place = answer.header("location").and_then(item_number);
+                let place = answer.header("location").and_then(queue_item_number);
                 match place.filter(|_| is_taken || is_merged) {
                     Some(item) => {
                         if is_merged {
-                            tracing::warn!("it waits in the queue already, with an earlier token");
+                            tracing::warn!(
+                                "the run is already in the queue, with an earlier token"
+                            );
                         }
                         return self.wait(item).await;
                     }
-                    None if is_taken => {
-                        "its answer does not name the place in the queue".to_owned()
-                    }
+                    None if is_taken => "its response does not name the queue item".to_owned(),
                     None => return Err(self.refused_start(&answer)),
                 }
             }
         };
         match self.find(order, next_build, why).await? {
-            Found::Build(number) => Ok(self.build_started(number)),
-            Found::Item(item) => self.wait(item).await,
+            RunReference::Build(number) => Ok(self.build_started(number)),
+            RunReference::QueueItem(item) => self.wait(item).await,
         }
     }
 
@@ -155,7 +155,7 @@ impl Jenkins {
     }
 
     pub(super) async fn state(&self, external_run_id: &str) -> Result<RunState, TriggerError> {
-        if let Some(item) = external_run_id.strip_prefix(QUEUE).filter(|it| is_number(it)) {
+        if let Some(item) = external_run_id.strip_prefix(QUEUE_PREFIX).filter(|it| is_number(it)) {
             return self.state_in_queue(item).await;
         }
         let problem = "is neither a build's number nor `queue/` with the number of an item";

@@ -1,7 +1,7 @@
-//! Makes sure, before anything is started, that the job hands on what it is told.
+//! Checks the parameters of a job before it is started.
 //!
-//! Jenkins drops what a job does not declare without a word, and older ones fail on a job that
-//! declares nothing as they fail on their own troubles.
+//! Jenkins silently drops undeclared parameters, and older versions answer with a server error if the job
+//! declares none.
 
 use serde::Deserialize;
 
@@ -49,13 +49,13 @@ impl Jenkins {
             return Err(TriggerError::Unfit {
                 server: "Jenkins",
                 problem: format!("the job `{}` has no parameter `{missing}`", self.job),
-                advice: "`butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins learns the parameters of a pipeline when it is built for the first time: build it once by hand".to_owned(),
+                advice: "`butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins reads the parameters of a pipeline in its first build: build it once manually".to_owned(),
             });
         }
         let kind = named(CALLBACK_TOKEN).and_then(|it| it.r#type.as_deref());
         if kind.is_some_and(|kind| kind != "PasswordParameterDefinition") {
             tracing::warn!(
-                "CALLBACK_TOKEN is no password parameter: whoever sees the build sees the token"
+                "CALLBACK_TOKEN is not a password parameter: users who can see the build can see the token"
             );
         }
         Ok(job.next_build_number)

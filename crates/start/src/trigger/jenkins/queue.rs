@@ -1,4 +1,4 @@
-//! The place in the queue that an order gets, and how it becomes a build.
+//! The queue item of a start request, and the build that it becomes.
 
 use std::time::Duration;
 
@@ -6,18 +6,16 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::run_reference::QUEUE_PREFIX;
 use super::{Build, Jenkins};
 use crate::trigger::{ConfigError, RunState, Started, State, TriggerError};
 use butler_base::pace::jittered;
-
-/// What stands before the number of a place in the queue, where a build's number would stand.
-pub(super) const QUEUE: &str = "queue/";
 
 /// How long is waited between two looks at the queue.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What is asked for.
-const WHAT: &str = "read the place in the queue";
+const WHAT: &str = "read the queue item";
 
 /// A place in the queue.
 #[derive(Deserialize)]
@@ -45,8 +43,8 @@ impl Item {
 }
 
 impl Jenkins {
-    /// Waits until the item in the queue has become a build. What is still in the queue when the
-    /// time is over was started all the same.
+    /// Waits until the queue item becomes a build. An item that is still queued when the time is over
+    /// counts as started.
     pub(super) async fn wait(&self, item: u64) -> Result<Started, TriggerError> {
         let item = item.to_string();
         let mut said = None;
@@ -56,7 +54,7 @@ impl Jenkins {
                 Err(error) => {
                     let error = butler_base::error::chain(&error);
                     tracing::warn!(
-                        "the job is in the queue, but its build's number is not known: {error}"
+                        "the job is in the queue, but its build number is unknown: {error}"
                     );
                     return Ok(self.queued(&item));
                 }
@@ -92,7 +90,7 @@ impl Jenkins {
             Err(error) => return Err(error),
         };
         if found.address().is_some_and(|address| !self.job.is_at(address)) {
-            let problem = format!("is a place in the queue of another job than `{}`", self.job);
+            let problem = format!("is a queue item of another job than `{}`", self.job);
             return Err(ConfigError::Value { key: "externalRunId", problem }.into());
         }
         if let Some(build) = found.executable {
@@ -119,7 +117,7 @@ impl Jenkins {
             return error;
         };
         let advice = Some(format!(
-            "no build of `{}` has come of it lately: it was cancelled in the queue, or is long over; look at the job's builds",
+            "no recent build of `{}` started from it: it was cancelled in the queue, or its build is old; look at the job's builds",
             self.job
         ));
         TriggerError::Refused { server, what, status, message, advice }
@@ -127,25 +125,6 @@ impl Jenkins {
 
     fn queued(&self, item: &str) -> Started {
         let url = format!("{}/", self.server.url(["queue", "item", item]));
-        Started { external_run_id: format!("{QUEUE}{item}"), external_url: Some(url) }
-    }
-}
-
-/// The number in `.../queue/item/39/`.
-pub(super) fn item_number(location: &str) -> Option<u64> {
-    let (_, after) = location.rsplit_once("/queue/item/")?;
-    after.trim_end_matches('/').parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_number_is_taken_from_where_the_server_says_that_it_is() {
-        assert_eq!(item_number("http://inside:8080/jenkins/queue/item/39/"), Some(39));
-        assert_eq!(item_number("/queue/item/39"), Some(39));
-        assert_eq!(item_number("http://inside/job/x/"), None);
-        assert_eq!(item_number("http://inside/queue/item/39/../../x"), None);
+        Started { external_run_id: format!("{QUEUE_PREFIX}{item}"), external_url: Some(url) }
     }
 }

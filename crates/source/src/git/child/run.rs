@@ -1,0 +1,73 @@
+//! The child process: reads its task, runs it, and writes the result.
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use zeroize::Zeroizing;
+
+use super::super::failure::FetchError;
+use super::super::task::{Answer, Task};
+use super::clone;
+use super::progress::Progress;
+use butler_base::platform::{bear_limits, end_with};
+
+/// Long enough for a slow link, short enough to be told about before a job's own timeout.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Git servers send something every 5 s once they work, but may count objects for a while first.
+const SERVER_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Executes the task in `input` and writes the result to `output` and progress lines to `progress`.
+///
+/// The exit code is a failure only if the result cannot be written. Changes libgit2's settings
+/// for the whole process, so it must have the process to itself.
+pub fn run_child(
+    mut input: impl Read,
+    mut output: impl Write,
+    mut progress: impl Write + 'static,
+) -> ExitCode {
+    let mut json = Zeroizing::new(Vec::with_capacity(64 * 1024));
+    let task: Option<Task> =
+        input.read_to_end(&mut json).ok().and_then(|_| serde_json::from_slice(&json).ok());
+    let Some(task) = task else {
+        let _ = writeln!(progress, "this command is for the runner's own use");
+        return ExitCode::FAILURE;
+    };
+    end_with(task.parent);
+    bear_limits();
+    let progress = Progress::new(progress);
+    let answer = match configure(&task).and_then(|()| clone::clone(&task, &progress)) {
+        Ok(fetched) => Answer::Fetched(fetched),
+        Err(error) => Answer::Failed(error),
+    };
+    let written = serde_json::to_vec(&answer)
+        .map_err(std::io::Error::other)
+        .and_then(|json| output.write_all(&json))
+        .and_then(|()| output.flush());
+    if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "libgit2's settings are global; this is the only thread that uses it"
+)]
+fn configure(task: &Task) -> Result<(), FetchError> {
+    let failed = |error| FetchError::git("set up libgit2", &error);
+    // All that is read here was received, and so hashed, by this process a moment ago.
+    git2::opts::strict_hash_verification(false);
+    let milliseconds = |duration: Duration| i32::try_from(duration.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: nothing else uses libgit2 in this process, and nothing has used it before.
+    unsafe {
+        git2::opts::set_server_connect_timeout_in_milliseconds(milliseconds(CONNECT_TIMEOUT))
+            .map_err(failed)?;
+        git2::opts::set_server_timeout_in_milliseconds(milliseconds(SERVER_TIMEOUT))
+            .map_err(failed)?;
+        // HOME is the scratch directory; the user's settings (`insteadOf`, `safe.directory`) count.
+        if let Some(home) = task.home.as_ref().filter(|home| home.is_dir()) {
+            git2::opts::set_search_path(git2::ConfigLevel::Global, home.as_path())
+                .map_err(failed)?;
+        }
+    }
+    Ok(())
+}

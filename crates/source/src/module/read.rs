@@ -1,0 +1,226 @@
+//! Reads all configuration files of a module directory.
+
+use std::path::Path;
+
+use super::declaration::Module;
+use super::error::ModuleError;
+use super::files::{self, ConfigurationFile};
+use super::findings::Findings;
+use super::{json, native};
+use crate::version_files;
+
+/// Whether `directory` has files that Terraform, `OpenTofu` or Terragrunt would read.
+///
+/// # Errors
+/// When it cannot be listed.
+pub fn has_configuration(directory: &Path) -> std::io::Result<bool> {
+    Ok(files::any(directory)? || files::is_terragrunts(directory))
+}
+
+impl Module {
+    /// Reads all configuration files of `directory`.
+    ///
+    /// # Errors
+    /// When the directory cannot be read or contains no configuration. Files that are not valid HCL
+    /// are skipped: Terraform reports them better.
+    pub fn read(directory: &Path) -> Result<Self, ModuleError> {
+        let files = ConfigurationFile::list(directory)?;
+        let is_terragrunt_only = files.is_empty() && files::is_terragrunts(directory);
+        if files.is_empty() && !is_terragrunt_only {
+            return Err(ModuleError::Empty { path: directory.to_owned() });
+        }
+        let mut findings = Findings::default();
+        for file in &files {
+            let text = files::read(&file.path)?;
+            findings.constraints_are_replaced = file.is_override;
+            let understood = text.is_some_and(|text| {
+                let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+                if file.is_json {
+                    json::read(text, &mut findings)
+                } else {
+                    native::read(text, &mut findings)
+                }
+            });
+            findings.module.is_incomplete |= !understood;
+        }
+        let mut module = findings.module;
+        module.lacks_azurerm_provider =
+            findings.uses.contains("azurerm") && !findings.configured_providers.contains("azurerm");
+        let Self { variables, defaults, .. } = &mut module;
+        defaults.retain(|(name, _)| variables.get(name).is_some_and(|found| found.sensitive));
+        module.version_files = version_files(directory)?;
+        module.is_terragrunt_only = is_terragrunt_only;
+        Ok(module)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::declaration::{BlockSetting, TypeKind, VariableDeclaration};
+    use super::*;
+
+    fn module(files: &[(&str, &str)]) -> Module {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(directory.path().join(name), text).unwrap();
+        }
+        Module::read(directory.path()).unwrap()
+    }
+
+    #[test]
+    fn type_decides_how_a_string_is_taken() {
+        let native = r#"
+            variable "none" {}
+            variable "text" { type = string }
+            variable "old_text" { type = "string" }
+            variable "old_list" { type = "list" }
+            variable "bare_map" { type = map }
+            variable "list" { type = list(string) }
+            variable "object" {
+              type = object({ a = optional(string, "x"), b = number })
+            }
+            variable "whatever" { type = any }
+        "#;
+        let json = r#"{"//": "c", "variable": {"//": "c", "none": {}, "text": {"type": "string"},
+            "old_text": {"type": "${string}"}, "old_list": [{"type": "list"}],
+            "bare_map": {"type": "map"}, "list": {"type": "list(string)"},
+            "object": {"type": "object({a = string})"}, "whatever": {"type": "any"}}}"#;
+        for (name, text) in [("main.tf", native), ("main.tf.json", json)] {
+            let module = module(&[(name, text)]);
+            let kinds: Vec<_> =
+                module.variables.iter().map(|(name, found)| (name.as_str(), found.kind)).collect();
+            assert_eq!(
+                kinds,
+                [
+                    ("bare_map", TypeKind::Complex),
+                    ("list", TypeKind::Complex),
+                    ("none", TypeKind::Undeclared),
+                    ("object", TypeKind::Complex),
+                    ("old_list", TypeKind::Complex),
+                    ("old_text", TypeKind::Primitive),
+                    ("text", TypeKind::Primitive),
+                    ("whatever", TypeKind::Any),
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn override_file_changes_only_what_it_says() {
+        let module = module(&[
+            (
+                "a_override.tf.json",
+                r#"{"variable": {"token": {"ephemeral": true, "default": null}},
+                    "terraform": {"required_version": "~> 1.9", "backend": {"pg": {}}}}"#,
+            ),
+            ("main.tf", "variable \"token\" {\n  type = list(any)\n  sensitive = true\n}"),
+            ("versions.tf", "terraform {\n  required_version = \">= 1.0\"\n}"),
+            ("z.tf", "terraform {\n  required_version = \"< 2\"\n}"),
+        ]);
+        assert_eq!(module.required_versions, ["~> 1.9"]);
+        assert_eq!(module.backend.unwrap().kind, "pg");
+        let expected = VariableDeclaration {
+            kind: TypeKind::Complex,
+            sensitive: true,
+            ephemeral: true,
+            has_default: true,
+        };
+        assert_eq!(module.variables["token"], expected);
+    }
+
+    #[test]
+    fn every_constraint_counts_and_broken_files_are_passed_over() {
+        let module = module(&[
+            ("broken.tf", "terraform {"),
+            ("broken.tf.json", "{"),
+            ("bom.tf", "\u{feff}terraform {\n  required_version = \">= 1.0\"\n  cloud {}\n}"),
+            ("z.tofu", "terraform {\n  required_version = \"< 2\"\n}"),
+            (".hidden.tf", "variable \"hidden\" {}"),
+            ("main.tf~", "variable \"backup\" {}"),
+        ]);
+        assert_eq!(module.required_versions, [">= 1.0", "< 2"]);
+        assert_eq!(module.backend.unwrap().kind, "cloud");
+        assert!(module.variables.is_empty());
+    }
+
+    #[test]
+    fn where_a_local_backend_keeps_its_state_is_read_where_it_is_written_out() {
+        let text = |text: &str| BlockSetting::Text(text.to_owned());
+        for (name, content, expected) in [
+            ("a.tf", "terraform {\n  backend \"local\" {\n    path = \"/a\"\n  }\n}", text("/a")),
+            (
+                "a.tf",
+                "terraform {\n  backend \"local\" {\n    path = \"${b}\"\n  }\n}",
+                BlockSetting::Computed,
+            ),
+            ("a.tf", "terraform {\n  backend \"local\" {}\n}", BlockSetting::Unset),
+            ("a.tf.json", r#"{"terraform": [{"backend": {"local": {"path": "/a"}}}]}"#, text("/a")),
+            (
+                "a.tf.json",
+                r#"{"terraform": {"backend": {"local": {"path": "${b}"}}}}"#,
+                BlockSetting::Computed,
+            ),
+            (
+                "a.tf.json",
+                r#"{"terraform": {"backend": {"local": {"path": null}}}}"#,
+                BlockSetting::Unset,
+            ),
+        ] {
+            let block = module(&[(name, content)]).backend.unwrap();
+            assert_eq!((block.kind.as_str(), block.path), ("local", expected), "{content}");
+        }
+        assert_eq!(module(&[("a.tf", "terraform {}")]).backend, None);
+    }
+
+    #[test]
+    fn azurerm_without_a_provider_block_is_noticed() {
+        let uses = [
+            "terraform {\n  required_providers {\n    azurerm = { source = \"hashicorp/azurerm\" }\n  }\n}",
+            "resource \"azurerm_resource_group\" \"a\" {}",
+            "data \"azurerm_client_config\" \"a\" {}",
+        ];
+        for text in uses {
+            assert!(module(&[("main.tf", text)]).lacks_azurerm_provider, "{text}");
+            let provider = ("p.tf.json", r#"{"provider": {"azurerm": [{"features": {}}]}}"#);
+            assert!(!module(&[("main.tf", text), provider]).lacks_azurerm_provider, "{text}");
+        }
+        let json = ("main.tf.json", r#"{"resource": {"azurerm_subnet": {"a": {}}}}"#);
+        assert!(module(&[json]).lacks_azurerm_provider);
+        assert!(!module(&[("main.tf", "provider \"aws\" {}")]).lacks_azurerm_provider);
+    }
+
+    #[test]
+    fn directory_with_terragrunts_configuration_only_is_known_as_that() {
+        for name in ["terragrunt.hcl", "terragrunt.hcl.json"] {
+            assert!(module(&[(name, ""), (".terraform-version", "1.9.8")]).is_terragrunt_only);
+            assert!(!module(&[(name, ""), ("main.tf", "")]).is_terragrunt_only);
+        }
+    }
+
+    #[test]
+    fn directory_without_configuration_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("README.md"), "").unwrap();
+        assert!(matches!(Module::read(directory.path()), Err(ModuleError::Empty { .. })));
+        let missing = directory.path().join("missing");
+        assert!(matches!(Module::read(&missing), Err(ModuleError::Read { .. })));
+    }
+
+    #[test]
+    fn file_without_end_is_passed_over() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("main.tf"), "variable \"a\" {}").unwrap();
+        let huge = std::fs::File::create(directory.path().join("huge.tf")).unwrap();
+        huge.set_len(1 << 40).unwrap();
+        let module = Module::read(directory.path()).unwrap();
+        assert_eq!(module.variables.len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("main.tf"), "").unwrap();
+        std::os::unix::fs::symlink("/dev/zero", directory.path().join("endless.tf")).unwrap();
+        Module::read(directory.path()).unwrap();
+    }
+}

@@ -1,0 +1,14 @@
+//! The pauses between two attempts of a request to a cluster.
+
+use std::time::Duration;
+
+use backon::ExponentialBuilder;
+
+/// When something is tried again: about half a minute in all.
+pub(super) fn backoff() -> ExponentialBuilder {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(250))
+        .with_max_delay(Duration::from_secs(8))
+        .with_max_times(7)
+        .with_jitter()
+}

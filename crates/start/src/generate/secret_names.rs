@@ -1,0 +1,58 @@
+//! Checks the names of secrets against the rules of a CI system.
+
+use super::error::GenerateError;
+use super::options::Options;
+use super::secret::{Secret, is_variable};
+
+/// Variables that wrappers set, beside those for the network and for clouds.
+const OF_THE_WRAPPER: [&str; 5] = ["CALLBACK_TOKEN", "CI", "GITHUB_TOKEN", "HOME", "PATH"];
+
+/// How a CI system calls its secrets.
+#[derive(Clone, Copy)]
+pub(super) struct SecretNames {
+    /// Whether a secret can have this name.
+    pub(super) allowed: fn(&str) -> bool,
+    /// What a name has to be.
+    pub(super) rule: &'static str,
+}
+
+impl SecretNames {
+    /// Systems whose secrets are environment variables.
+    pub(super) const VARIABLES: Self = Self {
+        allowed: is_variable,
+        rule: "it must consist of letters, digits and `_`, without a digit at the beginning",
+    };
+}
+
+impl Options {
+    /// Refuses secrets that `target` cannot have, and variables that are set twice.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub(super) fn check_secrets(
+        &self,
+        target: &'static str,
+        names: SecretNames,
+    ) -> Result<(), GenerateError> {
+        let mut taken: Vec<&str> = OF_THE_WRAPPER.to_vec();
+        taken.extend(self.network_variables().iter().map(|(name, _)| *name));
+        taken.extend(self.identity_variables());
+        for Secret { variable, name } in &self.secrets {
+            if !(names.allowed)(name) {
+                let (name, rule) = (name.clone(), names.rule);
+                return Err(GenerateError::SecretName { target, name, rule });
+            }
+            if taken.contains(&variable.as_str()) {
+                return Err(GenerateError::VariableTaken { variable: variable.clone() });
+            }
+            taken.push(variable);
+        }
+        Ok(())
+    }
+
+    /// Secrets that have another name in the CI system.
+    #[must_use]
+    pub fn renamed_secrets(&self) -> Vec<&Secret> {
+        self.secrets.iter().filter(|secret| secret.is_renamed()).collect()
+    }
+}
