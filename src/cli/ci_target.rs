@@ -240,8 +240,8 @@ pub(super) fn print(answer: &impl Serialize, redactor: &Redactor) -> std::io::Re
 pub(super) fn fail(error: &TriggerError, redactor: &Redactor) -> u8 {
     let message = chain(error);
     let hint = error.advice();
-    let shown = redactor.redact_lines(message.as_bytes());
-    let hint = hint.as_deref().map(|hint| redactor.redact_lines(hint.as_bytes()));
+    let shown = redactor.redact(message.as_bytes());
+    let hint = hint.as_deref().map(|hint| redactor.redact(hint.as_bytes()));
     complain(&shown, hint.as_deref());
     if error.is_usage() {
         Exit::Usage.code()

@@ -80,7 +80,7 @@ impl Ending {
     fn say(self, redactor: &Redactor, log: WorkerGuard) -> u8 {
         drop(log);
         if let Some((message, hint)) = self.complaint {
-            let shown = redactor.redact_lines(message.as_bytes());
+            let shown = redactor.redact(message.as_bytes());
             complain(&shown, hint.as_deref());
         }
         self.code

@@ -153,9 +153,8 @@ where
     match logging.format {
         LogFormat::Text => {
             let format = format.with_target(false).with_ansi(look.colours);
-            let mask = |redactor: &Redactor, line: &str| {
-                redactor.redact_lines(line.as_bytes()).into_owned()
-            };
+            let mask =
+                |redactor: &Redactor, line: &str| redactor.redact(line.as_bytes()).into_owned();
             if look.is_plain {
                 let format = format.without_time().with_level(false);
                 let masked = Masked { redactor, format, mask, reader, look };

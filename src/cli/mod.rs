@@ -44,7 +44,6 @@ use crate::settings::{Arguments, Environment, SettingsError, variable};
 use butler_base::error::{Advice, chain};
 use butler_base::event::Stream;
 use butler_base::platform::{self, is_the_platforms};
-use butler_base::secret::zero_memory_of_openssl;
 use deferred::Deferred;
 
 /// How long the end of the process waits for work in blocking threads. Everything that matters is
@@ -123,7 +122,6 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     platform::shield_process();
-    zero_memory_of_openssl();
     platform::pin_name_lookups();
     let environment = Environment::capture();
     platform::erase_variables(TOKEN.variables);

@@ -80,7 +80,7 @@ impl Finding {
     }
 
     fn masked(self, redactor: &Redactor) -> Self {
-        let mask = |text: &str| redactor.redact_lines(text.as_bytes()).into_owned();
+        let mask = |text: &str| redactor.redact(text.as_bytes()).into_owned();
         Self { message: mask(&self.message), hint: self.hint.as_deref().map(mask), ..self }
     }
 }

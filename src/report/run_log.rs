@@ -137,7 +137,7 @@ impl RunLog {
     pub fn warn(&self, text: &str) {
         self.say(&format!("Warning: {text}"));
         tracing::warn!("{text}");
-        let text = self.redactor.redact_lines(text.as_bytes()).into_owned();
+        let text = self.redactor.redact(text.as_bytes()).into_owned();
         let mut state = self.state();
         // Plan and apply warn of the same.
         if !state.warnings.contains(&text) {
@@ -171,7 +171,7 @@ impl RunLog {
     fn add(&self, origin: Origin, stream: Stream, line: &[u8]) {
         // Windows programs end their lines with it; one inside a line is a progress bar's.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let content = self.redactor.redact_lines(line);
+        let content = self.redactor.redact(line);
         let mut state = self.state();
         if state.last == LARGEST_SEQUENCE {
             return;

@@ -27,7 +27,6 @@ use butler_base::event::{Phase, Stream};
 use butler_base::process::{
     Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
 };
-use butler_base::secret::on_clean_stack;
 use butler_plan::Content;
 use butler_protocol::spec::{AfterPlan, Operation};
 
@@ -177,7 +176,7 @@ impl Judge<'_> {
                         .map_err(|error| chain(&error))?;
                     copied.and_then(|copied| copied.into.end()).map_err(|error| error.to_string())
                 };
-                blocking(move |_| on_clean_stack(copy)).await?
+                blocking(move |_| copy()).await?
             }
         };
         match json {
@@ -243,7 +242,7 @@ impl Sink for Said<'_> {
             return;
         }
         // Masked before it is cut: half a secret is not found.
-        let line = self.log.redactor().redact_lines(line);
+        let line = self.log.redactor().redact(line);
         let room = MOST_OUTPUT.saturating_sub(kept.text.len());
         let shown = &line[..line.floor_char_boundary(room)];
         kept.is_cut = shown.len() < line.len() || room == 0;

@@ -47,7 +47,7 @@ impl Undelivered {
     }
 
     fn problem(self, redactor: &Redactor) -> Problem {
-        let masked = |text: String| redactor.redact_lines(text.as_bytes()).into_owned();
+        let masked = |text: String| redactor.redact(text.as_bytes()).into_owned();
         let (message, advice) = match self {
             Self::Over(status) => {
                 let status = status.map(|status| format!(" ({status})")).unwrap_or_default();

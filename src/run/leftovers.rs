@@ -96,7 +96,7 @@ impl fmt::Display for Finding {
             )?,
             End::Failed(reason) => {
                 let from = of(" from ");
-                write!(formatter, "secrets may be left in {path}, left over{from}: {reason}")?;
+                write!(formatter, "secrets may remain in {path}, left over{from}: {reason}")?;
             }
         }
         match &self.kept {

@@ -17,7 +17,6 @@ use butler_base::blocking::blocking;
 use butler_base::cancel::{Step, StopReason};
 use butler_base::error::chain;
 use butler_base::event::Phase;
-use butler_base::secret::on_clean_stack;
 use butler_plan::Counts;
 use butler_protocol::spec::{ChangesExit, LocalOptions, Operation, Purpose};
 
@@ -106,7 +105,7 @@ async fn plan(
         let (printed, for_registry) = (printed.to_owned(), options.limit.is_some());
         let redactor = engine.log.redactor().clone();
         let make = move || PlanText::make(printed, for_registry, &redactor);
-        blocking(|_| on_clean_stack(make)).await
+        blocking(|_| make()).await
     };
     let failed = |error| Failure::of_engine(Phase::Plan, &error);
     let (saved, text) = match &files.restored {

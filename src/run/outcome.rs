@@ -331,7 +331,7 @@ impl StatusReport {
     }
 
     fn mask(mut self, redactor: &Redactor) -> Self {
-        let mask = |text: &mut String| *text = redactor.redact_lines(text.as_bytes()).into_owned();
+        let mask = |text: &mut String| *text = redactor.redact(text.as_bytes()).into_owned();
         self.plan_summary.iter_mut().for_each(mask);
         if let Some(error) = &mut self.error {
             mask(&mut error.message);

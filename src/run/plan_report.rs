@@ -19,7 +19,7 @@ use crate::registry::{Body, Part};
 use crate::report::RunLog;
 use crate::settings::PlanJson;
 use butler_base::blocking::blocking;
-use butler_base::secret::{Redactor, on_clean_stack};
+use butler_base::secret::Redactor;
 use butler_plan::{Content, Copied, Member, PlanSummary};
 use butler_result::Changes;
 
@@ -159,7 +159,7 @@ impl PlanReport {
     ) -> std::result::Result<(PlanSummary, std::result::Result<Self, String>), EngineError> {
         let (work, given) = ((saved.clone(), printed), options.clone());
         let redactor = log.redactor().clone();
-        let made = blocking(move |_| on_clean_stack(|| Self::make(work, given, &redactor)));
+        let made = blocking(move |_| Self::make(work, given, &redactor));
         let Made { summary, incomplete, report } = made.await?;
         let report = match report {
             Ok(report) => report,

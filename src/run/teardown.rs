@@ -32,7 +32,6 @@ use crate::settings::Settings;
 use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::error::chain;
 use butler_base::event::Phase;
-use butler_base::secret::zero_stack;
 use butler_protocol::spec::{Operation, Product, RunSpec, Source};
 use butler_result::RunResult;
 use butler_result::timeline::Span;
@@ -81,8 +80,8 @@ impl<'run> Teardown<'run> {
         findings: Findings,
         failure: Option<Failure>,
     ) -> impl Future<Output = Exit> {
-        // In a box of its own, whose memory is zeroed when it is freed: values that were moved out
-        // of a future stay behind in it.
+        // Boxed, because values that were moved out of a future leave their bytes in it: the box is
+        // freed, and so zeroed, before the final status is sent.
         let concluded = Box::pin(self.conclude(logs, findings, failure));
         async move {
             let concluded = concluded.await;
@@ -90,7 +89,6 @@ impl<'run> Teardown<'run> {
             // The job's own stay masked: they are in the environment, and the token is needed.
             reports.redactor.forget();
             register_settings(&reports.redactor, settings);
-            clean_stack().await;
             let (mut report, mut result) = (concluded.report, concluded.result);
             let mut exit = concluded.exit;
             let delivered = catch_panic(async { Ok(deliver(&stop, &reports, &report).await) });
@@ -205,8 +203,6 @@ impl<'run> Teardown<'run> {
         result.mask(&reports.redactor);
         result.set_changes(changes);
         result.diagnostics = logs.log.diagnostics();
-        // Parts of the report that are empty are filled with what lies on the stack.
-        clean_stack().await;
         Concluded {
             settings,
             stop,
@@ -375,12 +371,6 @@ fn describe(spec: &RunSpec, result: &mut RunResult) {
             result.source_directory = Some(directory.display().to_string());
         }
     }
-}
-
-/// Zeroes the stack from a task of its own: while this one waits, nothing of it is on the stack.
-async fn clean_stack() {
-    // It has nothing to return, and nothing in it can fail.
-    let _ = tokio::spawn(async { zero_stack() }).await;
 }
 
 impl Outcome {

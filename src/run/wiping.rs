@@ -20,7 +20,7 @@ use butler_base::secret::WipeError;
 const WIPE_LEAST: Duration = Duration::from_millis(500);
 
 /// What is said of a wipe that failed.
-const NOT_WIPED: &str = "secrets may be left on the disk";
+const NOT_WIPED: &str = "secrets may remain on the disk";
 
 /// What is said of a wipe that there was no time for.
 const WIPE_GOES_ON: &str = "the run's files were not all wiped in the time after a signal; \
@@ -70,7 +70,6 @@ impl Wiping {
         but_clone: bool,
     ) -> Self {
         let (reported, rest) = oneshot::channel();
-        // Only paths are handled there, so nothing of a secret gets onto that stack.
         let task = tokio::task::spawn_blocking(move || {
             let wiped = directory.wipe_unused(&unused, but_clone);
             // Whoever sends the reports may be gone.

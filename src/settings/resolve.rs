@@ -557,7 +557,7 @@ mod tests {
         let bundle = tempfile::NamedTempFile::new().unwrap();
         let arguments = Arguments::default().with(&CA_BUNDLE, bundle.path());
         let message = message(&arguments, &REGISTRY);
-        assert!(message.contains("no PEM certificate"), "{message}");
+        assert!(message.contains("does not contain a PEM certificate"), "{message}");
         assert!(message.ends_with("(--ca-bundle, BUTLER_CA_BUNDLE)"), "{message}");
     }
 

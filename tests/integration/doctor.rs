@@ -192,7 +192,7 @@ fn a_setting_that_cannot_be_fails_and_names_its_flag() {
     let said = machine.run(&["doctor"]);
     expect![[r"
         exit 1
-        FAILED  settings  the CA bundle `<file>` holds no PEM certificate (--ca-bundle, BUTLER_CA_BUNDLE)
+        FAILED  settings  the CA bundle `<file>` does not contain a PEM certificate (--ca-bundle, BUTLER_CA_BUNDLE)
                           hint: for example --ca-bundle /etc/ssl/company.pem
         note    system    no CI system
     "]].assert_eq(&page(&said));

@@ -207,7 +207,7 @@ async fn what_a_killed_terraform_was_doing_is_interrupted_even_if_the_state_has_
     assert_eq!((&result["status"], &result["counts"]["add"]), (&json!("failed"), &json!(1)));
     assert_eq!(place.incomplete(), pairs(&[("never", "not-started"), ("slow", "interrupted")]));
     let summary = place.read("summary.md");
-    let row = "| ⚠️ | create interrupted | `terraform_data.slow` | the state may not show what is there |";
+    let row = "| ⚠️ | create interrupted | `terraform_data.slow` | the state may be incomplete |";
     assert!(summary.contains(row), "{summary}");
 }
 

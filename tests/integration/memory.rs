@@ -2,7 +2,8 @@
 //!
 //! The registry holds two of the runner's requests open: the first status, when the configuration
 //! is in use, which shows that the search finds what is there, and the final one, when nothing of
-//! it may be left. Values are searched for in pieces, because what is freed is overwritten in part.
+//! it may be left on the heap. Stacks are not searched: they are not zeroed. Values are searched for
+//! in pieces, because what is freed is overwritten in part.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -41,6 +42,9 @@ use crate::support::world::{End, RUN_ID, TOKEN, World};
 
 /// How much of a value counts as found.
 const PIECE: usize = 16;
+
+/// How glibc aligns the parts of the heap that do not belong to the main thread.
+const ARENA: u64 = 64 * 1024 * 1024;
 
 /// How long the runner may take to its next status; only a runner that hangs takes longer.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -154,22 +158,28 @@ struct Found {
     place: String,
 }
 
-/// What of `secrets` is in the memory of a process that it can have written itself.
+/// What of `secrets` is in the memory that a process can have written itself, except for stacks.
 fn search(pid: u32, secrets: &Secrets) -> std::io::Result<Vec<Found>> {
     let process = Path::new("/proc").join(pid.to_string());
     let memory = std::fs::File::open(process.join("mem"))?;
     let (patterns, names) = secrets.pieces();
     let mut found = Vec::new();
+    let mut guard_end = 0;
     for mapping in std::fs::read_to_string(process.join("maps"))?.lines() {
         let mut fields = mapping.split_whitespace();
         let (range, rights) = (fields.next().unwrap(), fields.next().unwrap());
         let file = fields.nth(3).unwrap_or_default();
         let written = rights.contains('w') || !file.starts_with('/');
-        if !rights.starts_with('r') || !rights.ends_with('p') || !written {
-            continue;
-        }
         let (start, end) = range.split_once('-').unwrap();
         let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).unwrap());
+        if rights.starts_with("---") {
+            guard_end = end;
+        }
+        // A thread's stack follows its guard pages. So can an arena, whose alignment differs.
+        let is_stack = file == "[stack]" || start == guard_end && start % ARENA != 0;
+        if !rights.starts_with('r') || !rights.ends_with('p') || !written || is_stack {
+            continue;
+        }
         let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
         // The kernel's own pages cannot be read, and what is unmapped meanwhile is gone.
         if memory.read_exact_at(&mut bytes, start).is_err() {

@@ -138,7 +138,7 @@ pub(crate) fn command_is_asked_to_end() {
     let output = runner.wait_with_output().unwrap();
     let shown = said(&output);
     assert!(shown.contains("Gracefully shutting down..."), "{shown}");
-    assert!(!shown.contains("grace is over"), "{shown}");
+    assert!(!shown.contains("grace period is over"), "{shown}");
     assert_eq!(output.status.code(), Some(128 + 15), "{shown}");
     assert_eq!(world.left(), [] as [PathBuf; 0], "{shown}");
 }

@@ -1,5 +1,5 @@
-//! Runs what blocks (hashing, unpacking, syncing) beside the runtime, and lets it know when nobody
-//! waits for it any more.
+//! Runs blocking work (hashing, unpacking, syncing) outside of the runtime, and cancels it if the
+//! future is dropped.
 
 use tokio_util::sync::CancellationToken;
 

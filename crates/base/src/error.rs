@@ -1,7 +1,7 @@
-//! How errors read: what failed, on what, and what to do next.
+//! The format of errors: what failed, on what, and what to do next.
 //!
 //! Each module has its own `thiserror` enum. Its message says what failed; [`Advice`] says what to
-//! do about it, apart from the message, so that the edge can print the two on lines of their own.
+//! do about it, separately, so that the two can be printed on lines of their own.
 
 mod certificate;
 
@@ -10,17 +10,17 @@ use std::error::Error;
 pub use certificate::is_about_certificate;
 use certificate::message;
 
-/// An error that knows what its reader can do next.
+/// An error with advice for the user.
 pub trait Advice: Error {
-    /// One line of advice, where there is any; a fragment without a full stop.
+    /// One line of advice, if there is any; a fragment without a full stop.
     fn advice(&self) -> Option<String> {
         None
     }
 }
 
-/// The message of `error` and of everything below it, joined by `: `, each said once.
+/// The message of `error` and of all its sources, joined by `: `.
 ///
-/// Some libraries repeat their source in their own message; a repeated part is left out.
+/// Some libraries repeat their source in their own message; a repeated part is omitted.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = message(error);
@@ -36,8 +36,8 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// What was typed in, as it can be shown: what would do something to a terminal is written as in a
-/// program, all else is left as it is.
+/// User input for display: characters that could control a terminal are escaped as in source code,
+/// the rest is unchanged.
 pub fn visible(text: &str) -> impl Iterator<Item = char> {
     text.chars().flat_map(|character| {
         let is_plain = matches!(character, '\'' | '"' | '\\');

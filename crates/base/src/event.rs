@@ -1,7 +1,7 @@
-//! What travels sideways while a run goes on: one numbered, redacted line after the other.
+//! The log of a run as a sequence of numbered, redacted lines.
 //!
-//! A [`LogLine`] exists only behind the redactor, so whoever holds one may show it. Numbers start
-//! at 1, run over both streams together and follow the order of arrival.
+//! Only code behind the redactor creates a [`LogLine`], so that each one may be shown. Numbers
+//! start at 1, count both streams together, and follow the order of arrival.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stream {
-    /// Standard output, and what the runner itself has to say.
+    /// Standard output, and the runner's own messages.
     Stdout,
     /// Standard error.
     Stderr,
 }
 
 impl Stream {
-    /// Its name, as the registry has it.
+    /// Its name in the registry's API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Stream {
 pub struct LogLine {
     /// Position in the run's log, from 1, without gaps.
     pub sequence: u32,
-    /// Where the line came from.
+    /// The stream.
     pub stream: Stream,
     /// The text, at most 1 MiB.
     pub content: String,
@@ -44,7 +44,7 @@ pub struct LogLine {
 pub struct LogLineRef<'text> {
     /// Position in the run's log.
     pub sequence: u32,
-    /// Where the line came from.
+    /// The stream.
     pub stream: Stream,
     /// The text.
     pub content: &'text str,
@@ -64,7 +64,7 @@ pub enum Phase {
     Config,
     /// Fetching the module's source.
     Source,
-    /// Making Terraform or `OpenTofu` ready.
+    /// Providing Terraform or `OpenTofu`.
     Tool,
     /// Resolving variables and secrets, writing variable and backend files.
     Variables,
@@ -75,7 +75,7 @@ pub enum Phase {
     /// The program that judges the plan (`--after-plan`).
     #[serde(rename = "after-plan")]
     AfterPlan,
-    /// `apply` of the saved plan, and what is read back after it.
+    /// `apply` of the saved plan, and reading the state and outputs.
     Apply,
     /// `validate`.
     Validate,
@@ -85,21 +85,21 @@ pub enum Phase {
     Report,
 }
 
-/// How the log is written for those who look on: what stands around a phase and a line.
+/// How a CI system shows the log: the text around phases and lines.
 ///
-/// Whatever it adds is shown, and is not part of the run's log.
+/// Additional text is only shown, and is not part of the run's log.
 pub trait Notation: Send + std::fmt::Debug {
-    /// What stands before the first line of `phase`.
+    /// The text before the first line of `phase`.
     fn begun(&mut self, phase: Phase) -> Option<String>;
-    /// What stands after the last line of `phase`.
+    /// The text after the last line of `phase`.
     fn ended(&mut self, phase: Phase) -> Option<String>;
-    /// How a line is shown.
+    /// A line as it is shown.
     fn line<'line>(&mut self, line: &'line str) -> Cow<'line, str>;
-    /// What stands at the end of all, whatever phases go on.
+    /// The text at the end of the log, even if a phase has not ended.
     fn closed(&mut self) -> Option<String>;
 }
 
-/// Nothing is added.
+/// Adds no text.
 #[derive(Debug)]
 pub struct AsItIs;
 
@@ -122,7 +122,7 @@ impl Notation for AsItIs {
 }
 
 impl Phase {
-    /// What it is called, everywhere.
+    /// Its name in messages, logs and the API.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,8 @@
-//! Leaves and mechanism: what every other crate of the workspace builds on.
+//! The foundations of all other crates of the workspace: processes, HTTP clients, secrets, and the
+//! operating system.
 //!
-//! Only [`process`] starts processes and only [`http`] builds HTTP clients. Nothing here knows
-//! Terraform, git, the registry, or a CI system, and nothing here reads settings.
+//! Only [`process`] starts processes and only [`http`] builds HTTP clients. This crate does not
+//! depend on Terraform, git, the registry, or a CI system, and does not read settings.
 //!
 //! Modules import downwards only: `http`, `process` → leaves → `platform`.
 

@@ -1,18 +1,18 @@
-//! Waits that are a little shorter than was promised, each by chance, so that runners which were
-//! started together do not ask together: neither a registry nor a lock hears all of them at once.
-//!
-//! Never longer: who says `--cancel-interval 30s` has a cancelled run seen within 30 s.
+//! Randomized intervals that are a little shorter than specified, so that runners that were started
+//! at the same time do not send their requests to a registry, or retry a lock, at the same time.
+//! A wait is never longer than specified: with `--cancel-interval 30s`, the runner notices a
+//! cancellation within 30 s.
 
 use std::time::Duration;
 
-/// How much shorter the first of many waits is at most, as a share of it: this is what parts runners
-/// of the same second.
+/// How much shorter the first of many waits is at most, as a share of it: this separates runners
+/// that start in the same second.
 const FIRST: f64 = 0.5;
 
-/// How much shorter any other wait is at most: what keeps them apart costs few requests.
+/// How much shorter any later wait is at most: keeping runners apart needs few additional requests.
 const OTHERS: f64 = 0.1;
 
-/// Waits of about the same length, one after the other.
+/// Repeated waits of about the same length.
 #[derive(Debug)]
 pub struct Pace {
     interval: Duration,
@@ -26,7 +26,7 @@ impl Pace {
         Self { interval, shorter: FIRST }
     }
 
-    /// How long to wait this time.
+    /// The length of the next wait.
     pub fn wait(&mut self) -> Duration {
         let shorter = std::mem::replace(&mut self.shorter, OTHERS);
         shortened(self.interval, shorter)

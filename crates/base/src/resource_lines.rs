@@ -1,33 +1,33 @@
-//! Reads what Terraform and `OpenTofu` print about one resource while they work on it, such as
+//! Parses the lines that Terraform and `OpenTofu` print about a resource, such as
 //! `aws_instance.web: Creating...`.
 //!
-//! A module can print lines that look the same. So such a line is good enough to show progress, and to
-//! mark a change as not completed; it never proves that something was done.
+//! A module can print lines that look the same. So such a line may show progress, and mark a change
+//! as incomplete; it never proves that a change was completed.
 
 use memchr::memmem;
 
-/// What a line says about a resource.
+/// An event of a resource.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ResourceLine<'line> {
-    /// Work on it begins, or still goes on.
+    /// An action begins or continues.
     Working {
         /// Its address.
         address: &'line str,
-        /// What is done, `creating` for example.
+        /// The action, such as `creating`.
         verb: &'static str,
     },
-    /// Work on it is complete.
+    /// An action is complete.
     Complete {
         /// Its address.
         address: &'line str,
-        /// Whether that was a change which the plan counts.
+        /// Whether the plan counts the action as a change.
         is_change: bool,
     },
-    /// Its state is compared with what is there. No line says when that ends.
+    /// The state is compared with the real resource. No line marks the end of this.
     Refreshing,
 }
 
-/// Follows the address when work begins.
+/// Follows the address when an action begins.
 const BEGINNINGS: [(&str, &str); 8] = [
     ("Creating...", "creating"),
     ("Modifying...", "modifying"),
@@ -39,10 +39,11 @@ const BEGINNINGS: [(&str, &str); 8] = [
     ("Closing...", "closing"),
 ];
 
-/// Follows the address while work goes on.
+/// Follows the address while an action continues.
 const STILL: &str = "Still ";
 
-/// Follows the address when work is complete, and whether that is a change which the plan counts.
+/// Follows the address when an action is complete; and whether the plan counts the action as a
+/// change.
 const ENDS: [(&str, bool); 9] = [
     ("Creation complete", true),
     ("Modifications complete", true),
@@ -55,10 +56,10 @@ const ENDS: [(&str, bool); 9] = [
     ("Provisioning complete", false),
 ];
 
-/// Follows the address when state and reality are compared.
+/// Follows the address when the state is refreshed.
 const REFRESHING: &str = "Refreshing state...";
 
-/// What `line` says about a resource; none when it is any other line.
+/// Parses a line; none if it is not about a resource.
 #[must_use]
 pub fn resource_line(line: &str) -> Option<ResourceLine<'_>> {
     const SEPARATOR: &[u8] = b": ";

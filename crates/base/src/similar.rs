@@ -1,22 +1,22 @@
-//! Which known name was probably meant by one that is not known, for "did you mean".
+//! Suggests the known name that is most similar to an unknown one, for "did you mean".
 //!
-//! A name is near when few letters have to change, or when it was only begun. Where nothing is
-//! near there is no suggestion: a wrong one costs more time than none.
+//! A name is similar if few letters differ, or if the typed one is its beginning. If no name is
+//! similar, there is no suggestion, because a wrong one wastes time.
 
-/// How many letters of a name have to be there for the rest of it to be guessed.
+/// The shortest typed beginning that can be completed.
 const SHORTEST_BEGINNING: usize = 2;
 
-/// No name is longer; what is compared is bounded by it.
+/// The longest text that is compared.
 const LONGEST: usize = 80;
 
-/// The one of `names` that `typed` is probably meant to be. Case does not count.
+/// The one of `names` that is most similar to `typed`. Not case-sensitive.
 pub fn closest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: String = typed.chars().take(LONGEST).flat_map(char::to_lowercase).collect();
     let rank = |name: &str| {
         let name = name.to_lowercase();
         let distance = strsim::damerau_levenshtein(&typed, &name);
         let is_begun = typed.len() >= SHORTEST_BEGINNING && name.starts_with(&typed);
-        // A third of the letters: `man` is not near to `plan`, `instal` is near to `install`.
+        // A third of the letters: `man` is not similar to `plan`, `instal` is similar to `install`.
         (is_begun || distance <= name.len() / 3).then_some((!is_begun, distance))
     };
     let near = names.into_iter().filter_map(|name| Some((rank(name)?, name)));

@@ -1,31 +1,31 @@
-//! Whether only this user and root can have put there what lies at a path.
+//! Checks whether only this user and root can have created a file or directory.
 //!
-//! Groups may write: a volume of a Kubernetes pod belongs to the pod's group, and is made writable
-//! for it whenever it is mounted.
+//! Groups may have write access: a volume of a Kubernetes pod belongs to the pod's group, and
+//! becomes writable for it whenever it is mounted.
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::path::Path;
 
 use crate::platform::fs::{DirBuilderExt, MetadataExt, user};
 
-/// What is wrong with something that somebody else owns.
+/// The reason for rejecting a file of another user.
 pub const FOREIGN: &str = "it belongs to another user";
 
-/// Why something is not to be used.
+/// Why a file or directory is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Distrust {
-    /// It cannot be looked at.
+    /// It cannot be inspected.
     #[error("it cannot be read")]
     Read(#[source] io::Error),
-    /// Somebody else could have put it there.
+    /// Another user could have created it.
     #[error("{0}")]
     Unsafe(&'static str),
 }
 
-/// Refuses a directory that belongs to somebody else, who could exchange what is below it at any
-/// time. It may be missing, and it may be a link of the user's own or of root's, because the user
-/// named it. Every user may be able to write to it, as to an `emptyDir` of Kubernetes, which is warned
-/// about: others can then take entries away, but what they put there is refused by [`inspect`].
+/// Rejects a directory of another user, who could replace its content at any time. It may be
+/// missing, and it may be a link of the user's own or of root's, because the user named it. If it
+/// is world-writable, as an `emptyDir` of Kubernetes is, there is a warning: other users can then
+/// remove entries, but [`inspect`] rejects files that they create.
 ///
 /// # Errors
 /// If the directory belongs to another user or cannot be inspected.
@@ -41,14 +41,14 @@ pub fn inspect_root(root: &Path) -> Result<(), Distrust> {
     if is_foreign(&metadata) {
         return Err(Distrust::Unsafe(FOREIGN));
     }
-    // With the sticky bit, others can add to a directory but not exchange what is ours.
+    // With the sticky bit, others can add entries to a directory but cannot replace the runner's.
     if metadata.mode() & 0o1002 == 0o002 {
         tracing::warn!(path = %root.display(), "every user may write to the cache's directory");
     }
     Ok(())
 }
 
-/// What is at `path`, links not followed; refused if another user could have put it there.
+/// The metadata of `path`, without following links; an error if another user could have created it.
 ///
 /// # Errors
 /// If another user could have created or changed it, or if it cannot be inspected.
@@ -70,7 +70,7 @@ pub fn inspect(path: &Path) -> Result<Option<Metadata>, Distrust> {
     Ok(Some(metadata))
 }
 
-/// Makes a directory and those above it, as far as they do not exist, with mode 0700.
+/// Creates a directory and its missing parents with mode 0700.
 ///
 /// # Errors
 /// If a directory cannot be created.

@@ -1,35 +1,35 @@
-//! Feeds what reads foreign bytes with broken ones: samples that are right, mutated at random.
+//! Fuzzes parsers of untrusted bytes with mutated samples.
 //!
-//! Compiled for tests only. A round depends on nothing but the seed and its number, so that it can
-//! be repeated; a plain test run does a fixed number of rounds. `FUZZ_SECONDS` lets each target run
-//! longer, `FUZZ_SEED` elsewhere, `FUZZ_ROUND` repeats one round, and `FUZZ_TRACE` names each round
-//! before it is done, for what ends the whole process.
+//! Compiled for tests only. A round depends only on the seed and its number, so that it can be
+//! repeated; a plain test run has a fixed number of rounds. `FUZZ_SECONDS` lets each target run
+//! longer, `FUZZ_SEED` sets another seed, `FUZZ_ROUND` repeats one round, and `FUZZ_TRACE` prints
+//! each round before it starts, for failures that end the whole process.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-/// Where every plain test run begins.
+/// The seed of each plain test run.
 const SEED: u64 = 0x5eed;
 
-/// The longest input; what grows with the square of it would show by its time.
+/// The longest input: quadratic run time would be noticed.
 const LONGEST: usize = 64 * 1024;
 
-/// What is to be broken.
+/// A parser to fuzz.
 pub struct Target<'a> {
     /// Its name in a failure.
     pub name: &'a str,
-    /// Inputs that are right, or nearly so.
+    /// Valid inputs, or nearly valid ones.
     pub samples: &'a [&'a [u8]],
-    /// Pieces that mean something in such inputs.
+    /// Tokens with a meaning in such inputs.
     pub tokens: &'a [&'a [u8]],
-    /// How many rounds a plain test run does.
+    /// The rounds of a plain test run.
     pub rounds: u64,
 }
 
 impl Target<'_> {
-    /// Calls `check` with one mutated input after the other. It is also given the round's random
-    /// numbers, for what it has to choose itself.
+    /// Calls `check` with one mutated input after another, and with the round's random numbers for
+    /// the choices of `check` itself.
     pub fn run(&self, mut check: impl FnMut(&[u8], &mut fastrand::Rng)) {
         let seed = variable("FUZZ_SEED").unwrap_or(SEED);
         let end = variable("FUZZ_SECONDS").map(|it| Instant::now() + Duration::from_secs(it));
@@ -103,13 +103,16 @@ impl Target<'_> {
     }
 }
 
-/// Past the capture of the test harness, which what ends the process takes with it.
+/// Bypasses the capture of the test harness, whose output is lost if the process is killed.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn variable(name: &str) -> Option<u64> {
-    #[expect(clippy::disallowed_methods, reason = "whoever fuzzes sets it; tests have no settings")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "set by the developer who fuzzes; tests have no settings"
+    )]
     let value = std::env::var(name).ok()?;
     Some(value.parse().expect("a whole number"))
 }

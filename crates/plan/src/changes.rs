@@ -1,8 +1,8 @@
-//! What a plan changes, read from its JSON (`show -json`, plan format 1.x) for people to look at.
+//! Collects the changes of a plan from its JSON (`show -json`, plan format 1.x), for display.
 //!
-//! The plan is read as a stream, one resource at a time, and what is kept of it is bounded: a plan
-//! of any size costs some MiB. Nothing that the plan marks as sensitive and no registered secret is
-//! in what is returned; what is left out is counted.
+//! The plan is read as a stream, one resource at a time, and the result is bounded: a plan of any
+//! size costs some MiB. The result contains neither values that the plan marks as sensitive nor
+//! registered secrets. Omitted changes are counted.
 
 use std::io::{Error, Result};
 
@@ -20,7 +20,7 @@ use butler_result::{Action, AttributeChange, Changes, PlannedChange};
 /// How many resources are listed.
 const MOST_RESOURCES: usize = 5000;
 
-/// How much there is room for in all, in bytes. Then resources are listed without attributes.
+/// The size of the list in bytes. After that, resources are listed without attributes.
 const MOST: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -31,15 +31,15 @@ enum Place {
     Elsewhere,
 }
 
-/// Collects what a plan changes.
+/// Collects the changes of a plan.
 pub(super) struct Collected<'a> {
     cleaned: PlanCopy<'a, Vec<u8>>,
     found: Changes,
-    /// Why what it changes cannot be told.
+    /// Why the changes cannot be listed.
     failed: Option<Error>,
     room: usize,
     place: Place,
-    /// The name that was read last, as JSON text.
+    /// The last name that was read, as JSON text.
     name: String,
 }
 
@@ -75,7 +75,7 @@ struct Change<'a> {
     importing: Option<IgnoredAny>,
 }
 
-/// What the plan's words mean for a resource.
+/// The action on a resource, from the plan's own words.
 #[must_use]
 pub fn action(actions: &[String]) -> Action {
     let does = |action: &str| actions.iter().any(|other| other == action);
@@ -90,14 +90,14 @@ pub fn action(actions: &[String]) -> Action {
     }
 }
 
-/// Whether a member of `resource_changes` is listed among the changes: not when nothing happens to it.
+/// Whether a member of `resource_changes` is listed: not if its action is `no-op`.
 #[must_use]
 pub fn is_listed(action: Action, is_renamed: bool, is_imported: bool) -> bool {
     action != Action::Nothing || is_renamed || is_imported
 }
 
 impl<'a> Collected<'a> {
-    /// `redactor` must know the plan's own secrets already.
+    /// The plan's own secrets must be registered with `redactor` before.
     pub(super) fn new(redactor: &'a Redactor) -> Self {
         Self {
             cleaned: PlanCopy::new(Content::Clean, redactor, Vec::new()),
@@ -109,10 +109,10 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// What was found.
+    /// The collected changes.
     ///
     /// # Errors
-    /// When the plan has something in the place of a change that is none.
+    /// If a change of the plan does not have the documented format.
     pub(super) fn into_found(self) -> Result<Changes> {
         self.failed.map_or(Ok(self.found), Err)
     }
@@ -211,7 +211,7 @@ impl Target for Collected<'_> {
         Ok(())
     }
 
-    /// A plan whose changes cannot be told is reported all the same.
+    /// A plan whose changes cannot be listed is still reported.
     fn piece(&mut self, _: &str, json: &RawValue) -> Result<()> {
         if self.failed.is_none() {
             let told = match self.place {
@@ -281,7 +281,7 @@ mod tests {
         changes.iter().map(line).collect()
     }
 
-    /// What differs in one resource with this change.
+    /// The attributes that this change of a resource changes.
     fn difference(change: &Value, secrets: &[&str]) -> Vec<String> {
         let plan = json!({"format_version": "1.2", "resource_changes": [{"address": "a.b", "change": change}]});
         let changes = read(&plan, secrets);
@@ -391,8 +391,7 @@ mod tests {
             deep("\"hunter22\""),
             deep("true")
         );
-        let changes =
-            butler_base::secret::on_clean_stack(|| changes(json.as_bytes(), &Redactor::new()));
+        let changes = changes(json.as_bytes(), &Redactor::new());
         let text = format!("{changes:?}");
         assert!(!text.contains("hunter22"), "{text}");
     }

@@ -1,11 +1,10 @@
-//! Cleans the JSON of a plan (`show -json`): what Terraform marks as sensitive in it is masked, and
-//! so is every secret that the redactor knows, wherever it stands.
+//! Redacts the JSON of a plan (`show -json`): values that Terraform marks as sensitive, and each
+//! secret that is registered with the redactor.
 //!
-//! The document is read as a stream: in memory is one resource, one output or one module call at a
-//! time, in buffers that are zeroed. What is hidden becomes [`MASK`], the sign that stands for
-//! secrets in logs and texts too; the marks beside it stay, and tell what was marked from what was
-//! only recognized. `null` stays `null`: it is no value, and tells a creation from a change.
-//! Order, numbers, and all that holds no secret stay as they are.
+//! The document is read as a stream: one resource, one output or one module call is in memory at a
+//! time. A hidden value becomes [`MASK`], as in logs. The marks remain, so that marked and
+//! recognized values can be told apart. `null` remains `null`, because it distinguishes a creation
+//! from a change. Order, numbers, and all parts without secrets remain unchanged.
 
 use std::io::{Result, Write};
 
@@ -15,17 +14,17 @@ use super::marks::{Target, format, hides_nothing, variable};
 use super::walk::Destination;
 use butler_base::secret::{MASK, Names, Redactor, holds_no_secret, redact_labels, redact_values};
 
-/// What a copy of a plan holds.
+/// The content of a copy of a plan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
-    /// No secrets: neither what is marked in the plan, nor the values of sensitive variables of the root
-    /// module, nor what the redactor knows.
+    /// Without secrets: values that are marked in the plan, values of sensitive variables of the
+    /// root module, and registered secrets.
     Clean,
-    /// All that the plan holds.
+    /// Everything.
     Everything,
 }
 
-/// Where the copy of a plan is written.
+/// The destination of the copy.
 pub(super) struct PlanCopy<'a, W> {
     content: Content,
     redactor: &'a Redactor,
@@ -38,14 +37,14 @@ impl<'a, W> PlanCopy<'a, W> {
         Self { content, redactor, names: Names::default(), into: Counted { into, length: 0 } }
     }
 
-    /// What was written into. Nothing is flushed.
+    /// The destination. It is not flushed.
     pub(super) fn into_written(self) -> W {
         self.into.into
     }
 }
 
 impl PlanCopy<'_, Vec<u8>> {
-    /// Takes out what was written.
+    /// Removes and returns the written bytes.
     pub(super) fn take(&mut self) -> String {
         let written = std::mem::take(&mut self.into.into);
         String::from_utf8(written).expect("only texts are written")
@@ -100,7 +99,7 @@ impl<W: Write> Destination for PlanCopy<'_, W> {
     }
 }
 
-/// Counts what it writes.
+/// Counts the written bytes.
 struct Counted<W> {
     into: W,
     length: u64,

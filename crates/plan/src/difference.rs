@@ -1,9 +1,9 @@
-//! What differs between two values of a resource in a plan, attribute by attribute.
+//! The difference between two values of a resource in a plan, attribute by attribute.
 //!
-//! Values are compared as the plan has them, and shown as the cleaned plan does: what is marked as
-//! sensitive on either side is told to have changed and not shown, and everything else goes through
-//! the redactor. Elements at both ends of a list that stay the same are passed over, so that one that
-//! comes in front does not change all others. A string that holds JSON is compared from inside.
+//! Values are compared as they are in the plan, and shown as in the redacted plan: a value that is
+//! marked as sensitive on either side is listed as changed and not shown, and all other texts pass
+//! the redactor. Unchanged elements at both ends of a list are skipped, so that an inserted element
+//! does not change all others. A string that contains JSON is compared by its content.
 
 use std::fmt::Write as _;
 use std::io::Result;
@@ -21,7 +21,7 @@ const LONGEST_VALUE: usize = 8 * 1024;
 /// How many attributes of one resource are listed.
 const MOST_ATTRIBUTES: usize = 300;
 
-/// A value of a plan with what stands beside it; nothing where it is `null`.
+/// A value of a plan with its marks; none if it is `null`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Side<'a> {
     pub(super) value: Option<&'a RawValue>,
@@ -37,31 +37,31 @@ pub(super) enum Step {
     Name(String),
     /// The element of a list.
     Index(usize),
-    /// What is neither.
+    /// Neither of these.
     Other(serde::de::IgnoredAny),
 }
 
-/// Collects what differs.
+/// Collects the differences.
 pub(super) struct Difference<'a, 'r> {
     pub(super) cleaned: &'a mut PlanCopy<'r, Vec<u8>>,
-    /// Which attributes the resource has to be replaced for.
+    /// The attributes that force a replacement of the resource.
     pub(super) replaced: Vec<Vec<Step>>,
-    /// How many bytes there is still room for.
+    /// The rest of the size limit, in bytes.
     pub(super) room: &'a mut usize,
     pub(super) found: Vec<AttributeChange>,
-    /// How many were not listed.
+    /// The number of omitted attributes.
     pub(super) more: usize,
 }
 
-/// Where in a value.
+/// A position in a value.
 #[derive(Clone, Default)]
 pub(super) struct Path {
     steps: Vec<Step>,
-    /// As it is shown.
+    /// As displayed.
     shown: String,
 }
 
-/// What kind of value.
+/// The kind of a value.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Kind {
     Nothing,
@@ -82,7 +82,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The part without anything, and with `null` for nothing.
+    /// The part, or none if it is `null`.
     fn of(
         value: Option<&'a RawValue>,
         sensitive: Option<&'a RawValue>,
@@ -97,7 +97,7 @@ impl<'a> Side<'a> {
             || (self.value.is_none() && self.unknown.is_some_and(says_true))
     }
 
-    /// Whether nothing of it may be shown: it is marked as a whole, or its marks do not fit it.
+    /// Whether the whole value is hidden: it is marked as a whole, or its marks do not fit it.
     fn is_hidden(self, depth: usize) -> bool {
         let Some(marks) = self.sensitive.filter(|marks| says_true(marks)) else { return false };
         match (self.kind(), marks.get().as_bytes().first()) {
@@ -157,7 +157,7 @@ impl Path {
 }
 
 impl Difference<'_, '_> {
-    /// Notes what differs between `before` and `after`, which stand at `path`.
+    /// Records the differences between `before` and `after` at `path`.
     pub(super) fn compare(
         &mut self,
         path: &Path,
@@ -264,7 +264,7 @@ impl Difference<'_, '_> {
         Ok(())
     }
 
-    /// The JSON in a text, where it is an object or a list and the text as a whole holds no secret.
+    /// The JSON in a text, if it is an object or a list and the text does not contain a secret.
     fn document(&mut self, side: Side<'_>) -> Result<Option<Box<RawValue>>> {
         let Some(json) = side.value else { return Ok(None) };
         let inside: String = serde_json::from_str(json.get())?;
@@ -329,7 +329,7 @@ impl Difference<'_, '_> {
     }
 }
 
-/// An object, its marks, and what of it is not known.
+/// An object, its marks, and its unknown members.
 struct Parts<'a> {
     values: Members<'a>,
     sensitive: Members<'a>,
@@ -363,7 +363,7 @@ fn list(side: Side<'_>) -> Result<Vec<Side<'_>>> {
     Ok(values.map(|value| Side::of(Some(value), sensitive.next(), unknown.next())).collect())
 }
 
-/// The elements, where it is a list.
+/// The elements, if it is a list.
 fn parts(json: Option<&RawValue>) -> Result<Vec<&RawValue>> {
     match json.filter(|json| json.get().starts_with('[')) {
         Some(json) => elements(json),
@@ -371,7 +371,7 @@ fn parts(json: Option<&RawValue>) -> Result<Vec<&RawValue>> {
     }
 }
 
-/// JSON text in which `<`, `>` and `&` stand for themselves: Go writes them as for a web page.
+/// JSON text with unescaped `<`, `>` and `&`: Go escapes them for HTML.
 fn without_html_escapes(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     let mut rest = json;
@@ -394,7 +394,7 @@ fn without_html_escapes(json: &str) -> String {
     text + rest
 }
 
-/// As much of a text as is shown.
+/// The part of a text that is shown.
 fn cut(mut text: String) -> String {
     if text.len() > LONGEST_VALUE {
         let end = text.floor_char_boundary(LONGEST_VALUE);

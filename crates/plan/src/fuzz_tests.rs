@@ -1,4 +1,4 @@
-//! A plan comes from Terraform, but a module decides what is in it.
+//! Fuzzes the reader of plans: a module controls the content of its plan.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ fn fuzz_cleaner_a_plan_stays_json_and_is_clean_once_it_was_cleaned() {
     let mut read = 0;
     Target { name: "cleaner", samples: &samples, tokens: &tokens, rounds: 3000 }.run(|input, _| {
         let cleaned = |plan: &[u8]| {
-            // What cannot be summed up is clean all the same.
+            // A plan that cannot be summarized is still redacted.
             let survey = survey(|| Ok(plan), BTreeSet::new()).unwrap_or_default();
             let mut into = Vec::new();
             clean(plan, &survey.variables, &Redactor::new(), &mut into)?;

@@ -1,6 +1,6 @@
-//! Terraform's own words in a plan: what it says about the parts of a plan, beside their values.
+//! Terraform's own words in a plan, which describe its parts, as opposed to values.
 //!
-//! A plan in which a registered word such as `create` or `name` were masked there could not be read.
+//! These words are not redacted, because a plan without `create` or `name` would be unreadable.
 
 /// Members whose strings are names, kinds and versions: of Terraform, of providers, or of blocks in
 /// the module. Those of checks, drift and actions among them.

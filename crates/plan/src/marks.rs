@@ -1,10 +1,9 @@
-//! Finds what Terraform marks as sensitive in a piece of a plan's JSON: a resource change, a
-//! resource's values, an output, a module call.
+//! Finds the parts of a plan's JSON that Terraform marks as sensitive, in a resource change, a
+//! resource's values, an output, or a module call.
 //!
-//! Which marks belong to which values is told by their names, not by where they stand, so that
-//! places that a newer version adds are understood too (plan format 1.x; `terraform show -json`,
-//! JSON output format). Within values themselves no name means anything, and may be a secret; what
-//! Terraform says about them is told apart.
+//! Names, and not positions, relate marks to values, so that positions that a newer version adds
+//! work too (plan format 1.x; `terraform show -json`, JSON output format). Names inside values have
+//! no meaning and may be secrets; Terraform's own names are handled separately.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,11 +15,11 @@ use serde_json::value::RawValue;
 
 use super::labels::is_label;
 
-/// How deep marks are looked for. What is deeper and may hold one counts as marked in whole: the
-/// stack has an end, and Terraform's own types are not even near it.
+/// The depth to which marks are searched. A deeper piece that may contain a mark counts as marked
+/// as a whole: the stack is limited, and Terraform's own types are much flatter.
 pub(super) const DEEPEST: usize = 128;
 
-/// Members that hold values of the user's, in which names mean nothing.
+/// Members that contain values of the user, in which names have no meaning.
 const VALUES: [&str; 10] = [
     "before",
     "after",
@@ -37,14 +36,14 @@ const VALUES: [&str; 10] = [
 /// Members that mirror the shape of values.
 const MIRRORS: [&str; 3] = ["sensitive_values", "after_unknown", "unknown"];
 
-/// Members that lead into values: names of attributes, and keys and numbers behind them.
+/// Members that refer to a part of a value: the name of an attribute, then keys and numbers.
 const PATHS: [&str; 2] = ["attribute", "replace_paths"];
 
-/// Members whose own members have names of the user's.
+/// Members whose own members are named by the user.
 const NAMED: [&str; 5] =
     ["variables", "outputs", "output_changes", "module_calls", "provider_config"];
 
-/// Takes the pieces of a plan one after the other, or what it wants of them.
+/// Receives the pieces of a plan in their order.
 pub(super) trait Target {
     /// Brackets, commas, names of Terraform's.
     fn layout(&mut self, _text: &str) -> Result<()> {
@@ -71,7 +70,7 @@ pub(super) trait Target {
         Ok(())
     }
 
-    /// A piece whose marks nobody has looked at, in the member `name`.
+    /// A piece whose marks were not inspected, in the member `name`.
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()>
     where
         Self: Sized,
@@ -96,17 +95,17 @@ pub(super) fn variable(json: &RawValue, target: &mut impl Target) -> Result<()> 
     })
 }
 
-/// Whether `json` is an object that says of itself that it is sensitive.
+/// Whether `json` is an object with `sensitive: true`.
 pub(super) fn is_sensitive(json: &RawValue) -> bool {
     members(json).is_ok_and(|members| members.says_sensitive())
 }
 
-/// Whether no mark in `json`, a piece of a plan, can hide anything of it. Told from its text alone,
-/// and so in doubt it is not so: a value that looks like a mark counts as one.
+/// Whether no mark in `json`, a piece of a plan, can hide a part of it. Decided from the text
+/// alone: a value that looks like a mark counts as one.
 pub(super) fn hides_nothing(json: &RawValue) -> bool {
     let text = json.get();
     let begins_letter = |at: usize| matches!(text.as_bytes().get(at), None | Some(b'4'..=b'7'));
-    // A name may be written with escapes, though nobody does that.
+    // A name can contain escapes, although Terraform does not write such names.
     if memchr::memmem::find_iter(text.as_bytes(), b"\\u00").any(|at| begins_letter(at + 4)) {
         return false;
     }
@@ -120,7 +119,7 @@ pub(super) fn hides_nothing(json: &RawValue) -> bool {
     })
 }
 
-/// Whether `marks` say of anything that it is so.
+/// Whether `marks` contain `true`.
 pub(super) fn says_true(marks: &RawValue) -> bool {
     memchr::memmem::find(marks.get().as_bytes(), b"true").is_some()
 }
@@ -169,14 +168,14 @@ fn member(
             Some(module) => arguments(value, module, depth, target),
             None => expressions(value, depth, target),
         },
-        // Of a resource; a state has members of Terraform's in it.
+        // Of a resource; a state has Terraform's own members in it.
         "values" if siblings.find("address").is_some() => target.open(value.get()),
         name if PATHS.contains(&name) => path(value, depth, target),
         name if VALUES.contains(&name) || MIRRORS.contains(&name) => target.open(value.get()),
         name if name.ends_with("_sensitive") => target.open(value.get()),
         name if NAMED.contains(&name) && value.get().starts_with('{') => {
             object(&members(value)?, target, |name, value, target| {
-                // Such an object is no string of Terraform's, whatever its name.
+                // Such an object is not a string of Terraform's, independent of its name.
                 let name = if name == "type" { "" } else { name };
                 format((name, value), depth + 1, target)
             })
@@ -185,7 +184,7 @@ fn member(
     }
 }
 
-/// Steps into a value: the first is the name of an attribute, those behind it may be keys.
+/// Steps into a value: first the name of an attribute, then keys.
 fn path(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
     if depth >= DEEPEST || !json.get().starts_with('[') {
         return target.open(json.get());
@@ -213,7 +212,8 @@ fn expressions(json: &RawValue, depth: usize, target: &mut impl Target) -> Resul
     }
 }
 
-/// The arguments of a module call: a constant for a variable that the module declares sensitive.
+/// The arguments of a module call: a constant may be assigned to a variable that the module
+/// declares sensitive.
 fn arguments(
     json: &RawValue,
     module: &RawValue,
@@ -238,7 +238,7 @@ fn arguments(
     })
 }
 
-/// An expression whose result is sensitive, and with it a constant that it is.
+/// An expression whose result is sensitive; its constant is sensitive too.
 fn expression(json: &RawValue, target: &mut impl Target) -> Result<()> {
     let Ok(members) = members(json) else { return target.hidden(json.get()) };
     object(&members, target, |name, value, target| match name {
@@ -247,8 +247,8 @@ fn expression(json: &RawValue, target: &mut impl Target) -> Result<()> {
     })
 }
 
-/// Values, and the marks that mirror their shape: `true` hides all that it stands for, `false` and
-/// what is left out hide nothing. Where the shapes differ, nobody knows what is meant: all is hidden.
+/// Values, and the marks that mirror their shape: `true` hides a part, `false` and an absent mark
+/// do not. If the shapes differ, everything is hidden.
 pub(super) fn masked(
     json: &RawValue,
     marks: &RawValue,
@@ -330,7 +330,7 @@ fn array<T: Target>(
     target.layout("]")
 }
 
-/// The members of an object in their order; their values are not looked at.
+/// The members of an object in their order, without their content.
 #[derive(Default)]
 pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
 

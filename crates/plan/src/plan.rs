@@ -1,4 +1,4 @@
-//! What a saved plan will do, from its JSON (`show -json`, plan format 1.x).
+//! The summary of a saved plan, from its JSON (`show -json`, plan format 1.x).
 
 use std::fmt::Formatter;
 use std::io::{Error, ErrorKind, Result};
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::marks::Target;
 use super::walk::Destination;
 
-/// How many resources a plan touches, by what it does with them.
+/// The number of resources by action.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
     /// Created, replacements included.
@@ -18,39 +18,39 @@ pub struct Counts {
     pub update: u32,
     /// Destroyed, replacements included.
     pub delete: u32,
-    /// Those that are destroyed and created: counted in both.
+    /// Destroyed and created: counted in both.
     pub replace: u32,
-    /// Taken over from elsewhere.
+    /// Imported.
     pub import: u32,
-    /// Only renamed, or renamed beside another change.
+    /// Renamed, with or without another change.
     pub moved: u32,
-    /// Given up without being destroyed.
+    /// Removed from the state without being destroyed.
     pub forget: u32,
 }
 
-/// What a plan is about.
+/// The summary of a plan.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PlanSummary {
     /// Resources by action.
     pub counts: Counts,
     /// Resources that were changed outside of Terraform: address and action.
     pub drift: Vec<String>,
-    /// How many outputs change.
+    /// The number of outputs that change.
     pub outputs: u32,
-    /// How many resource instances there will be afterwards.
+    /// The number of resource instances after an apply.
     pub resources_after: u32,
-    /// Whether an apply of the plan would store anything, where the version says so.
+    /// Whether an apply of the plan would change the state, if the tool's version reports that.
     pub applyable: Option<bool>,
 }
 
 impl PlanSummary {
-    /// Whether applying the plan would do anything.
+    /// Whether an apply of the plan would change anything.
     #[must_use]
     pub fn has_changes(&self) -> bool {
         self.counts != Counts::default() || self.outputs > 0
     }
 
-    /// One line for people, in the words that Terraform itself uses.
+    /// One line for users, in Terraform's own words.
     #[must_use]
     pub fn line(&self) -> String {
         match (self.counts == Counts::default(), self.outputs) {
@@ -60,7 +60,7 @@ impl PlanSummary {
         }
     }
 
-    /// One line about what changed outside of Terraform.
+    /// One line about changes outside of Terraform.
     #[must_use]
     pub fn drift_line(&self) -> String {
         if self.drift.is_empty() {
@@ -101,7 +101,7 @@ impl Counts {
 }
 
 impl Counts {
-    /// `1 added, 0 changed, 2 destroyed`: the same once it was done.
+    /// `1 added, 0 changed, 2 destroyed`: the counts after an apply.
     #[must_use]
     pub fn done(&self) -> String {
         let usual = [(self.create, "added"), (self.update, "changed"), (self.delete, "destroyed")];
@@ -113,7 +113,7 @@ impl Counts {
     }
 }
 
-/// `1 to add, 0 to change, 2 to destroy`, with the rarer ones where there are any.
+/// `1 to add, 0 to change, 2 to destroy`, with the rarer actions if there are any.
 impl std::fmt::Display for Counts {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
         if self.import > 0 {
@@ -135,12 +135,13 @@ impl std::fmt::Display for Counts {
     }
 }
 
-/// Makes the summary of a plan, piece by piece.
+/// Builds the summary of a plan from its pieces.
 #[derive(Default)]
 pub(super) struct Summarized {
     summary: PlanSummary,
     place: Place,
-    /// Whether it says which format it has: that tells a plan from any other JSON object.
+    /// Whether the document has a `format_version`, which distinguishes a plan from other JSON
+    /// objects.
     is_plan: bool,
 }
 
@@ -157,12 +158,12 @@ enum Place {
 }
 
 impl Summarized {
-    /// The summary, once the plan was read to its end.
+    /// The summary, after the whole plan was read.
     ///
     /// # Errors
-    /// When it was no plan.
+    /// If the document is not a plan.
     pub(super) fn into_summary(self) -> Result<PlanSummary> {
-        let missing = "it is no plan: `format_version` is missing";
+        let missing = "not a plan: `format_version` is missing";
         self.is_plan
             .then_some(self.summary)
             .ok_or_else(|| Error::new(ErrorKind::InvalidData, missing))
@@ -188,7 +189,7 @@ impl Target for Summarized {
                 let change: Change = serde_json::from_str(text)?;
                 summary.outputs += u32::from(!change.is_no_op());
             }
-            // Those of the root module and of all below it.
+            // Those of the root module and of all modules below it.
             Place::Values if name == "resources" => {
                 let resource: ResourceValues = serde_json::from_str(text)?;
                 summary.resources_after += u32::from(resource.mode != "data");

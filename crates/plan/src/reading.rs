@@ -1,10 +1,10 @@
-//! Reads a plan's JSON (`show -json`): what the plan will do, which of its values are secrets, and a
-//! copy for others.
+//! Reads a plan's JSON (`show -json`): the summary, the values that are secrets, and a redacted
+//! copy.
 //!
-//! What is secret may be said behind where it stands, so that a copy can only be right when all of a
-//! plan is known. But most plans hold nothing that is not known before. So the copy is written while
-//! the plan is read for the first time; where something new is found, it is given up, and written anew
-//! at the end.
+//! A plan can declare a value a secret after the value itself, so that a copy is correct only if
+//! the whole plan is known. But most plans do not contain new secrets. So the copy is written
+//! during the first pass; if that finds a new secret, the copy is discarded and written again in a
+//! second pass.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Result, Write};
@@ -23,21 +23,21 @@ use butler_result::Changes;
 /// A copy of a plan.
 #[derive(Debug)]
 pub struct Copied<W> {
-    /// What it was written into.
+    /// The destination.
     pub into: W,
-    /// What stands where.
+    /// The positions of the plan's members in the copy.
     pub members: Vec<Member>,
-    /// What the plan changes, for people to look at, or why that cannot be told.
+    /// The changes of the plan for display, or why they cannot be listed.
     pub changes: Result<Changes>,
 }
 
-/// Reads the plan that `open` opens, in which the root module's `variables` of these names are
-/// sensitive, and those that its own configuration declares so. What it says of its own secrets is
-/// registered with `redactor`; a copy of it is written into what `create` creates anew each time it is
-/// called. Either is called more than once where the plan has secrets that are not known yet.
+/// Reads the plan that `open` opens. The root module's `variables` of these names are sensitive, as
+/// are those that the plan's configuration declares sensitive. The plan's secrets are registered
+/// with `redactor`. A copy is written into the destination that `create` creates. Both functions
+/// are called more than once if the plan contains new secrets.
 ///
 /// # Errors
-/// When the plan cannot be read, or is none. That it cannot be copied is no error of this.
+/// If the plan cannot be read, or is not a plan. A copy that cannot be written is not an error.
 pub fn read<R: Read, W: Write>(
     mut open: impl FnMut() -> Result<R>,
     mut create: impl FnMut() -> Result<W>,
@@ -58,7 +58,7 @@ pub fn read<R: Read, W: Write>(
     let is_right = marked.is_empty() && variables.len() == known;
     let (secrets, incomplete) = marked.into_secrets(&mut open, &mut variables)?;
     redactor.register(&secrets);
-    // What is given up is closed before it is created anew: it may hold something back.
+    // The discarded copy is closed before it is created again, because it may buffer data.
     let copied = match copying.map(|copying| is_right.then_some(copying)) {
         Ok(Some(copying)) => Ok(copying.end(members)),
         Ok(None) => create().and_then(|copying| copy(open()?, copying, &mut variables)),
@@ -67,7 +67,7 @@ pub fn read<R: Read, W: Write>(
     Ok((Survey { summary, variables, secrets, incomplete }, copied))
 }
 
-/// Copies a plan of which all secrets are known.
+/// Copies a plan whose secrets are all known.
 fn copy<W: Write>(
     plan: impl Read,
     mut copying: Copying<'_, W>,
@@ -77,14 +77,14 @@ fn copy<W: Write>(
     Ok(copying.end(members))
 }
 
-/// Writes a copy, and collects what the plan changes.
+/// Writes a copy, and collects the changes.
 struct Copying<'a, W> {
     changes: Collected<'a>,
     target: PlanCopy<'a, W>,
 }
 
 impl<'a, W: Write> Copying<'a, W> {
-    /// `redactor` must know the plan's own secrets already.
+    /// The plan's own secrets must be registered with `redactor` before.
     fn new(target: PlanCopy<'a, W>, redactor: &'a Redactor) -> Self {
         Self { changes: Collected::new(redactor), target }
     }
@@ -122,7 +122,7 @@ impl<W: Write> Destination for Copying<'_, W> {
     }
 }
 
-/// The first look at a plan, with a copy that goes on for as long as it may be right.
+/// The first pass over a plan, with a copy that continues until a new secret is found.
 struct Attempt<'a, W> {
     summarized: Summarized,
     marked: Marked<'a>,
@@ -134,7 +134,7 @@ impl<'a, W: Write> Attempt<'a, W> {
         Both(&mut self.summarized, &mut self.marked)
     }
 
-    /// Why it cannot be written does not keep the plan from being read.
+    /// A write error does not stop the pass.
     fn copy(&mut self, write: impl FnOnce(&mut Copying<'a, W>) -> Result<()>) {
         if let Ok(copying) = &mut self.copying
             && self.marked.is_empty()

@@ -1,8 +1,7 @@
-//! Takes a JSON document apart while it is read: what is taken whole is held, nothing else is.
+//! Splits a JSON document while it is read, and buffers only the values that the caller asks for.
 //!
-//! A deserializer that reads from a file keeps what it reads in buffers that nobody zeroes, and
-//! gives up at a depth that a document may have. This one zeroes its buffers and knows no depth; the
-//! pieces themselves are checked by `serde_json`.
+//! A deserializer of `serde_json` that reads from a file has a limit for the depth of a document.
+//! This one does not have a limit; `serde_json` checks the pieces themselves.
 
 use std::io::{Error, ErrorKind, Read, Result};
 
@@ -11,7 +10,7 @@ use zeroize::Zeroizing;
 
 use butler_base::secret::append;
 
-/// How much is read at a time.
+/// The size of a read.
 const CHUNK: usize = 64 * 1024;
 
 /// A JSON document that is being read.
@@ -34,11 +33,11 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// The next byte that is no white space; it stays where it is.
+    /// The next byte that is not white space; it is not consumed.
     pub(super) fn peek(&mut self) -> Result<u8> {
         loop {
             if !self.available()? {
-                return Err(malformed("it ends too early"));
+                return Err(malformed("unexpected end of the document"));
             }
             let next = self.chunk[self.position];
             if !is_space(next) {
@@ -48,7 +47,7 @@ impl<R: Read> Splitter<R> {
         }
     }
 
-    /// Takes `byte`, which has to come next.
+    /// Consumes `byte`, which must come next.
     pub(super) fn take(&mut self, byte: u8) -> Result<()> {
         if self.peek()? != byte {
             return Err(malformed("a bracket, comma or colon is missing"));
@@ -57,8 +56,8 @@ impl<R: Read> Splitter<R> {
         Ok(())
     }
 
-    /// Takes what stands before the next element of an object or array, or its end. Says whether
-    /// there is a next one.
+    /// Consumes the separator before the next element of an object or array, or its end. Returns
+    /// whether there is a next element.
     pub(super) fn advance(&mut self, first: bool, closing: u8) -> Result<bool> {
         if self.peek()? == closing {
             self.position += 1;
@@ -70,24 +69,24 @@ impl<R: Read> Splitter<R> {
         Ok(true)
     }
 
-    /// Takes a name and its colon.
+    /// Consumes a name and its colon.
     pub(super) fn name(&mut self) -> Result<&RawValue> {
         self.hold()?;
         self.take(b':')?;
         self.held()
     }
 
-    /// Takes the next value, whatever its depth.
+    /// Consumes the next value, of any depth.
     pub(super) fn value(&mut self) -> Result<&RawValue> {
         self.hold()?;
         self.held()
     }
 
-    /// Makes sure that nothing but white space is left.
+    /// Checks that only white space is left.
     pub(super) fn end(&mut self) -> Result<()> {
         while self.available()? {
             if !is_space(self.chunk[self.position]) {
-                return Err(malformed("something follows it"));
+                return Err(malformed("unexpected data after the end of the document"));
             }
             self.position += 1;
         }
@@ -98,7 +97,7 @@ impl<R: Read> Splitter<R> {
         Ok(serde_json::from_slice(&self.held)?)
     }
 
-    /// Reads the next value into the buffer for it.
+    /// Reads the next value into its buffer.
     fn hold(&mut self) -> Result<()> {
         self.peek()?;
         self.held.clear();
@@ -129,7 +128,7 @@ impl<R: Read> Splitter<R> {
     }
 }
 
-/// Where in a value the reader is.
+/// The state of the reader inside a value.
 #[derive(Default)]
 struct Inside {
     depth: usize,
@@ -140,7 +139,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// Where in `chunk`, which comes next, the value has ended, if it has.
+    /// Where the value ends in `chunk`, the next bytes, if it does.
     fn end_in(&mut self, chunk: &[u8]) -> Option<usize> {
         let mut position = 0;
         while position < chunk.len() {
@@ -166,7 +165,7 @@ impl Inside {
         None
     }
 
-    /// Goes on in a string, as far as to something that means something. Returns how far that is.
+    /// Continues in a string, up to the next byte with a meaning. Returns the length of that part.
     fn text(&mut self, rest: &[u8]) -> usize {
         if std::mem::take(&mut self.escape) {
             return 1;
@@ -180,7 +179,7 @@ impl Inside {
         skipped + 1
     }
 
-    /// Takes a byte that is in no string and does not end the value before it.
+    /// Consumes a byte outside of strings that does not end the value before it.
     fn structure(&mut self, byte: u8) {
         match byte {
             b'"' => self.string = true,

@@ -1,8 +1,9 @@
-//! Finds in a plan which values the module's own output must not show either.
+//! Finds the values of a plan that must be redacted in the module's own output too.
 //!
-//! A mark says that a value is not to be shown where it stands; that nobody may know it is only
-//! likely. Providers mark whole blocks, modules whole objects, with regions and names of types in
-//! them. So only what is marked by itself counts, is no word, and stands nowhere else in the open.
+//! A mark only says that a value must not be shown at its position, and not that it is a secret:
+//! providers mark whole blocks, and modules mark whole objects that contain regions and names of
+//! types. So a value counts if it is marked by itself, is not a word, and does not appear elsewhere
+//! without a mark.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,26 +18,26 @@ use super::plan::PlanSummary;
 use super::walk::{Destination, Walk};
 use butler_base::secret::{Redactor, scalars};
 
-/// Shorter lines of a value are not looked for elsewhere, in characters.
+/// The shortest line of a value that is redacted elsewhere, in characters.
 const SHORTEST: usize = 12;
 
-/// As much of marked values is looked for elsewhere, in bytes: the search takes memory.
+/// The most bytes of marked values that are redacted elsewhere: the search needs memory.
 const MOST: usize = 1024 * 1024;
 
-/// Members of a plan that hold changes of resources.
+/// Members of a plan that contain changes of resources.
 const CHANGES: [&str; 3] = ["resource_changes", "resource_drift", "deferred_changes"];
 
-/// Other members of a plan that hold values of resources, outputs and variables.
+/// Other members of a plan that contain values of resources, outputs and variables.
 const VALUES: [&str; 4] = ["variables", "planned_values", "prior_state", "output_changes"];
 
-/// What a plan says about its secrets, and what it is about.
+/// The summary of a plan, and its secrets.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// What the plan will do.
+    /// The summary.
     pub summary: PlanSummary,
     /// Names of the root module's variables that are sensitive.
     pub variables: BTreeSet<String>,
-    /// Values that are to be masked wherever they appear, line by line.
+    /// Values that must be redacted everywhere, line by line.
     pub secrets: Vec<SecretString>,
     /// Whether there were too many of them.
     pub incomplete: bool,
@@ -45,12 +46,12 @@ pub struct Survey {
 /// A line of a value that is marked by itself.
 struct Candidate {
     text: SecretString,
-    /// Resources that have it: what a provider makes of a value stands beside it without a mark.
+    /// The resources that contain it: providers repeat a value in the same resource without a mark.
     resources: BTreeSet<String>,
     is_open: bool,
 }
 
-/// Puts candidates in order, each once.
+/// Sorts the candidates and removes duplicates.
 fn sort(found: &mut Vec<Candidate>) {
     found.sort_by(|one, other| one.text.expose_secret().cmp(other.text.expose_secret()));
     found.dedup_by(|next, kept| {
@@ -62,7 +63,7 @@ fn sort(found: &mut Vec<Candidate>) {
     });
 }
 
-/// Collects values that are marked by themselves, but for those that are masked anyway.
+/// Collects values that are marked by themselves and are not redacted yet.
 pub(super) struct Marked<'a> {
     redactor: &'a Redactor,
     found: Vec<Candidate>,
@@ -97,11 +98,11 @@ impl<'a> Marked<'a> {
         self.found.is_empty()
     }
 
-    /// What of it stands nowhere in the open, and whether there was too much of it. The plan is read
-    /// again where anything was found.
+    /// The candidates that do not appear without a mark, and whether there were too many. Reads the
+    /// plan again if there are candidates.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// If the plan cannot be read.
     pub(super) fn into_secrets<R: Read>(
         self,
         mut open: impl FnMut() -> Result<R>,
@@ -165,7 +166,7 @@ impl Destination for Marked<'_> {
     }
 }
 
-/// Whether nobody writes `line` by chance: it is long, and of more than letters or digits alone.
+/// Whether `line` is unlikely to appear by chance: it is long, and not only letters or only digits.
 fn is_unmistakable(line: &str) -> bool {
     let has = |class: fn(char) -> bool| usize::from(line.chars().any(class));
     let classes = has(char::is_alphabetic)
@@ -174,17 +175,17 @@ fn is_unmistakable(line: &str) -> bool {
     line.chars().count() >= SHORTEST && classes >= 2
 }
 
-/// Notes which candidates stand somewhere without a mark.
+/// Finds the candidates that appear without a mark.
 struct Unmarked<'a> {
-    /// In order.
+    /// Sorted.
     found: &'a mut Vec<Candidate>,
-    /// Whether what comes holds values.
+    /// Whether the current member contains values.
     counts: bool,
     resource: Option<String>,
 }
 
 impl Unmarked<'_> {
-    /// Takes note of `text`, which stands in the open: in `resource`, if it is a value of one.
+    /// Records `text`, which appears without a mark: in `resource`, if it is a value of a resource.
     fn note(&mut self, text: &str, resource: Option<&str>) {
         for line in text.lines().map(str::trim) {
             let order = |candidate: &Candidate| candidate.text.expose_secret().cmp(line);
@@ -243,7 +244,7 @@ impl Destination for Unmarked<'_> {
     }
 }
 
-/// What a resource is called, which is no secret.
+/// The address of a resource, which is not a secret.
 #[derive(Default, Deserialize)]
 struct Labels<'a> {
     #[serde(borrow, default)]
@@ -262,7 +263,7 @@ struct Labels<'a> {
 }
 
 impl<'a> Labels<'a> {
-    /// None where `json` is no resource.
+    /// None if `json` is not a resource.
     fn of(json: &'a RawValue) -> Self {
         let labels = |json: &'a RawValue| -> Self {
             let is_object = json.get().starts_with('{');
@@ -340,7 +341,7 @@ mod tests {
                 change("terraform_data.network-2024", &json!({}), &json!({})),
                 change("module.m[\"each-key-2024\"].terraform_data.x", &json!({}), &json!({})),
             ],
-            // What the configuration says is no reason to show it.
+            // The configuration alone is not a reason to show it.
             "configuration": {"root_module": {"resources": [{"expressions": {"copied": {"constant_value": "hunter22-copied"}}}]}},
         });
         assert_eq!(secrets(&plan, &[]), ["hunter22-copied"]);

@@ -1,9 +1,9 @@
-//! Goes through the JSON of a plan (`show -json`, plan format 1.x) from its beginning to its end, and
-//! hands its pieces to whoever wants to know them.
+//! Reads the JSON of a plan (`show -json`, plan format 1.x) from beginning to end, and passes its
+//! pieces to visitors.
 //!
-//! The document is read as a stream: in memory is one resource, one output or one module call at a
-//! time, in buffers that are zeroed. Several can look at the same piece, so that a plan is read no more
-//! often than one of them needs what another has found.
+//! The document is read as a stream: one resource, one output or one module call is in memory at a
+//! time. Several visitors can inspect the same piece, so that a plan is read again only if a
+//! visitor depends on another one's result.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Result};
@@ -14,17 +14,17 @@ use serde_json::value::RawValue;
 use super::marks::{DEEPEST, Target, is_sensitive};
 use super::splitter::Splitter;
 
-/// A member of a plan's top-level object: its name, and where it stands in what was written, name
-/// included.
+/// A member of a plan's top-level object: its name, and its position in the output, including the
+/// name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Member {
-    /// `resource_changes` for example.
+    /// Such as `resource_changes`.
     pub name: String,
     /// From the quote before the name to the last byte of the value.
     pub place: Range<u64>,
 }
 
-/// Where in a plan the reader is, and what that means for what is below.
+/// The position of the reader in a plan, which determines how the parts below are read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
     Plan,
@@ -40,14 +40,14 @@ enum Place {
     Parts,
     /// An array whose elements are pieces; an object is a piece itself.
     Other,
-    /// What is held and looked at as a whole.
+    /// A value that is read as a whole.
     Piece,
     /// The value of a variable that is sensitive.
     SensitiveVariable,
 }
 
 impl Place {
-    /// What the member `name` of an object is.
+    /// The kind of the member `name` of an object.
     fn member(self, name: &str) -> Self {
         match (self, name) {
             (Self::Plan, "variables") => Self::Variables,
@@ -67,7 +67,7 @@ impl Place {
         }
     }
 
-    /// What the elements of an array are.
+    /// The kind of the elements of an array.
     const fn element(self) -> Self {
         match self {
             Self::Modules => Self::Module,
@@ -75,7 +75,7 @@ impl Place {
         }
     }
 
-    /// Whether what begins with `byte` is gone through part by part.
+    /// Whether the value that begins with `byte` is read part by part.
     const fn is_opened_by(self, byte: u8) -> bool {
         match self {
             Self::Piece | Self::SensitiveVariable => false,
@@ -86,9 +86,9 @@ impl Place {
     }
 }
 
-/// What is told of where in the plan the reader is.
+/// Receives the position in the plan.
 pub(super) trait Destination: Target {
-    /// Where what was written ends.
+    /// The length of the output.
     fn written(&self) -> u64 {
         0
     }
@@ -97,13 +97,13 @@ pub(super) trait Destination: Target {
     fn begin(&mut self, _member: &str) {}
 }
 
-/// Goes through a plan piece by piece.
+/// Reads a plan piece by piece.
 pub(super) struct Walk<'a, R, T> {
     input: Splitter<R>,
     target: &'a mut T,
-    /// Names of variables that are sensitive; those that the configuration declares are added.
+    /// Names of sensitive variables; those that the configuration declares are added.
     variables: &'a mut BTreeSet<String>,
-    /// The name of the member that is read.
+    /// The name of the current member.
     name: String,
     members: Vec<Member>,
 }
@@ -164,7 +164,7 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
         }
         self.target.layout(literal.get())?;
         self.target.layout(":")?;
-        // The names of blocks in the module say nothing about what is in them.
+        // The names of blocks in the module do not describe their content.
         let is_own = !matches!(place, Place::Variables | Place::Declarations | Place::Parts);
         self.name = if is_own { name.clone() } else { String::new() };
         match place {
@@ -188,7 +188,7 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
     }
 }
 
-/// Two that look at the same plan, the first one first. What is written is written by the second.
+/// Two visitors of the same plan, in this order. The second one writes the output.
 pub(super) struct Both<'a, A, B>(pub(super) &'a mut A, pub(super) &'a mut B);
 
 impl<A: Target, B: Target> Target for Both<'_, A, B> {

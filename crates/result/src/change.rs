@@ -1,8 +1,8 @@
-//! What a plan does, resource by resource and attribute by attribute.
+//! The changes of a plan, resource by resource and attribute by attribute.
 
 use serde::Serialize;
 
-/// What is done with a resource.
+/// The action on a resource.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
@@ -14,86 +14,87 @@ pub enum Action {
     Replace,
     /// Destroyed.
     Delete,
-    /// A data source that is read while the plan is applied.
+    /// A data source that is read during the apply.
     Read,
-    /// Given up without being destroyed.
+    /// Removed from the state without being destroyed.
     Forget,
-    /// Nothing is done with it but what stands beside: it is renamed or imported.
+    /// Not changed, but renamed or imported.
     Nothing,
 }
 
-/// What became of a planned change when an apply ended before all of them were done.
+/// The outcome of a planned change after an incomplete apply.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeOutcome {
-    /// It was done.
+    /// Completed.
     Done,
-    /// The resource was created, but its creation failed afterwards: the next apply replaces it.
+    /// The resource was created, but a later step of its creation failed: the next apply replaces
+    /// it.
     Tainted,
-    /// It was begun and failed.
+    /// Started and failed.
     Failed,
-    /// It was begun, and the tool ended before it was completed: the state may not show what is there.
+    /// Started, and the tool ended before it was complete: the state may be incomplete.
     Interrupted,
-    /// It was not begun.
+    /// Not started.
     NotStarted,
 }
 
-/// All that a plan changes, as far as there is room for it.
+/// The changes of a plan, up to a size limit.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Changes {
-    /// What is done with resources, in the plan's order.
+    /// Changes of resources, in the plan's order.
     pub planned: Vec<PlannedChange>,
-    /// What was done with them by others, as the plan has found it.
+    /// Drift: changes outside of Terraform that the plan found.
     pub drift: Vec<PlannedChange>,
-    /// Outputs of the root module; the path of each begins with its name.
+    /// Changes of the root module's outputs; each path begins with the name of the output.
     pub outputs: Vec<AttributeChange>,
-    /// How many more resources and parts of outputs there are than are listed.
+    /// The number of omitted resources and parts of outputs.
     pub left_out: usize,
 }
 
-/// What a plan does with one resource.
+/// The change of one resource.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PlannedChange {
     /// `module.network.aws_vpc.main["a"]`.
     pub address: String,
-    /// What it was called before, where that was otherwise.
+    /// The previous address, if it differs.
     pub previous_address: Option<String>,
-    /// What is done.
+    /// The action.
     pub action: Action,
-    /// Whether it is taken over from elsewhere.
+    /// Whether the resource is imported.
     pub imported: bool,
-    /// Why, where the tool says so, in its words: `replace_because_tainted` for example.
+    /// The reason in the tool's words, if it gives one, such as `replace_because_tainted`.
     pub reason: Option<String>,
-    /// What changes in it; those that stay are left out.
+    /// The changed attributes.
     pub attributes: Vec<AttributeChange>,
-    /// How many more attributes change than are listed.
+    /// The number of omitted attributes.
     pub more_attributes: usize,
-    /// What became of it; none as long as nothing was applied, or when that is not known.
+    /// The outcome; absent if nothing was applied, or if it is unknown.
     pub outcome: Option<ChangeOutcome>,
 }
 
-/// What becomes of one attribute.
+/// The change of one attribute.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AttributeChange {
     /// `tags.Name`, `ingress[0].from_port`; `jsondecode(policy).Version` inside of a string.
     pub path: String,
-    /// What it was; none where it was not there.
+    /// The value before; absent if the attribute is added.
     pub before: Option<Shown>,
-    /// What it will be; none where it will not be there.
+    /// The value after; absent if the attribute is removed.
     pub after: Option<Shown>,
-    /// Whether the resource has to be replaced because of it.
+    /// Whether this attribute forces a replacement of the resource.
     pub forces_replacement: bool,
 }
 
-/// A value as it may be shown.
+/// A value for display.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Shown {
-    /// Masked JSON text, cut where it is very long.
+    /// Redacted JSON text, truncated if it is very long.
     Value(String),
-    /// A text of several lines, masked, cut where it is very long.
+    /// A redacted text of several lines, truncated if it is very long.
     Text(String),
-    /// The tool says that it is sensitive, or it is a secret that the run was given.
+    /// The tool marks it as sensitive, or it is a registered secret.
     Sensitive,
-    /// Not known before it is applied.
+    /// Unknown until the apply.
     Unknown,
 }

@@ -1,37 +1,37 @@
-//! What the tool complained about.
+//! Errors and warnings of the tool.
 
 use serde::Serialize;
 
-/// How much it matters.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The command failed because of it.
     Error,
-    /// The command went on.
+    /// The command continued.
     Warning,
 }
 
-/// One error or warning of the tool, masked.
+/// One error or warning of the tool, redacted.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Diagnostic {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
     /// Its first line, without `Error: `.
     pub summary: String,
-    /// The rest; may be empty.
+    /// The other lines; may be empty.
     pub detail: String,
-    /// The resource or block it is about, as the tool names it.
+    /// The resource or block in question, as the tool names it.
     pub subject: Option<String>,
-    /// Where in the module it is.
+    /// The position in the module.
     pub place: Option<Place>,
 }
 
-/// A place in the module's source.
+/// A position in the module's source.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Place {
-    /// The file, relative to the directory of the module; one that is not the module's, as a file of
-    /// variables that the run has written, with its whole path.
+    /// The file, relative to the directory of the module. Other files, such as the run's file of
+    /// variables, have an absolute path.
     pub file: String,
     /// The line, from 1.
     pub line: u32,

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Action, ChangeCounts, ChangeOutcome, PlannedChange};
+use crate::change::{Action, ChangeOutcome, PlannedChange};
+use crate::counts::ChangeCounts;
 
 /// What an apply or destroy that did not get to its end has left undone.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]

@@ -1,26 +1,26 @@
-//! What differs between two texts, line by line, with a little of what stands around it.
+//! The difference between two texts, line by line, with a few unchanged lines around each change.
 
-/// How many lines that stay are shown around those that differ.
+/// How many unchanged lines are shown before and after a change.
 const AROUND: usize = 3;
 
-/// Larger parts that differ are shown as one that goes and one that comes: comparing them takes
-/// their product in steps and in bytes.
+/// The largest product of line numbers that is compared; larger parts are shown as removed and
+/// added. The comparison needs this number of steps and bytes.
 const MOST_STEPS: usize = 250_000;
 
-/// A line, and what becomes of it.
+/// A line of the difference.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Line<'a> {
-    /// It goes.
+    /// Removed.
     Old(&'a str),
-    /// It comes.
+    /// Added.
     New(&'a str),
-    /// It stays.
+    /// Unchanged.
     Same(&'a str),
-    /// So many lines stay that are not shown.
+    /// This number of unchanged lines is omitted.
     Gap(usize),
 }
 
-/// The lines of both texts, in their order.
+/// The difference between `before` and `after`, in the order of their lines.
 pub(super) fn line_diff<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let shorter = old.len().min(new.len());
@@ -34,7 +34,7 @@ pub(super) fn line_diff<'a>(before: &'a str, after: &'a str) -> Vec<Line<'a>> {
     fold(&lines)
 }
 
-/// By the longest sequence of lines that both have.
+/// Compares by the longest common subsequence of lines.
 fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
     let (mut from, mut to) = (0, 0);
     if old.len().saturating_mul(new.len()) <= MOST_STEPS {
@@ -66,7 +66,7 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str], lines: &mut Vec<Line<'a>>) {
     lines.extend(new[to..].iter().map(|line| Line::New(line)));
 }
 
-/// Leaves out what stays and is far from what does not.
+/// Omits unchanged lines that are far from a change.
 fn fold<'a>(lines: &[Line<'a>]) -> Vec<Line<'a>> {
     let mut near = vec![false; lines.len()];
     for index in 0..lines.len() {

@@ -1,5 +1,5 @@
-//! A run's log, kept for the page that shows it: masked as every reader gets it, in files without a
-//! name, and bounded. Of a log that is too long the beginning and the end are kept.
+//! A redacted copy of a run's log for the page, in unnamed files and with a size limit. If the log
+//! is too long, the copy contains its beginning and its end.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Result, Seek, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use butler_base::event::{LogLineRef, Stream};
 use butler_base::secret::Redactor;
 
-/// How much of the beginning is kept, and at most as much of the end.
+/// The size of the beginning, and the maximum size of the end.
 const HALF: Size = Size { bytes: 10 * 1024 * 1024, lines: 100_000 };
 
 /// How much of one line is kept, in bytes.
@@ -26,7 +26,7 @@ impl Size {
     }
 }
 
-/// What is kept of a log.
+/// The copy of a log.
 #[derive(Debug)]
 pub struct LogCopy {
     directory: PathBuf,
@@ -78,15 +78,15 @@ impl LogCopy {
         }
     }
 
-    /// The same once more without secrets: what the plan says about its own is known only after the
-    /// tool has printed it.
+    /// A copy of this copy with the secrets that are known now: the plan's own secrets are known
+    /// only after the tool has printed them.
     ///
     /// # Errors
-    /// When the copy cannot be read, or another one not be written.
+    /// If this copy cannot be read, or the new one cannot be written.
     pub fn masked(mut self, redactor: &Redactor) -> Result<Self> {
         let mut masked = Self::new(&self.directory, self.half)?;
         self.each(|line| {
-            let content = redactor.redact_lines(line.content.as_bytes());
+            let content = redactor.redact(line.content.as_bytes());
             masked.add(LogLineRef {
                 sequence: line.sequence,
                 stream: line.stream,
@@ -97,7 +97,7 @@ impl LogCopy {
         Ok(masked)
     }
 
-    /// How many lines the log had.
+    /// The number of lines of the log.
     #[must_use]
     pub const fn lines(&self) -> usize {
         self.lines

@@ -1,12 +1,12 @@
-//! What a module returns.
+//! The outputs of a module.
 
 use super::Shown;
 
-/// One output of the module, as it may be shown.
+/// One output of the module, for display.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Output {
-    /// Its name, masked.
+    /// Its name, redacted.
     pub name: String,
-    /// Its value on one line: sensitive where the tool says so, or where it holds a secret.
+    /// Its value on one line; hidden if the tool marks it as sensitive or it contains a secret.
     pub value: Shown,
 }

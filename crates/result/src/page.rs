@@ -1,8 +1,8 @@
-//! A run as one HTML page: everything is in the file, and nothing in it can load or send anything.
+//! Writes a run as one HTML page, which is self-contained: it does not load or send anything.
 //!
-//! What others have written gets into the page only through the templates, which escape it, and a
-//! strict Content-Security-Policy stands behind them: it names the one script and the one style sheet
-//! by their digests. The page is written as it is made; neither it nor the log is ever in memory.
+//! Untrusted texts pass only through the templates, which escape them. As a second defence, a
+//! strict Content-Security-Policy allows only the page's own script and style sheet, by their
+//! digests. The page is written in pieces; neither it nor the log is in memory as a whole.
 
 mod log;
 mod view;
@@ -23,20 +23,20 @@ use crate::RunResult;
 /// The page's style sheet.
 const STYLE: &str = include_str!("../templates/page.css");
 
-/// The page's script; the page can be read without it.
+/// The page's script; the page is readable without it.
 const SCRIPT: &str = include_str!("../templates/page.js");
 
-/// Verbs in the order in which they can be filtered by.
+/// The order of the verbs in the filter.
 const VERBS: [&str; 8] =
     ["create", "update", "replace", "destroy", "read", "forget", "import", "move"];
 
-/// With fewer resources all are open from the beginning.
+/// With fewer resources, all are expanded initially.
 const FEW: usize = 12;
 
 /// Writes the page.
 ///
 /// # Errors
-/// When it cannot be written, or the log not be read.
+/// If it cannot be written, or the log cannot be read.
 pub fn page(result: &RunResult, log: Option<LogCopy>, into: &mut impl Write) -> Result<()> {
     let lines = log.as_ref().map_or(0, LogCopy::lines);
     let log = LogLines::new(log);
@@ -89,11 +89,11 @@ struct Page<'a> {
     /// Anchor, title and count of each part of the page.
     parts: Vec<(&'static str, &'static str, String)>,
     problem: Option<Problem<'a>>,
-    /// Style, number and what is counted.
+    /// Style, number and unit.
     tiles: Vec<(&'static str, u32, &'static str)>,
     has_plan: bool,
     plan_title: &'static str,
-    /// Verb, sign, and how many resources.
+    /// Verb, sign, and number of resources.
     verbs: Vec<(&'static str, &'static str, usize)>,
     left_out: usize,
     bars: Vec<Bar>,
@@ -126,8 +126,8 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Nothing is loaded from anywhere but for the icon in the page itself, nothing is sent, and only
-/// the page's own script and style count (Content Security Policy Level 3).
+/// Loads nothing but the icon in the page itself, sends nothing, and executes only the page's own
+/// script and style sheet (Content Security Policy Level 3).
 fn policy() -> String {
     let digest = |text: &str| BASE64_STANDARD.encode(Sha256::digest(text));
     format!(
@@ -143,7 +143,7 @@ fn title(result: &RunResult) -> String {
     format!("{}{} · {}", headline(result), module.unwrap_or_default(), started(result))
 }
 
-/// What is planned is a plan; what was applied is more than that.
+/// The heading of the changes: planned or applied ones.
 fn plan_title(result: &RunResult) -> &'static str {
     let is_applied = result.changes.iter().any(|change| change.outcome.is_some());
     if is_applied { "Changes" } else { "Plan" }

@@ -1,8 +1,8 @@
-//! A run in Markdown, for job summaries and comments: GitHub's and GitLab's flavour.
+//! Writes a run as Markdown of GitHub's and GitLab's flavour, for job summaries and comments.
 //!
-//! What others have written stands in code only: in spans, or in fences that are longer than any in
-//! it, so that nothing in it becomes Markdown, HTML, a mention or a link. The text has a limit; the
-//! plan gives way first, and what is missing is told.
+//! Untrusted texts are always inside code: in spans, or in fences that are longer than any fence in
+//! the text, so that they cannot become Markdown, HTML, a mention or a link. The text has a size
+//! limit. The plan is shortened first, and the number of omitted parts is stated.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use super::wording::{
 };
 use crate::{AttributeChange, ChangeOutcome, PlannedChange, RunResult, Severity, Shown};
 
-/// What GitHub takes of one step, in bytes (1 MiB), less some for what else the step writes.
+/// The limit of GitHub for one step in bytes (1 MiB), minus a reserve for other output of the step.
 pub const SUMMARY_LIMIT: usize = 1000 * 1024;
 
 /// How many resources are listed in the table.
@@ -46,7 +46,7 @@ pub fn summary(result: &RunResult, limit: usize) -> String {
     text
 }
 
-/// The sign for how the run ended.
+/// The icon for the status of the run.
 fn icon(result: &RunResult) -> &'static str {
     match result.status.as_str() {
         "succeeded" => "✅",
@@ -156,7 +156,7 @@ fn table(result: &RunResult, text: &mut String) {
     }
 }
 
-/// The sign of a change in the table: what it does, or that it was not done.
+/// The sign of a change in the table: its action, or that it was not completed.
 fn mark(change: &PlannedChange) -> &'static str {
     match change.outcome {
         None | Some(ChangeOutcome::Done) => sign(verb(change)),
@@ -166,7 +166,7 @@ fn mark(change: &PlannedChange) -> &'static str {
     }
 }
 
-/// The plan, folded, as far as there is room for it.
+/// The plan, folded, up to the size limit.
 fn plan(result: &RunResult, room: usize, text: &mut String) {
     let parts = [("The plan", &result.changes), ("Changed outside of the module", &result.drift)];
     let mut room = room;
@@ -201,7 +201,7 @@ fn fold(title: &str, blocks: Vec<String>, count: usize, room: &mut usize, text: 
     part.push_str(&fenced("diff", &shown));
     if missing > 0 {
         let _ =
-            write!(part, "\n{} left out: there is no room for more.\n", counted(missing, "part"));
+            write!(part, "\n{} omitted: the size limit is reached.\n", counted(missing, "part"));
     }
     part.push_str("\n</details>\n");
     *room = room.saturating_sub(part.len());
@@ -279,19 +279,19 @@ fn timings(result: &RunResult) -> String {
     text
 }
 
-/// A text as a block of code that nothing in it ends.
+/// A text as a code block that the text itself cannot end.
 fn fenced(language: &str, text: &str) -> String {
     let text = visible(text);
     let fence = "`".repeat(longest_run(&text).max(2) + 1);
     format!("{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
 }
 
-/// The length of the longest run of backticks.
+/// The length of the longest sequence of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// A text on one line as code, in a table too: there, even in code, a pipe has to be escaped.
+/// A text on one line as code. In a table, a pipe has to be escaped even in code.
 fn code(text: &str) -> String {
     let text = visible(cut(text)).replace('\n', " ");
     if text.contains(['`', '|', '\\']) || text.trim() != text || text.is_empty() {
@@ -300,8 +300,8 @@ fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// A text in which nothing is Markdown or HTML: references stand for characters, never for signs
-/// (`CommonMark`, section 2.5).
+/// A text without Markdown or HTML: character references are never parsed as markup (`CommonMark`,
+/// section 2.5).
 fn plain(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for character in visible(text).chars() {
@@ -454,7 +454,7 @@ mod tests {
             assert!(summary.len() <= limit, "{} of {limit}", summary.len());
             if limit >= 20_000 {
                 assert!(summary.contains("… and 2800 more changes."));
-                assert!(summary.contains("left out: there is no room for more."));
+                assert!(summary.contains("omitted: the size limit is reached."));
                 assert!(summary.ends_with("| **total** | | **1 min 35 s** | |\n"));
             }
         }

@@ -1,7 +1,7 @@
-//! When the phases of a run begin and end, for everybody who wants to know: while it goes on
-//! (groups in a log, a live line, spans of a trace), and at the end (the table of timings).
+//! Measures the phases of a run, and notifies watchers of them: during the run (groups in a log, a
+//! live line, spans of a trace), and at its end (the table of timings).
 //!
-//! A phase that fails ends all the same: its [`Span`] ends it when it is dropped. Phases may overlap.
+//! A phase that fails ends too: its [`Span`] ends it when it is dropped. Phases may overlap.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
@@ -9,7 +9,8 @@ use std::time::{Instant, SystemTime};
 use crate::{PhaseTiming, Timings};
 use butler_base::event::Phase;
 
-/// Is told when phases begin and end, in the order in which they do. It must not wait: the run does.
+/// Is notified when phases begin and end, in their order. It must not block, because that would
+/// delay the run.
 pub trait Watcher: Send {
     /// `phase` has begun.
     fn begun(&mut self, phase: Phase);
@@ -66,7 +67,7 @@ impl Timeline {
         Span { timeline: self.clone(), index }
     }
 
-    /// Tells `watcher` from now on; first of the phases that have begun and not ended.
+    /// Notifies `watcher` from now on, first of the phases that have begun and not ended.
     pub fn watch(&self, mut watcher: Box<dyn Watcher>) {
         let mut state = self.state();
         for timing in state.phases.iter().filter(|timing| timing.duration.is_none()) {
@@ -75,7 +76,7 @@ impl Timeline {
         state.watchers.push(watcher);
     }
 
-    /// Lets go of all watchers: what they hold ends with them.
+    /// Drops all watchers.
     pub fn unwatch(&self) {
         self.state().watchers.clear();
     }
@@ -96,7 +97,7 @@ impl Timeline {
     }
 }
 
-/// A phase that goes on.
+/// A phase that has not ended.
 #[derive(Debug)]
 pub struct Span {
     timeline: Timeline,

@@ -1,7 +1,7 @@
-//! When which phase began and how long it took.
+//! When each phase of a run began, and how long it took.
 //!
-//! Phases overlap and leave gaps, so the total is measured from the start to the end and never
-//! added up. What is not known is `-`.
+//! Phases overlap and leave gaps, so the total is measured from the start to the end and is not a
+//! sum. An unknown value is `-`.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ pub struct Timings {
     /// When the run started.
     #[serde(rename = "started_at", serialize_with = "date")]
     pub started: SystemTime,
-    /// From the start to the end, in seconds of the wall's clock.
+    /// The wall-clock time from the start to the end, in seconds.
     #[serde(rename = "total_seconds", serialize_with = "seconds")]
     pub total: Duration,
     /// The phases in the order in which they began.
@@ -25,17 +25,17 @@ pub struct Timings {
 /// The times of one phase.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhaseTiming {
-    /// Which one.
+    /// The phase.
     pub phase: Phase,
-    /// How long after the run's start it began.
+    /// The time from the start of the run to the begin of the phase.
     #[serde(rename = "start_seconds", serialize_with = "seconds")]
     pub start: Duration,
-    /// How long it took; none where it has not ended.
+    /// The duration; absent if the phase has not ended.
     #[serde(rename = "duration_seconds", serialize_with = "optional_seconds")]
     pub duration: Option<Duration>,
 }
 
-/// The table that is shown at the end of each run: phase, start, duration, share of the total.
+/// The table at the end of each run: phase, start, duration, share of the total.
 #[must_use]
 pub fn table(timings: &Timings) -> String {
     let total = timings.total.as_secs_f64();

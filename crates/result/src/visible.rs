@@ -1,12 +1,14 @@
-//! Makes text of others harmless to look at: nothing in it moves a cursor, turns the direction of
-//! reading, or hides what stands there.
+//! Makes untrusted text safe to display: it cannot move a cursor, change the reading direction, or
+//! hide other text.
 //!
-//! Escape sequences of terminals are dropped, and other characters that are not seen are named.
+//! Escape sequences of terminals are dropped, and other invisible characters are replaced by their
+//! names.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// `text` without terminal sequences, and with names for what cannot be seen. Newlines and tabs stay.
+/// `text` without terminal sequences, and with names for invisible characters. Newlines and tabs
+/// remain.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c == '\u{1b}' || is_sequence(c) || is_unseen(c)) {
         return Cow::Borrowed(text);
@@ -27,12 +29,13 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether it begins a sequence by itself (ECMA-48, 8-bit controls).
+/// Whether the character alone begins a sequence (ECMA-48, 8-bit controls).
 const fn is_sequence(character: char) -> bool {
     matches!(character, '\u{90}' | '\u{98}' | '\u{9b}' | '\u{9d}'..='\u{9f}')
 }
 
-/// Controls, marks of direction, and what has no width. Joiners stay: scripts and emoji need them.
+/// Controls, direction marks, and characters without width. Joiners remain: scripts and emoji need
+/// them.
 const fn is_unseen(character: char) -> bool {
     matches!(character,
         '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}'
@@ -62,8 +65,8 @@ fn skip_sequence(rest: &mut std::str::Chars<'_>) {
     }
 }
 
-/// Up to the last character of a control sequence. One that never ends, or is none, ends with its
-/// line: more than that it cannot hide.
+/// Skips to the last character of a control sequence. A sequence without an end ends with its line:
+/// it cannot hide more than that.
 fn skip_parameters(rest: &mut std::str::Chars<'_>) {
     while let Some(' '..='?') = rest.clone().next() {
         rest.next();
@@ -73,7 +76,8 @@ fn skip_parameters(rest: &mut std::str::Chars<'_>) {
     }
 }
 
-/// Up to the end of a title or the like. Where it has none on its line, what it holds is shown.
+/// Skips to the end of a title or a similar sequence. If it does not end on its line, its content
+/// is shown.
 fn skip_string(rest: &mut std::str::Chars<'_>) {
     let text = rest.as_str();
     let line = text.lines().next().unwrap_or_default();

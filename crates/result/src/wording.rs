@@ -1,4 +1,4 @@
-//! How the summary and the page say what a run did.
+//! The words that the summary and the page use for a run.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) fn module(result: &RunResult) -> Option<String> {
     })
 }
 
-/// Where the module is: `repository//directory`, or the path of the directory.
+/// The location of the module: `repository//directory`, or the path of the directory.
 pub(super) fn module_source(result: &RunResult) -> Option<String> {
     match (&result.source_repository, &result.source_directory) {
         (Some(repository), Some(directory)) if !directory.is_empty() => {
@@ -52,7 +52,7 @@ pub(super) fn started(result: &RunResult) -> String {
     started.replace('T', " ").replace('Z', " UTC")
 }
 
-/// The verb for what is done with a resource, which is also the name of its style.
+/// The verb for the action on a resource, which is also the name of its style.
 pub(super) const fn verb(change: &PlannedChange) -> &'static str {
     match change.action {
         Action::Create => "create",
@@ -80,7 +80,7 @@ pub(super) fn sign(verb: &str) -> &'static str {
     }
 }
 
-/// What is, or was, done with a resource: `create`, `created`, `create failed`.
+/// The action on a resource or its outcome: `create`, `created`, `create failed`.
 pub(super) fn label(change: &PlannedChange) -> Cow<'static, str> {
     let verb = verb(change);
     let done = match verb {
@@ -103,7 +103,7 @@ pub(super) fn label(change: &PlannedChange) -> Cow<'static, str> {
     }
 }
 
-/// The name of the style for what became of a change; empty when it was done or is only planned.
+/// The name of the style for the outcome of a change; empty if it was completed or is only planned.
 pub(super) const fn outcome_style(change: &PlannedChange) -> &'static str {
     match change.outcome {
         None | Some(ChangeOutcome::Done) => "",
@@ -113,7 +113,7 @@ pub(super) const fn outcome_style(change: &PlannedChange) -> &'static str {
     }
 }
 
-/// What else there is to say about a change.
+/// Additional remarks about a change.
 pub(super) fn remarks(change: &PlannedChange) -> Vec<String> {
     let mut remarks = Vec::new();
     if change.imported && change.action != Action::Nothing {
@@ -128,15 +128,15 @@ pub(super) fn remarks(change: &PlannedChange) -> Vec<String> {
     match change.outcome {
         Some(ChangeOutcome::Tainted) => remarks.push("the next apply replaces it".to_owned()),
         Some(ChangeOutcome::Interrupted) => {
-            remarks.push("the state may not show what is there".to_owned());
+            remarks.push("the state may be incomplete".to_owned());
         }
         _ => {}
     }
     remarks
 }
 
-/// How many resources, with the style and the words for what they are: `to add`, or `added` after an
-/// apply. Those that are none are left out but for the usual three.
+/// The number of resources by action, with style and words: `to add`, or `added` after an apply.
+/// Zero is omitted except for the usual three.
 pub(super) fn counts(result: &RunResult) -> Vec<(u32, &'static str, &'static str)> {
     let Some(counts) = &result.counts else { return Vec::new() };
     let usual = [
@@ -181,7 +181,7 @@ pub(super) fn duration(duration: Duration) -> String {
     }
 }
 
-/// The share of a part in the whole, `-` where it is not known.
+/// The share of a part in the whole, `-` if it is unknown.
 pub(super) fn share(part: Option<Duration>, whole: Duration) -> String {
     match part {
         Some(part) if !whole.is_zero() => {

@@ -55,7 +55,7 @@ async fn a_secret_file_that_does_not_fit_into_memory_goes_to_the_work_directory(
     let file = variable_file(&tool);
     assert!(file.starts_with(world.path("tmp").to_str().unwrap()), "{file}");
     assert!(tool.record("variables").contains(&large));
-    assert!(end.stderr.contains("no room for a secret file in memory"), "{}", end.stderr);
+    assert!(end.stderr.contains("the memory file system is full; writing a secret file to the work directory"), "{}", end.stderr);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_wipe_that_fails_is_reported_and_made_up_for_by_the_next_run() {
     let left = world.left_in("tmp");
     assert_eq!(left.len(), 1, "{left:?}");
     let held = left[0].join("data/held");
-    let text = format!("secrets may be left on the disk: cannot remove `{}`", held.display());
+    let text = format!("secrets may remain on the disk: cannot remove `{}`", held.display());
     assert!(summary.contains(&text), "{text}\n{}", world.last_status());
     assert!(said.contains(&text), "{said}");
     for name in ["data/file", "source"] {

@@ -158,7 +158,7 @@ fn mirror_with_a_certificate_of_an_own_authority_needs_it_named() {
         &said,
         &expect![[r"
         exit 1
-        error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): the server's certificate is by an authority that is not trusted
+        error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): the server's certificate was issued by an untrusted authority
         hint: if a private certificate authority issued the site's certificate, name the certificate of that authority with --ca-bundle
     "]],
         &machine,
@@ -199,8 +199,8 @@ fn where_nothing_is_trusted_that_is_said() {
         &machine.run(&INSTALL),
         &expect![[r"
         exit 1
-        WARN passed over what SSL_CERT_FILE or SSL_CERT_DIR names error=failed to read PEM from file: No such file or directory (os error 2) at '/proc/nonexistent'
-        error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): the server's certificate is not accepted: there are no certificates on this system to check it against
+        WARN cannot read a certificate of SSL_CERT_FILE or SSL_CERT_DIR error=failed to read PEM from file: No such file or directory (os error 2) at '/proc/nonexistent'
+        error: cannot fetch `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: error sending request: client error (Connect): the server's certificate is not accepted: the system has no trusted certificates to verify it with
         hint: if a private certificate authority issued the site's certificate, name the certificate of that authority with --ca-bundle
     "]],
         &machine,

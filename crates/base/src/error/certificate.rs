@@ -1,7 +1,6 @@
-//! What TLS says against a server's certificate: found below what other libraries wrap around it,
-//! and in words for who reads it.
+//! Finds a certificate error of TLS below the errors of other libraries, and describes it in words.
 //!
-//! A certificate that is refused now is refused in a second too, so callers do not try again.
+//! Such an error is permanent, so callers do not retry.
 
 use std::error::Error;
 use std::io;
@@ -10,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use rustls::CertificateError;
 use rustls::pki_types::UnixTime;
 
-/// Whether `error` is that the server's certificate was not accepted.
+/// Whether `error` is that the server's certificate was rejected.
 #[must_use]
 pub fn is_about_certificate(error: &(dyn Error + 'static)) -> bool {
     let mut found = Some(error);
@@ -23,12 +22,12 @@ pub fn is_about_certificate(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// The message of one error, without what is below it.
+/// The message of one error, without its sources.
 pub(super) fn message(error: &(dyn Error + 'static)) -> String {
     refusal(error).map_or_else(|| error.to_string(), in_words)
 }
 
-/// An I/O error shows what it wraps as itself and not as its source.
+/// An I/O error displays the error that it wraps as itself, and not as its source.
 fn refusal<'error>(error: &'error (dyn Error + 'static)) -> Option<&'error CertificateError> {
     if let Some(error) = error.downcast_ref::<io::Error>() {
         return refusal(error.get_ref()? as &'error (dyn Error + 'static));
@@ -42,7 +41,7 @@ fn refusal<'error>(error: &'error (dyn Error + 'static)) -> Option<&'error Certi
 fn in_words(refusal: &CertificateError) -> String {
     match refusal {
         CertificateError::UnknownIssuer => {
-            "the server's certificate is by an authority that is not trusted".to_owned()
+            "the server's certificate was issued by an untrusted authority".to_owned()
         }
         CertificateError::ExpiredContext { not_after, .. } => {
             format!("the server's certificate expired at {}", date(*not_after))
@@ -91,7 +90,7 @@ mod tests {
         };
         let said = "cannot connect: the server's certificate";
         for (refusal, words) in [
-            (CertificateError::UnknownIssuer, "is by an authority that is not trusted"),
+            (CertificateError::UnknownIssuer, "was issued by an untrusted authority"),
             (expired, "expired at Sun, 06 Nov 1994 08:49:37 GMT"),
             (name, "is not for `git.example.com`"),
             (CertificateError::BadSignature, "is not accepted: BadSignature"),

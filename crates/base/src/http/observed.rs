@@ -1,6 +1,6 @@
-//! Requests that somebody watches: when each began, what came of it, and who asked for it.
+//! Notifies an observer of requests: their begin, their outcome, and their destination.
 //!
-//! Where nobody watches, a request is sent as it is.
+//! Without an observer, a request is sent unchanged.
 
 use std::sync::Arc;
 
@@ -8,48 +8,48 @@ use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, Result};
 use url::Url;
 
-/// Whom a request goes to.
+/// The destination of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Peer {
     /// The registry of the run.
     Registry,
-    /// Where tools are downloaded.
+    /// The sites from which tools are downloaded.
     Releases,
 }
 
 /// A request before it is sent.
 #[derive(Debug)]
 pub struct Asked<'request> {
-    /// Whom it goes to.
+    /// The destination.
     pub peer: Peer,
     /// Its method.
     pub method: &'request Method,
-    /// Its address; it may hold credentials.
+    /// The URL; it may contain credentials.
     pub url: &'request Url,
-    /// How long its body is, where that is known.
+    /// The length of its body, if it is known.
     pub length: Option<u64>,
 }
 
-/// Is told of requests. It must not wait.
+/// Is notified of requests. It must not block.
 pub trait Observer: Send + Sync + std::fmt::Debug {
-    /// A request is about to be sent. What is returned is dropped with it where it is given up.
+    /// Is called before a request is sent. The result is dropped with a cancelled request.
     fn begin(&self, asked: &Asked<'_>) -> Box<dyn Exchange>;
 }
 
-/// A request that goes on.
+/// A request in progress.
 pub trait Exchange: Send {
-    /// A header that says what the request is part of.
+    /// A header that identifies the trace of the request.
     fn header(&self) -> Option<(HeaderName, HeaderValue)>;
-    /// It was answered, or was not.
+    /// The request was answered, or it failed.
     fn ended(self: Box<Self>, answer: &Result<Response>);
 }
 
-/// Who watches, if anybody does.
+/// The observer, if there is one.
 #[derive(Clone, Debug, Default)]
 pub struct Observed(Option<Arc<dyn Observer>>);
 
 impl Observed {
-    /// Somebody does.
+    /// Requests with an observer.
     #[must_use]
     pub fn by(observer: Arc<dyn Observer>) -> Self {
         Self(Some(observer))
@@ -58,10 +58,10 @@ impl Observed {
     /// Sends a request to `peer`.
     ///
     /// # Errors
-    /// As `RequestBuilder::send` has them.
+    /// The errors of `RequestBuilder::send`.
     pub async fn send(&self, peer: Peer, request: RequestBuilder) -> Result<Response> {
         match &self.0 {
-            // In a box, so that those whom nobody watches do not make room for it.
+            // Boxed, so that requests without an observer do not reserve space for it.
             Some(observer) => Box::pin(watched(observer.as_ref(), peer, request)).await,
             None => request.send().await,
         }
@@ -75,7 +75,7 @@ async fn watched(observer: &dyn Observer, peer: Peer, request: RequestBuilder) -
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
     let (method, url) = (request.method(), request.url());
     let exchange = observer.begin(&Asked { peer, method, url, length });
-    // Nobody else is told of what this is part of.
+    // Only the registry receives the trace header.
     if peer == Peer::Registry
         && let Some((name, value)) = exchange.header()
     {

@@ -1,9 +1,9 @@
-//! The certificates that servers are judged by: the system's, and those of `--ca-bundle`.
+//! The trusted certificates: the system's, and those of `--ca-bundle`.
 //!
-//! Reading the system's costs more than a request, so nothing here is read before a server has shown
-//! a certificate, and the directories, which are many small files, only where the system's one file
-//! knows nothing of who signed it. What cannot be read or parsed there is passed over; with the
-//! bundle, which somebody has named, it is a mistake.
+//! Reading the system's certificates takes longer than a request, so they are read when a server
+//! presents a certificate. The directories, which contain many small files, are read only if the
+//! issuer is not in the system's one file. Unreadable certificates of the system are skipped. In
+//! the bundle, which the user has named, they are an error.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use rustls_native_certs::{CertificateResult, load_certs_from_paths};
 
 use crate::platform::has_keychain;
 
-/// Where the system's certificates are looked for.
+/// A location of the system's certificates.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// The one file with all of them, or the keychain.
@@ -30,13 +30,13 @@ pub(super) enum Place {
 /// Certificates that are trusted.
 #[derive(Debug)]
 pub(super) struct Roots {
-    /// Those that may sign others.
+    /// Certificate authorities.
     authorities: RootCertStore,
-    /// All of them. A server may show one of these as its own.
+    /// All of them. A server may present one of these as its own.
     named: Vec<CertificateDer<'static>>,
 }
 
-/// What a server has shown, and when.
+/// The certificates that a server has presented, and when.
 #[derive(Clone, Copy)]
 pub(super) struct Shown<'shown> {
     pub(super) certificate: &'shown CertificateDer<'shown>,
@@ -46,18 +46,18 @@ pub(super) struct Shown<'shown> {
     pub(super) algorithms: &'shown WebPkiSupportedAlgorithms,
 }
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Purpose {
-    /// To sign others.
+    /// An authority, which signs others.
     Authority,
-    /// To be shown by a server.
+    /// A server.
     Server,
 }
 
 impl Roots {
-    /// Sorts `certificates` into those that may sign and those that may not: the key of one server
-    /// must not vouch for others. What is not valid `now` is left out.
+    /// Separates authorities from other certificates: the key of one server must not be trusted for
+    /// others. Certificates that are not valid `now` are omitted.
     pub(super) fn new(
         certificates: Vec<CertificateDer<'static>>,
         now: UnixTime,
@@ -65,7 +65,7 @@ impl Roots {
     ) -> Self {
         let mut roots = Self { authorities: RootCertStore::empty(), named: Vec::new() };
         for certificate in certificates {
-            // The first version of certificates does not say; it was used for authorities.
+            // Version 1 does not have this extension; it was used for authorities.
             let purpose = ParsedCertificate::try_from(&certificate)
                 .map_or(Ok(Purpose::Authority), |it| purpose(&it, now, algorithms));
             let is_usable = match purpose {
@@ -84,11 +84,11 @@ impl Roots {
         self.named.is_empty()
     }
 
-    /// Whether the certificate of a server is one of these or signed by one, and valid now. Its name
-    /// is not looked at.
+    /// Verifies that the certificate of a server is one of these or signed by one of these, and
+    /// valid now. Does not verify the name.
     ///
     /// # Errors
-    /// What is to be said against it.
+    /// Why the certificate is not trusted.
     pub(super) fn vouch_for(&self, shown: Shown<'_>) -> Result<(), Error> {
         let Shown { certificate, parsed, intermediates, now, algorithms } = shown;
         let purpose = purpose(parsed, now, algorithms)?;
@@ -96,7 +96,8 @@ impl Roots {
             return Ok(());
         }
         if purpose == Purpose::Authority {
-            // The library says only what it may not be; who signed it is what can be helped.
+            // The library reports only the constraint; the unknown issuer is the error that a user
+            // can fix.
             return Err(CertificateError::UnknownIssuer.into());
         }
         verify_server_cert_signed_by_trust_anchor(
@@ -109,8 +110,8 @@ impl Roots {
     }
 }
 
-/// What `certificate` is for, if it is valid now. Where there is no authority the library gets as
-/// far as this: the time, then whether it is an authority's, then who signed it.
+/// The purpose of `certificate`, if it is valid now. Without authorities, the library checks in
+/// this order: the time, whether it is an authority, then the issuer.
 fn purpose(
     certificate: &ParsedCertificate<'_>,
     now: UnixTime,
@@ -127,7 +128,7 @@ fn purpose(
     }
 }
 
-/// The certificates in a bundle; none where one of them cannot be used.
+/// The certificates in a bundle; none if one of them is unusable.
 pub(super) fn in_bundle(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let is_usable = |certificate: &CertificateDer<'_>| {
@@ -136,8 +137,8 @@ pub(super) fn in_bundle(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     found.ok().filter(|all| all.iter().all(is_usable)).unwrap_or_default()
 }
 
-/// The system's certificates in that place. `SSL_CERT_FILE` and `SSL_CERT_DIR` take the place of
-/// all that the system has.
+/// The system's certificates at this location. `SSL_CERT_FILE` and `SSL_CERT_DIR` replace all of
+/// the system's own.
 pub(super) fn of_system(place: Place) -> Vec<CertificateDer<'static>> {
     let (file, directories) = (given("SSL_CERT_FILE"), given("SSL_CERT_DIR"));
     let is_given = file.is_some() || directories.is_some();
@@ -155,9 +156,9 @@ pub(super) fn of_system(place: Place) -> Vec<CertificateDer<'static>> {
     let CertificateResult { certs, errors, .. } = found.unwrap_or_default();
     for error in errors {
         if is_given {
-            tracing::warn!(%error, "passed over what SSL_CERT_FILE or SSL_CERT_DIR names");
+            tracing::warn!(%error, "cannot read a certificate of SSL_CERT_FILE or SSL_CERT_DIR");
         } else {
-            tracing::debug!(%error, "passed over a certificate of the system");
+            tracing::debug!(%error, "cannot read a certificate of the system");
         }
     }
     tracing::debug!(?place, certificates = certs.len(), "read the system's certificates");
@@ -178,7 +179,7 @@ fn in_directories(directories: impl Iterator<Item = PathBuf>) -> CertificateResu
     found
 }
 
-#[expect(clippy::disallowed_methods, reason = "they are for whoever speaks TLS, not settings")]
+#[expect(clippy::disallowed_methods, reason = "OpenSSL's standard variables, not settings")]
 fn given(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }

@@ -1,7 +1,7 @@
-//! How all clients speak TLS: versions 1.2 and 1.3, HTTP/2 where the server has it, and certificates
-//! that are read when they are needed ([`super::verifier`]).
+//! The TLS configuration of all clients: versions 1.2 and 1.3, HTTP/2 if the server supports it,
+//! and certificates that are read on demand ([`super::verifier`]).
 //!
-//! All clients with the same bundle share one configuration, and so the certificates that were read.
+//! All clients with the same bundle share one configuration, and so the certificates.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,14 +11,14 @@ use rustls::client::Resumption;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 
-use super::HttpError;
+use super::error::HttpError;
 use super::roots::{Place, in_bundle, of_system};
 use super::verifier::Verifier;
 
-/// What was set up last, and for which CA bundle: its content, because a file can be renewed.
+/// The last configuration, and the content of its CA bundle, because the file can be renewed.
 static LAST: Mutex<Option<(Option<Vec<u8>>, ClientConfig)>> = Mutex::new(None);
 
-/// TLS that trusts the system's certificates and those in the bundle.
+/// A configuration that trusts the system's certificates and those in the bundle.
 pub(super) fn config(ca_bundle: Option<&Path>) -> Result<ClientConfig, HttpError> {
     let bundle = ca_bundle.map(read_bundle).transpose()?;
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,21 +45,21 @@ fn trusting(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig, rustls
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // What is kept to resume a session of TLS 1.2 can decrypt what the session has carried, and the
-    // library keeps it even where only those are not to be resumed.
+    // The stored state of a TLS 1.2 session can decrypt the session, and the library stores it even
+    // if only resumption of TLS 1.2 is disabled.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
 
-/// Looks whether `path` can be a CA bundle, without reading the system's certificates.
+/// Checks a CA bundle without reading the system's certificates.
 ///
 /// # Errors
-/// When it cannot be read or holds no certificate.
+/// If it cannot be read or does not contain a certificate.
 pub fn check_bundle(path: &Path) -> Result<(), HttpError> {
     certificates(path, &read_bundle(path)?).map(drop)
 }
 
-/// Whether the system has certificates that TLS can trust. Reads them.
+/// Whether the system has trusted certificates. Reads them.
 #[must_use]
 pub fn has_system_certificates() -> bool {
     [Place::File, Place::Directories].into_iter().any(|place| !of_system(place).is_empty())
@@ -88,14 +88,14 @@ mod tests {
     use super::*;
     use crate::http::test_certificates::{Pair, SERVER};
 
-    /// What is agreed on with a server that speaks one version of TLS and one protocol over it, which
-    /// it names as ALPN does. The server is asked twice.
+    /// The version and protocol that a client agrees on with a server that supports only one
+    /// version of TLS and the protocols of this ALPN list. Connects twice.
     fn agreed(version: SslVersion, protocol: &'static [u8]) -> Result<Agreed, String> {
         let server = Pair::new(SERVER, None);
         let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();
         acceptor.set_certificate(&server.0).unwrap();
         acceptor.set_private_key(&server.1).unwrap();
-        // What OpenSSL thinks too weak is not to be what stands in the way.
+        // OpenSSL's own security level must not reject the connection.
         acceptor.set_security_level(0);
         acceptor.set_min_proto_version(Some(version)).unwrap();
         acceptor.set_max_proto_version(Some(version)).unwrap();

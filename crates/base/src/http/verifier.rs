@@ -1,5 +1,5 @@
-//! Judges the certificates of servers, by certificates that are read when the first server shows
-//! one: whoever speaks HTTP without TLS never reads them.
+//! Verifies the certificates of servers with certificates that are read when the first server
+//! presents one: a client that only uses HTTP never reads them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,9 +12,9 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 
 use super::roots::{Place, Roots, Shown, of_system};
 
-/// There is nothing to judge a server by.
+/// There are no trusted certificates.
 #[derive(Debug, thiserror::Error)]
-#[error("there are no certificates on this system to check it against")]
+#[error("the system has no trusted certificates to verify it with")]
 struct NothingTrusted;
 
 /// Trusts the system's certificates and those of a bundle.
@@ -24,7 +24,7 @@ pub(super) struct Verifier {
     algorithms: WebPkiSupportedAlgorithms,
     /// The bundle and the system's file.
     first: OnceLock<Roots>,
-    /// The system's directories, for what those do not know.
+    /// The system's directories, for issuers that the others do not contain.
     more: OnceLock<Roots>,
 }
 

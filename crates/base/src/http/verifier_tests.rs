@@ -1,5 +1,5 @@
-//! Whose certificates are accepted, for what name and when. That a server has the key of what it
-//! shows is TLS's own business.
+//! Which certificates are accepted, for which name and when. TLS itself verifies that a server has
+//! the key of its certificate.
 
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
@@ -9,7 +9,7 @@ use super::Verifier;
 use crate::http::roots::in_bundle;
 use crate::http::test_certificates::{AUTHORITY, BOTH, Pair, SERVER, Says};
 
-/// What is said against `shown` where `bundle` is trusted beside the system's certificates.
+/// The error for `shown` if `bundle` is trusted in addition to the system's certificates.
 fn judged(bundle: &[&Pair], shown: &Pair, name: &'static str) -> Result<(), String> {
     let pem: Vec<_> = bundle.iter().flat_map(|pair| pair.0.to_pem().unwrap()).collect();
     let algorithms = ring::default_provider().signature_verification_algorithms;
@@ -24,7 +24,7 @@ fn refused(reason: &str) -> Result<(), String> {
     Err(format!("the server's certificate {reason}"))
 }
 
-const UNKNOWN: &str = "is by an authority that is not trusted";
+const UNKNOWN: &str = "was issued by an untrusted authority";
 
 #[test]
 fn authority_in_the_bundle_vouches_for_what_it_signed() {

@@ -1,11 +1,12 @@
-//! What Linux has and others have not: a shield around a process, name look-ups that can be pinned,
-//! adopted children, and file systems that say what they are.
+//! Features of Linux only: protection of the process's memory, pinned name look-ups, adopted
+//! children, and types of file systems.
 //!
-//! What a module starts (providers, provisioners, `external` data sources) runs as the runner's own
-//! user and could read its token from `/proc/<pid>/environ`, its secrets from `/proc/<pid>/mem`, or
-//! attach to it. Only root gets past the shield. Children are not shielded: `execve` resets the flag.
-//! Memory is not locked against swapping: what a user may lock (`RLIMIT_MEMLOCK`) is less than a
-//! plan, and the children, which hold the same secrets, could not be locked at all.
+//! The processes of a module (providers, provisioners, `external` data sources) run as the runner's
+//! own user and could read its token from `/proc/<pid>/environ`, its secrets from
+//! `/proc/<pid>/mem`, or attach to it as a debugger. After [`shield_process`], only root can.
+//! Children are not protected: `execve` resets the flag. Memory is not locked against swapping: the
+//! limit of a user (`RLIMIT_MEMLOCK`) is smaller than a plan, and the memory of children, which
+//! contains the same secrets, cannot be locked at all.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,29 +21,29 @@ use nix::unistd::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Looks whether a child has ended and takes nothing.
+/// Checks whether a child has ended, without reaping it.
 const PEEK: WaitPidFlag =
     WaitPidFlag::WEXITED.union(WaitPidFlag::WNOHANG).union(WaitPidFlag::WNOWAIT);
 
-/// The least room that makes it worth while: secret files are small, but others want some too.
+/// The least free space for secret files, which are small: other programs need space too.
 const ROOM: u64 = 16 * 1024 * 1024;
 
-/// Shields this process; there are no core dumps from here on, of it or of its children: one of
-/// Terraform holds secrets as well. Must be called first thing.
+/// Protects this process's memory, and disables core dumps of it and of its children: a core dump
+/// of Terraform contains secrets too. Must be called first in `main`.
 pub fn shield_process() {
     use nix::sys::resource::{Resource, setrlimit};
 
-    // Neither fails for values that exist (prctl(2), setrlimit(2)), and where a sandbox forbids the
-    // calls a run without the shield is still the user's wish.
+    // Neither call fails for existing values (prctl(2), setrlimit(2)). If a sandbox forbids the
+    // calls, the run continues without the protection.
     let _ = nix::sys::prctl::set_dumpable(false);
-    // One byte, not none: no file is that small, and for a program that takes core dumps from a
-    // pipe the kernel minds no limit but this one.
+    // One byte and not zero: no core file is that small, and for a program that reads core dumps
+    // from a pipe, this is the only limit that the kernel observes.
     let _ = setrlimit(Resource::RLIMIT_CORE, 1, 1);
 }
 
-/// Overwrites the values of the variables `names` in the block that this process was started with,
-/// which `/proc/<pid>/environ` shows for as long as it lives. From here on they are empty; what is
-/// needed of them must have been read before. Must be called before there are threads.
+/// Overwrites the values of the variables `names` in the memory that `/proc/<pid>/environ` shows.
+/// After this they are empty; their values must have been read before. Must be called before
+/// threads exist.
 #[expect(unsafe_code, reason = "the block belongs to C, and only its strings are what is shown")]
 pub fn erase_variables(names: &[&str]) {
     use std::ffi::{CStr, c_char};
@@ -51,9 +52,9 @@ pub fn erase_variables(names: &[&str]) {
         static environ: *const *mut c_char;
     }
 
-    // SAFETY: `environ` is null or an array of strings that ends in null, each ending in NUL and
-    // writable; nobody else reads or changes them, because there is no other thread yet. Nothing is
-    // written behind a string's end, and its name and its `=` stay.
+    // SAFETY: `environ` is null or a null-terminated array of writable strings that end in NUL. No
+    // other code reads or changes them, because no other thread exists yet. Only the value of each
+    // string is overwritten: its name, its `=` and its end remain.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -70,12 +71,12 @@ pub fn erase_variables(names: &[&str]) {
     }
 }
 
-/// Pins glibc's name look-ups to what a static binary can do by itself. Must be called before there
-/// are threads and look-ups.
+/// Restricts glibc's name look-ups to the methods that a static binary supports. Must be called
+/// before threads and look-ups.
 ///
-/// A static glibc binary loads the modules that `/etc/nsswitch.conf` names from whatever glibc the
-/// host has. Where that one differs and lists `resolve` or `myhostname`, the first DNS look-up ends
-/// the process with SIGFPE. Files and DNS need no module.
+/// A static glibc binary loads the modules that `/etc/nsswitch.conf` names from the host's glibc.
+/// If the host's version differs and lists `resolve` or `myhostname`, the first DNS look-up ends
+/// the process with SIGFPE. Files and DNS do not need a module.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "glibc offers this as a C function only")]
 pub fn pin_name_lookups() {
@@ -97,23 +98,23 @@ pub fn pin_name_lookups() {
     }
 
     for (database, sources) in LOOKUPS {
-        // SAFETY: both are strings that end in NUL and live for ever; glibc copies what it keeps.
-        // An error leaves the host's own configuration in force, which is no worse than before.
+        // SAFETY: both are static strings that end in NUL; glibc copies what it keeps. After an
+        // error, the host's own configuration remains in effect, as without this call.
         let _ = unsafe { __nss_configure_lookup(database.as_ptr(), sources.as_ptr()) };
     }
 }
 
-/// Other C libraries look names up by themselves.
+/// Other C libraries do not load modules.
 #[cfg(not(target_env = "gnu"))]
 pub fn pin_name_lookups() {}
 
-/// Whether `file` is certainly on a file system that one kernel has alone.
+/// Whether `file` is certainly on a file system that only one kernel uses.
 #[must_use]
 pub fn is_local(file: &File) -> bool {
     use nix::sys::statfs::{
         BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, FsType, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, fstatfs,
     };
-    // Not every C library knows it.
+    // Not every C library defines it.
     const XFS_SUPER_MAGIC: FsType = FsType(0x5846_5342);
     // Ext2 and ext3 have the number of ext4.
     let local =
@@ -128,27 +129,27 @@ pub fn is_in_memory(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
 }
 
-/// Whether the file system of `path` has room for what a run keeps secret.
+/// Whether the file system of `path` has enough space for a run's secret files.
 #[must_use]
 pub fn has_room(path: &Path) -> bool {
     nix::sys::statvfs::statvfs(path)
         .is_ok_and(|found| found.blocks_available() * found.fragment_size() >= ROOM)
 }
 
-/// Adopts what loses its parent below this process (prctl(2)). Fails on no Linux since 3.4.
+/// Adopts orphaned processes below this process (prctl(2)). Succeeds on Linux 3.4 or later.
 #[must_use]
 pub fn become_subreaper() -> bool {
     nix::sys::prctl::set_child_subreaper(true).is_ok()
 }
 
-/// Whether a child has not ended yet. Its exit status is left to whoever is to take it.
+/// Whether a child still runs. Does not reap it.
 #[must_use]
 pub fn is_alive(child: Pid) -> bool {
     matches!(waitid(Id::Pid(child), PEEK), Ok(WaitStatus::StillAlive))
 }
 
-/// From here on, waits until whoever writes a new file at `path` has closed it. Never completes where the
-/// kernel cannot be asked to tell.
+/// Watches `path` from now on, and completes when a new file there was written and closed. Never
+/// completes if the kernel does not support this.
 pub fn saved(path: &Path) -> impl Future<Output = ()> + use<> {
     let name = path.file_name().map(OsStr::to_owned);
     let events = path.parent().map(Events::of).and_then(Result::ok);
@@ -160,8 +161,8 @@ pub fn saved(path: &Path) -> impl Future<Output = ()> + use<> {
     }
 }
 
-/// What the kernel tells of files in a directory that are closed. To end that takes as long as many a
-/// command, because the kernel waits for all processors: another thread does it.
+/// The kernel's notifications about closed files in a directory. Closing them takes as long as many
+/// a command, because the kernel waits for all processors, so another thread does it.
 struct Events(Option<Inotify>);
 
 impl Events {
@@ -192,17 +193,17 @@ impl Events {
 impl Drop for Events {
     fn drop(&mut self) {
         let inotify = self.0.take();
-        // Where there is no runtime any more, there is time.
+        // Without a runtime, the delay does not matter.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             drop(runtime.spawn_blocking(move || drop(inotify)));
         }
     }
 }
 
-/// Completes when nobody writes to a pipe any more. The kernel wakes nobody for what is written
-/// meanwhile.
+/// Completes when a pipe has no writers left. Bytes that are written meanwhile do not wake the
+/// runtime.
 pub async fn abandoned(pipe: &OwnedFd) {
-    // Who asks for anything is told of its end.
+    // An empty interest still includes the hang-up.
     if let Ok(watched) = watched(pipe.as_fd(), Interest::PRIORITY)
         && watched.ready(Interest::PRIORITY).await.is_ok()
     {
@@ -211,26 +212,27 @@ pub async fn abandoned(pipe: &OwnedFd) {
     pending::<()>().await;
 }
 
-/// Has the runtime watch a file for as long as it is borrowed.
+/// Registers a file with the runtime for as long as it is borrowed.
 #[expect(unsafe_code, reason = "the runtime takes any number for an open file")]
 fn watched(file: BorrowedFd<'_>, interest: Interest) -> std::io::Result<AsyncFd<BorrowedFd<'_>>> {
-    // SAFETY: what is borrowed is open, and the same file, for at least as long as the result lives.
+    // SAFETY: the borrowed descriptor stays open, and refers to the same file, while the result
+    // exists.
     unsafe { AsyncFd::register_with_interest(file, interest) }.map_err(std::io::Error::from)
 }
 
-/// Whether trusted certificates are in a keychain; here they are in files.
+/// Whether trusted certificates are in a keychain; on Linux they are in files.
 #[must_use]
 pub fn has_keychain() -> bool {
     false
 }
 
-/// Whether there is any child, adopted or not, alive or not.
+/// Whether this process has a child, adopted or not, running or not.
 #[must_use]
 pub fn has_children() -> bool {
     !matches!(waitid(Id::All, PEEK), Err(Errno::ECHILD))
 }
 
-/// A child that has ended and whose exit status nobody has taken; it is left there.
+/// A child that has ended and was not reaped yet; it is not reaped here.
 #[must_use]
 pub fn ended_child() -> Option<Pid> {
     waitid(Id::All, PEEK).ok().and_then(|status| status.pid())

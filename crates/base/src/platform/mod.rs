@@ -1,9 +1,9 @@
-//! What systems differ in, behind one set of names: `unix` and `windows`, and what only Linux has (`linux`)
-//! with what all others do instead (`other`).
+//! The differences between operating systems, behind one set of names: `unix` and `windows`; and
+//! features of Linux only (`linux`), with the fallback for other systems (`other`).
 //!
-//! Callers may rely on each name being there and being harmless; what is missing on a system is said
-//! in its comment. No other module asks which system this is, but for the allocator (`secret`), which
-//! is bound to C. What that means for users is said in `docs/platforms.md`.
+//! Callers may rely on this: each name exists on each system and is safe to call. The comment of a
+//! function says if a system lacks the feature. No other module depends on the operating system.
+//! `docs/platforms.md` describes the consequences for users.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -25,22 +25,22 @@ mod windows;
 #[cfg(windows)]
 pub use windows::*;
 
-/// How much room a file system has.
+/// The space of a file system.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Room {
-    /// What this user may still take, in bytes.
+    /// The space that this user can use, in bytes.
     pub free: u64,
-    /// All of it, in bytes.
+    /// The total space, in bytes.
     pub total: u64,
-    /// Whether programs can be started from it.
+    /// Whether programs can be executed from it.
     pub starts_programs: bool,
 }
 
-/// What happened to the terminal.
+/// An event of the terminal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Change {
-    /// It may have another size.
+    /// Its size may have changed.
     Size,
-    /// Its user wants this process to stop for a while (Ctrl-Z): see [`suspend`].
+    /// The user suspends this process (Ctrl-Z): see [`suspend`].
     Suspension,
 }

@@ -1,27 +1,28 @@
-//! Systems without what Linux has: macOS, whatever else is Unix, and Windows.
+//! The fallbacks for systems without the features of `linux`: macOS, other Unix systems, and
+//! Windows.
 
 use std::fs::File;
 use std::path::Path;
 
 use super::Pid;
 
-/// Other systems show nobody the memory of a process through files.
+/// Other systems do not show the memory of a process as a file.
 pub fn shield_process() {}
 
-/// Other systems have no `/proc` that shows the variables.
+/// Other systems do not have a `/proc` that shows the variables.
 pub fn erase_variables(_: &[&str]) {}
 
-/// Other C libraries look names up by themselves, and are not linked statically.
+/// Other C libraries do not load modules, and are not linked statically.
 pub fn pin_name_lookups() {}
 
-/// Elsewhere nobody has a work directory on several machines.
+/// On other systems, work directories on several machines are not expected.
 #[must_use]
 pub fn is_local(_: &File) -> bool {
     true
 }
 
-/// Other systems have no file system in memory that everybody can write to: secret files go to the
-/// work directory.
+/// Other systems do not have a memory file system that each user can write to: secret files are in
+/// the work directory.
 #[must_use]
 pub fn is_in_memory(_: &Path) -> bool {
     false
@@ -33,42 +34,43 @@ pub fn has_room(_: &Path) -> bool {
     false
 }
 
-/// Nothing is adopted: what leaves its group lives on; on Windows nothing leaves its job.
+/// Processes are not adopted: one that leaves its group continues to run; on Windows none can leave
+/// its job.
 #[must_use]
 pub fn become_subreaper() -> bool {
     false
 }
 
-/// Nothing was adopted.
+/// Processes are not adopted.
 #[must_use]
 pub fn is_alive(_: Pid) -> bool {
     false
 }
 
-/// Never: no other system is asked to tell.
+/// Never completes: other systems are not watched.
 pub fn saved(_: &Path) -> impl Future<Output = ()> + use<> {
     std::future::pending()
 }
 
-/// Never: other systems would wake the runtime for all that is written.
+/// Never completes: other systems would wake the runtime for each write.
 #[cfg(unix)]
 pub async fn abandoned(_: &std::os::fd::OwnedFd) {
     std::future::pending::<()>().await;
 }
 
-/// Whether trusted certificates are in a keychain, or in Windows' own store.
+/// Whether trusted certificates are in a keychain, or in Windows' certificate store.
 #[must_use]
 pub fn has_keychain() -> bool {
     cfg!(any(target_os = "macos", windows))
 }
 
-/// Nothing was adopted.
+/// Processes are not adopted.
 #[must_use]
 pub fn has_children() -> bool {
     false
 }
 
-/// Nothing was adopted.
+/// Processes are not adopted.
 #[must_use]
 pub fn ended_child() -> Option<Pid> {
     None

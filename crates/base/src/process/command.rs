@@ -1,4 +1,4 @@
-//! What is to be run: pure data, so that tests can look at it.
+//! A child process to start, as pure data, so that tests can inspect it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// A child's whole environment; nothing is inherited beside it.
+/// The whole environment of a child, which inherits no other variables.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
@@ -32,7 +32,7 @@ impl Environment {
         self.set_default("GOGC", "400");
     }
 
-    /// Takes a variable out.
+    /// Removes a variable.
     pub fn remove(&mut self, name: impl AsRef<OsStr>) {
         self.0.remove(name.as_ref());
     }
@@ -68,7 +68,7 @@ pub enum Output {
     /// To the sink, line by line.
     #[default]
     Lines,
-    /// To the sink, and as it is into a new file (mode 0600).
+    /// To the sink, and unchanged into a new file (mode 0600).
     LinesAndFile(PathBuf),
     /// Into a new file (mode 0600).
     File(PathBuf),
@@ -79,13 +79,13 @@ pub enum Output {
 /// What a child reads from standard input.
 #[derive(Clone, Default)]
 pub enum Input {
-    /// Nothing: it meets the end at once.
+    /// Nothing: the child reads the end of the file immediately.
     #[default]
     Nothing,
     /// These bytes, and then the end.
     Bytes(Zeroizing<Vec<u8>>),
-    /// This open file, from where it stands. The child and those to which it hands its input on
-    /// hold the file open, and with it the file's lock, even when the runner is gone.
+    /// This open file, from its current position. The child and its own children hold the file
+    /// open, and with it the file's lock, even after the runner has exited.
     File(Arc<File>),
 }
 
@@ -100,12 +100,12 @@ impl std::fmt::Debug for Input {
     }
 }
 
-/// What a child process starts in turn.
+/// The program that a child process starts, such as Terraform below Terragrunt.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Inner {
-    /// The executable, as an absolute path; or a script that starts it.
+    /// The executable, as an absolute path; or a script that starts the executable.
     pub program: PathBuf,
-    /// Its arguments. It may get others between them.
+    /// The arguments, in this order; the child may add others between them.
     pub arguments: Vec<OsString>,
 }
 
@@ -114,13 +114,13 @@ pub struct Inner {
 pub struct Command {
     /// The executable, as an absolute path.
     pub program: PathBuf,
-    /// What it only starts in turn, and to which a stop goes where it runs.
+    /// The program that the executable wraps. A stop is sent to it if it runs.
     pub inner: Option<Inner>,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Its whole environment.
     pub environment: Environment,
-    /// The directory that it runs in; the runner's own if none is given.
+    /// The working directory; the runner's own if absent.
     pub directory: Option<PathBuf>,
     /// What it reads from standard input.
     pub input: Input,

@@ -1,9 +1,10 @@
-//! Knows this process's children, and ends what they leave behind.
+//! Tracks this process's children, and ends the processes that they leave behind.
 //!
-//! What loses its parent below a *child subreaper* becomes that process's child (prctl(2)), as it
-//! becomes that of process 1 in a container. So what left its group with `setsid` or `nohup` is still
-//! found when the command is over. Nothing is ended that is not certainly below a command: see
-//! [`Trust`]. Other systems than Linux have nothing like it, and what leaves its group lives on there.
+//! A process that loses its parent below a *child subreaper* becomes that process's child
+//! (prctl(2)), as it becomes the child of process 1 in a container. So the runner still finds
+//! processes that left their group with `setsid` or `nohup`. It only ends processes that certainly
+//! descend from a command: see [`Trust`]. Only Linux supports this; on other systems such processes
+//! continue to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -17,28 +18,28 @@ use crate::platform::{
     Family, Pid, become_subreaper, ended_child, has_children, is_alive, kill_child, reap,
 };
 
-/// The variable by which the descendants of a command are known; its value names this process.
+/// The variable that identifies the descendants of a command; its value identifies this process.
 const MARK: &str = "STARTED_BY";
 
-/// How long what was killed may take to be gone: the kernel needs a moment for large processes.
+/// How long killed processes may take to disappear: the kernel needs a moment for large ones.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// How often that is looked at.
+/// The interval of these checks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a process may be without an environment because it is just becoming another program.
+/// How long a process may lack an environment while it executes another program.
 const BECOMING: Duration = Duration::from_millis(50);
 
-/// Which of the processes that lost their parents are descendants of a command.
+/// Which orphaned processes count as descendants of a command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Trust {
-    /// Nothing is adopted, so there are none.
+    /// None, because this process does not adopt any.
     #[default]
     Nobody,
-    /// Those that carry the mark, and what is below them: process 1 also gets what others started
-    /// in its container, and a process that a shell has become has that shell's children.
+    /// Those with the mark, and their descendants: process 1 also adopts processes that others
+    /// started in its container, and a process that replaced a shell has that shell's children.
     Marked,
-    /// All: nobody else can have started them.
+    /// All, because no other process can have started them.
     Everybody,
 }
 
@@ -47,11 +48,11 @@ struct Children {
     trust: Trust,
     /// The value of the mark.
     mark: String,
-    /// Children that somebody waits for.
+    /// Running children that have a waiter.
     running: BTreeSet<Pid>,
-    /// Children that were killed and that nobody waits for.
+    /// Killed children without a waiter.
     dying: BTreeSet<Pid>,
-    /// Descendants that were found below one that was ended, by pid and start.
+    /// Descendants that were found below an ended process, by pid and start time.
     known: BTreeSet<(Pid, u64)>,
 }
 
@@ -63,9 +64,9 @@ fn children<T>(act: impl FnOnce(&mut Children) -> T) -> T {
     act(children.get_or_insert_default())
 }
 
-/// Makes this process the parent of every descendant that loses its own, so that none outlives the
-/// command that it belongs to. Must be called before children are started, and only by a program
-/// whose children are all started by this module.
+/// Makes this process the parent of each descendant that loses its own parent, so that no
+/// descendant outlives its command. Must be called before children are started, and only by a
+/// program that starts all its children through this module.
 pub fn adopt_orphans() {
     if !become_subreaper() {
         return;
@@ -78,7 +79,7 @@ pub fn adopt_orphans() {
     });
 }
 
-/// Starts a child that [`end_left_behind`] then knows.
+/// Starts a child and registers it for [`end_left_behind`].
 pub(super) fn spawn(
     builder: &mut tokio::process::Command,
 ) -> std::io::Result<(tokio::process::Child, Group)> {
@@ -94,8 +95,8 @@ pub(super) fn spawn(
     })
 }
 
-/// A child and what it has started. Unless it is over, it is killed when this is dropped, so that a
-/// cancelled future or a panic leaves nothing behind.
+/// A child and its process group. Dropping it kills a group that still runs, so that a cancelled
+/// future or a panic does not leave processes behind.
 pub(super) struct Group {
     family: Family,
     is_over: bool,
@@ -107,13 +108,13 @@ impl Group {
         self.family.leader()
     }
 
-    /// Kills what is in the group.
+    /// Kills the group.
     pub(super) fn kill(&self) {
         self.family.kill();
     }
 
-    /// Kills what is left of a group whose leader was reaped, once: the number of an empty group
-    /// may soon be somebody else's.
+    /// Kills the rest of a group whose leader was reaped, once: the id of an empty group can soon
+    /// belong to another group.
     pub(super) fn finish(mut self) {
         self.kill();
         self.is_over = true;
@@ -134,20 +135,20 @@ impl Drop for Group {
     }
 }
 
-/// Ends what the commands that are over have left behind, and waits until it is gone. While another
-/// command runs, what has lost its parent may be that one's, and nothing is ended.
+/// Ends the orphaned processes of completed commands, and waits until they are gone. While another
+/// command runs, an orphaned process may belong to that command, and no process is ended.
 pub async fn end_left_behind() {
     let begun = Instant::now();
     while children(|children| children.end_left_behind(begun.elapsed() < BECOMING)) {
         if begun.elapsed() > LONGEST {
-            tracing::warn!("a process that a command left behind cannot be ended");
+            tracing::warn!("cannot end an orphaned process");
             return;
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Takes the exit status of adopted processes that have ended: as process 1 nobody else does.
+/// Reaps adopted processes that have ended; if this is process 1, no other process does.
 pub fn reap_orphans() {
     children(|children| {
         if children.trust != Trust::Nobody {
@@ -161,14 +162,14 @@ pub fn reap_orphans() {
 }
 
 impl Children {
-    /// Kills what is left; returns whether any of it may still be there. With `may_become`, so may
-    /// be what cannot be told from a stranger yet.
+    /// Kills the rest; returns whether a process may still run. With `may_become`, a process that
+    /// cannot be identified yet counts as running.
     fn end_left_behind(&mut self, may_become: bool) -> bool {
         self.dying.retain(|pid| is_alive(*pid));
         if self.trust == Trust::Nobody || !self.running.is_empty() {
             return !self.dying.is_empty();
         }
-        // Mostly so, and much cheaper to learn than what is in the table of processes.
+        // The usual case, and much cheaper than reading the process table.
         if !has_children() {
             return false;
         }
@@ -185,23 +186,23 @@ impl Children {
                     continue;
                 }
             }
-            // What is below it becomes an orphan next, and need not carry the mark.
+            // Its children become orphans next, and may lack the mark.
             let below = below(orphan.pid, &all);
             self.known.extend(below.iter().map(|process| (process.pid, process.start)));
-            // It is a child that was not waited for, so the number is still its own.
+            // The child was not waited for, so the pid still belongs to it.
             match kill_child(orphan.pid) {
                 Ok(()) => {
-                    tracing::debug!(pid = orphan.pid.as_raw(), "killed what a command left behind");
+                    tracing::debug!(pid = orphan.pid.as_raw(), "killed an orphaned process");
                     left = true;
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => left = true,
-                Err(error) => tracing::warn!(%error, "cannot end what a command left behind"),
+                Err(error) => tracing::warn!(%error, "cannot kill an orphaned process"),
             }
         }
         left
     }
 
-    /// Children that were adopted and live. Those that have ended are reaped.
+    /// Adopted children that still run. Reaps those that have ended.
     fn orphans(&self, all: &[Process]) -> Vec<Process> {
         let own = Pid::this();
         let adopted = all.iter().filter(|process| {
@@ -221,7 +222,7 @@ impl Children {
             .collect()
     }
 
-    /// None where the process has no environment, as in the moment in which it becomes another
+    /// None if the process has no environment, as in the moment in which it executes another
     /// program.
     fn is_ours(&self, orphan: &Process) -> Option<bool> {
         match self.trust {
@@ -233,7 +234,7 @@ impl Children {
     }
 }
 
-/// Everything below `ancestor`.
+/// All descendants of `ancestor`.
 fn below(ancestor: Pid, all: &[Process]) -> Vec<Process> {
     let mut by_parent: BTreeMap<Pid, Vec<&Process>> = BTreeMap::new();
     for process in all {
@@ -241,7 +242,7 @@ fn below(ancestor: Pid, all: &[Process]) -> Vec<Process> {
     }
     let (mut found, mut parents) = (Vec::new(), vec![ancestor]);
     while let Some(parent) = parents.pop() {
-        // Taken out, so that a table that was read while it changed cannot lead in a circle.
+        // Removed, so that a table that changed while it was read cannot cause an endless loop.
         for child in by_parent.remove(&parent).unwrap_or_default() {
             parents.push(child.pid);
             found.push(child.clone());

@@ -1,22 +1,22 @@
-//! Tells how much memory the job may still use, and whether the kernel killed a process because it was
-//! used up. Nothing is known where there is no `/proc`.
+//! How much memory the job may still use, and whether the OOM killer ended a process. On systems
+//! without `/proc`, both are unknown.
 //!
-//! SIGKILL does not say who sent it. The control group of this process, which its children share,
-//! counts how many of its processes the OOM killer has ended: `oom_kill` in `memory.events` (version
-//! 2) or in `memory.oom_control` (version 1). Where there is no counter, nothing is known.
+//! SIGKILL does not reveal its sender. The control group of this process, which its children share,
+//! counts how many of its processes the OOM killer has ended: `oom_kill` in `memory.events`
+//! (version 2) or in `memory.oom_control` (version 1). Without this counter, the cause is unknown.
 
 use std::path::{Path, PathBuf};
 
 /// Where control groups are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// A limit from here on is none: version 1 writes a number near 2^63 for it.
+/// A limit of at least this size means no limit: version 1 writes a number near 2^63 for it.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// The OOM killer has ended at least one process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OutOfMemory {
-    /// How much memory the job may use, in bytes, where that is limited.
+    /// The memory limit of the job in bytes, if there is one.
     pub limit: Option<u64>,
 }
 
@@ -31,12 +31,12 @@ impl std::fmt::Display for OutOfMemory {
     }
 }
 
-/// Watches the counter from one moment to a later one.
+/// The counter at one moment, for a comparison with a later one.
 #[derive(Debug)]
 pub(super) struct OomWatch(Option<(Group, u64)>);
 
 impl OomWatch {
-    /// Begins now.
+    /// Reads the counter now.
     pub(super) fn begin() -> Self {
         let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         Self::on(groups_in(&groups, Path::new(MOUNT)))
@@ -49,16 +49,16 @@ impl OomWatch {
         }))
     }
 
-    /// Whether the OOM killer has ended a process since the beginning; none may mean that nobody
-    /// knows.
+    /// Whether the OOM killer has ended a process since [`Self::begin`]; none if it has not, or if
+    /// that is unknown.
     pub(super) fn end(&self) -> Option<OutOfMemory> {
         let (group, before) = self.0.as_ref()?;
         (group.killed()? > *before).then(|| OutOfMemory { limit: group.limit() })
     }
 }
 
-/// How much memory this process and its children may take beside what they have, in bytes: of the
-/// machine's, and of the job's where that is limited. None where nobody knows.
+/// How many bytes this process and its children can allocate in addition, within the machine's
+/// memory and the job's limit. None if unknown.
 #[must_use]
 pub fn memory_left() -> Option<u64> {
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -72,7 +72,7 @@ fn left(machine: &str, groups: &str, mount: &Path) -> Option<u64> {
     of_groups.chain([kilobytes * 1024]).min()
 }
 
-/// A control group: its directory, and what its files are called.
+/// A control group: its directory, and the names of its files.
 #[derive(Debug, Eq, PartialEq)]
 struct Group {
     directory: PathBuf,
@@ -84,8 +84,8 @@ struct Names {
     events: &'static str,
     limit: &'static str,
     usage: &'static str,
-    /// Of files that nobody has used for a while, which the kernel drops first; with those of groups
-    /// below.
+    /// The page cache that was not used for a while, which the kernel reclaims first; includes the
+    /// groups below.
     files: &'static str,
 }
 
@@ -113,7 +113,7 @@ impl Group {
         self.value(self.names.limit, "").filter(|limit| *limit < NO_LIMIT)
     }
 
-    /// What is left of its limit, if it has one.
+    /// The rest of its limit, if it has one.
     fn left(&self) -> Option<u64> {
         let limit = self.limit()?;
         let files = self.value("memory.stat", self.names.files).unwrap_or_default();
@@ -121,15 +121,16 @@ impl Group {
         Some(limit.saturating_sub(used))
     }
 
-    /// The number behind `name` in the file of this name.
+    /// The number after `name` in the file `file`.
     fn value(&self, file: &str, name: &str) -> Option<u64> {
         let text = std::fs::read_to_string(self.directory.join(file)).ok()?;
         text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 }
 
-/// The groups that this process may be in, by the text of `/proc/self/cgroup`, the innermost first. A
-/// container sees its own group at the mount itself, while the text may have the host's path.
+/// The groups that this process may be in, by the text of `/proc/self/cgroup`, the innermost first.
+/// A container sees its own group at the mount point itself, while the text can contain the host's
+/// path.
 fn groups_in(text: &str, mount: &Path) -> Vec<Group> {
     let mut found = Vec::new();
     for line in text.lines() {

@@ -1,12 +1,13 @@
-//! Starts, watches and ends child processes; knows neither git nor Terraform.
+//! Starts, supervises and ends child processes, without knowledge of git or Terraform.
 //!
-//! A child gets a process group of its own, so that a terminal's Ctrl-C does not reach it a second
-//! time. It is stopped by one SIGTERM to its own pid, or to that of the program that it wraps
-//! (Terraform's providers die of one, and a second one makes Terraform give up; so it gets none where
-//! it says that whoever signalled this process has signalled it too), and by SIGKILL to its group
-//! when the grace is over.
-//! Callers may rely on it that nothing of the group runs when [`supervise`] returns or is dropped,
-//! and that what left the group is ended too where [`adopt_orphans`] was called (Linux only).
+//! A child gets its own process group, so that Ctrl-C in a terminal does not reach it a second
+//! time. A stop sends one SIGTERM to its pid, or to the pid of the program that it wraps, and
+//! SIGKILL to its group after the grace period. Only one process gets SIGTERM, because providers of
+//! Terraform die of it. A second signal makes Terraform abort, so the runner sends none if the
+//! child's output shows that it received the signal itself.
+//!
+//! Callers may rely on this: no process of the group runs when [`supervise`] returns or is dropped.
+//! After [`adopt_orphans`] (Linux only), this includes processes that left the group.
 
 mod command;
 mod descendants;
@@ -28,23 +29,23 @@ pub use supervise::{Exit, Grace, ProcessError, supervise};
 
 use crate::event::Stream;
 
-/// Where a child's lines go.
+/// Receives the lines of a child.
 pub trait Sink {
-    /// Takes one line, without its newline.
+    /// Receives one line, without its newline.
     fn line(&self, stream: Stream, line: &[u8]);
 
-    /// Takes the beginning of a line whose end has not come for a while, or that is too long to
-    /// wait for. Returns how many bytes it took; the rest is given again with what follows.
+    /// Receives the beginning of a line that is incomplete for a while or too long. Returns how
+    /// many bytes were consumed; the rest is passed again with the bytes that follow.
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize;
 
-    /// Whether the lines say that the child was asked to end already, by whoever; none where its
-    /// lines never say so.
+    /// Whether the lines show that the child received a signal already; none if its lines never
+    /// show that.
     fn knows_of_stop(&self) -> Option<bool> {
         None
     }
 }
 
-/// A sink for children whose output nobody needs.
+/// A sink that discards the output.
 #[derive(Clone, Copy, Debug)]
 pub struct Discard;
 

@@ -1,6 +1,7 @@
-//! Moves a pipe's bytes on: framed into lines for the sink, as they are into a file or memory.
+//! Reads a pipe and passes its bytes on: split into lines for the sink, unchanged into a file or
+//! memory.
 //!
-//! A pipe is read until its end whatever becomes of its bytes: Terraform dies of a closed pipe.
+//! A pipe is read until its end even if its bytes are discarded: Terraform dies of a closed pipe.
 
 use std::time::Duration;
 
@@ -13,37 +14,38 @@ use crate::event::Stream;
 use crate::platform::{self, Pipe};
 use crate::secret::append;
 
-/// How much is read at once: a pipe's default capacity on Linux.
+/// The size of a read: a pipe's default capacity on Linux.
 const CHUNK: usize = 64 * 1024;
 
-/// A line is kept whole up to this size and then handed on in parts.
+/// The longest line, in bytes; a longer one is split into parts.
 const LONGEST_LINE: usize = 1024 * 1024;
 
-/// How long the beginning of a line waits for its end before it is shown.
+/// How long an incomplete line is held back before it is shown.
 const PARTIAL_WAIT: Duration = Duration::from_secs(1);
 
-/// What the second and each later part of a line that was too long begins with.
+/// The prefix of the second and each later part of a line that was too long.
 const CONTINUED: &[u8] = "[line continued] … ".as_bytes();
 
-/// How long a pipe that brings line after line is left alone: who writes it, and who reads it, would
-/// otherwise be woken for each, which costs more than all that is done with the line.
+/// The pause between two reads of a busy pipe: otherwise each line would wake the writer and the
+/// reader, which costs more than all processing of the line.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// So many reads in a row, each within [`PAUSE`] of the one before, make a busy pipe.
+/// A pipe is busy after this number of reads, each within [`PAUSE`] of the one before.
 const BUSY: u32 = 128;
 
-/// A busy pipe brings more than this in a pause, in bytes, or is no longer busy.
+/// A pipe that delivers fewer bytes in a pause is not busy any more.
 const LITTLE: usize = 512;
 
-/// A pipe that brings more than this at once is read again at once: nobody is to wait for room in it.
+/// A read that returns more bytes is followed by the next read immediately, so that the writer does
+/// not have to wait.
 const MUCH: usize = CHUNK / 2;
 
-/// What is pumped.
+/// A source of bytes.
 pub(super) trait Source: AsyncRead + Unpin + Sized {
-    /// Leaves it alone for as long as `pause`.
+    /// Does not read for the duration of `pause`.
     ///
     /// # Errors
-    /// When it cannot be read any more.
+    /// If it cannot be read any more.
     fn rest(self, pause: Duration) -> impl Future<Output = std::io::Result<Self>> {
         async move {
             tokio::time::sleep(pause).await;
@@ -60,7 +62,7 @@ impl Source for Pipe {
 
 /// How often a pipe is read.
 struct Pace {
-    /// How many reads have followed one another without a pause.
+    /// The number of reads without a pause.
     row: u32,
     last: Instant,
 }
@@ -70,7 +72,7 @@ impl Pace {
         Self { row: 0, last: Instant::now() }
     }
 
-    /// How long to leave the pipe alone after `read` bytes.
+    /// How long to pause after a read of `read` bytes.
     fn after(&mut self, read: usize) -> Option<Duration> {
         let now = Instant::now();
         let since = now.duration_since(std::mem::replace(&mut self.last, now));
@@ -80,18 +82,19 @@ impl Pace {
     }
 }
 
-/// Where a pipe's bytes go.
+/// The destination of a pipe's bytes.
 pub(super) struct Pumped<'sink, S> {
     pub(super) sink: Option<&'sink S>,
     pub(super) file: Option<tokio::fs::File>,
     pub(super) memory: Option<usize>,
 }
 
-/// Reads `pipe` until its end. Returns what was to be kept in memory: at most one chunk more than
-/// the limit, so that the caller sees that it was exceeded; what comes after is read and dropped.
+/// Reads `pipe` until its end. Returns the bytes that are kept in memory: at most one chunk more
+/// than the limit, so that the caller sees that the limit was exceeded. Later bytes are read and
+/// dropped.
 ///
 /// # Errors
-/// When the pipe cannot be read or, at its end, when the file could not be written.
+/// If the pipe cannot be read or, at its end, if the file could not be written.
 pub(super) async fn pump<S: Sink>(
     mut pipe: impl Source,
     stream: Stream,
@@ -142,20 +145,20 @@ pub(super) async fn pump<S: Sink>(
     written.map(|()| kept)
 }
 
-/// Cuts a stream of bytes into lines.
+/// Splits a stream of bytes into lines.
 ///
-/// A line that is longer than `longest` is handed on in parts, the later ones marked. The beginning
-/// of a line that has waited is handed on as it is, and what follows it as if it were a line of its
-/// own: that is how a prompt reads best.
+/// A line that is longer than `longest` is split into parts, the later ones with a prefix. An
+/// incomplete line that has waited too long is passed on as a line, and the rest of it as the next
+/// one: this suits prompts.
 struct Framer<'sink, S> {
     sink: &'sink S,
     stream: Stream,
     longest: usize,
-    /// The line whose end has not come yet, as far as it was not handed on.
+    /// The incomplete line, without the parts that were passed on.
     pending: Zeroizing<Vec<u8>>,
-    /// Whether its beginning was handed on because it had waited.
+    /// Whether its beginning was passed on because it had waited too long.
     begun: bool,
-    /// When it is to be shown without its end.
+    /// When it is shown without its end.
     due: Option<Instant>,
 }
 
@@ -164,12 +167,12 @@ impl<'sink, S: Sink> Framer<'sink, S> {
         Self { sink, stream, longest, pending: Zeroizing::default(), begun: false, due: None }
     }
 
-    /// When [`Framer::show_partial`] is to be called, unless something else comes before.
+    /// When [`Framer::show_partial`] has to be called, unless more bytes arrive before.
     fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Hands on every line that `bytes` completes.
+    /// Passes on each line that `bytes` completes.
     fn push(&mut self, bytes: &[u8]) {
         let mut start = 0;
         for end in memchr::memchr_iter(b'\n', bytes) {
@@ -185,7 +188,7 @@ impl<'sink, S: Sink> Framer<'sink, S> {
         }
     }
 
-    /// Hands on what there is of a line. What the sink does not want yet waits for more to come.
+    /// Passes on the incomplete line. Bytes that the sink does not consume remain pending.
     fn show_partial(&mut self) {
         let taken = self.sink.partial(self.stream, &self.pending).min(self.pending.len());
         self.pending.drain(..taken);
@@ -193,7 +196,7 @@ impl<'sink, S: Sink> Framer<'sink, S> {
         self.due = None;
     }
 
-    /// Hands on the last line, which has no newline.
+    /// Passes on the last line, which has no newline.
     fn finish(mut self) {
         if !self.pending.is_empty() {
             self.end_line(b"");
@@ -201,14 +204,14 @@ impl<'sink, S: Sink> Framer<'sink, S> {
     }
 
     fn end_line(&mut self, rest: &[u8]) {
-        // A line without a detour, unless it is too long.
+        // The fast path: a line without a copy, unless it is too long.
         let whole = self.pending.is_empty() && rest.len() <= self.longest;
         if !whole {
             self.pending.extend_from_slice(rest);
             self.split();
         }
         let line = if whole { rest } else { &self.pending };
-        // The newline behind a prompt that was shown already is no line.
+        // The newline after a prompt that was shown already does not make a line.
         if !(self.begun && matches!(line, b"" | b"\r")) {
             self.sink.line(self.stream, line);
         }
@@ -218,12 +221,12 @@ impl<'sink, S: Sink> Framer<'sink, S> {
         self.due = None;
     }
 
-    /// Hands on parts of what is pending until it is no longer than a line may be.
+    /// Passes on parts of the pending line until the rest is short enough.
     fn split(&mut self) {
         while self.pending.len() > self.longest {
             let part = &self.pending[..self.longest];
             let mut taken = self.sink.partial(self.stream, part).min(part.len());
-            // Each part must make room for more than the mark, whatever the sink wants.
+            // Each part must be longer than the prefix, so that this ends.
             if taken <= CONTINUED.len() {
                 self.sink.line(self.stream, &part[taken..]);
                 taken = part.len();

@@ -1,4 +1,4 @@
-//! Becomes another program: for a command whose whole work is to start it.
+//! Replaces this process by another program: for a command that only starts that program.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,12 +7,13 @@ use std::path::Path;
 use super::Environment;
 use crate::platform::replace_process;
 
-/// Starts `program` in the place of this process, with its terminal, its descriptors 0 to 2 and its
-/// process id, so that signals and the exit code are the program's. `environment` is all that it
-/// inherits. Where the system cannot do that, it runs as a child; returns its exit code then.
+/// Replaces this process by `program`, which keeps its terminal, its descriptors 0 to 2 and its
+/// process id, so that signals and the exit code are the program's. The program inherits only
+/// `environment`. If the system cannot replace a process, the program runs as a child, and its exit
+/// code is returned.
 ///
 /// # Errors
-/// When it cannot be started.
+/// If it cannot be started.
 pub fn become_program(
     program: &Path,
     arguments: &[OsString],

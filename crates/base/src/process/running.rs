@@ -1,4 +1,4 @@
-//! Finds the processes that run an executable, whoever has started them. Only where there is `/proc`.
+//! Finds all processes that run an executable. Requires `/proc`.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use super::table::{Process, processes};
 use crate::platform::fs::MetadataExt;
 
-/// In how many parts of a second the kernel tells its times to processes (`USER_HZ`, time(7)).
+/// The unit of the kernel's times, as a fraction of a second (`USER_HZ`, time(7)).
 const TICKS: f64 = 100.0;
 
 /// A process that runs an executable.
@@ -18,18 +18,18 @@ pub struct Running {
     pub since: SystemTime,
 }
 
-/// The processes of this machine at one moment, with the files that they run: looked at once for
-/// however many executables.
+/// A snapshot of this machine's processes with the files that they execute, which is read once for
+/// any number of executables.
 #[derive(Debug)]
 pub struct Processes {
     table: Vec<Process>,
-    /// The files that processes run, by device and inode, each with the process's place above.
+    /// The files that processes execute, by device and inode, each with the index of the process.
     programs: Vec<((u64, u64), usize)>,
     boot: SystemTime,
 }
 
 impl Processes {
-    /// All that can be seen now. What runs for another user can be seen by root alone.
+    /// All visible processes. Only root sees the executables of other users' processes.
     #[must_use]
     pub fn now() -> Self {
         let table = processes();
@@ -41,7 +41,7 @@ impl Processes {
         Self { programs, table, boot: boot() }
     }
 
-    /// Those that run the file at `executable`, but for those below one of `known`.
+    /// The processes that run the file at `executable`, except for descendants of `known`.
     #[must_use]
     pub fn running(&self, executable: &Path, known: &[u32]) -> Vec<Running> {
         let Ok(wanted) = std::fs::metadata(executable) else { return Vec::new() };
@@ -61,7 +61,7 @@ impl Processes {
     fn is_below(&self, process: &Process, known: &[u32]) -> bool {
         let mut pid = process.pid;
         // Parents are older than their children, so this ends; the bound is for a table that
-        // changes while it is read.
+        // changed while it was read.
         for _ in 0..self.table.len() {
             if u32::try_from(pid.as_raw()).is_ok_and(|pid| known.contains(&pid)) {
                 return true;

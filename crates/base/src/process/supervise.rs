@@ -1,4 +1,4 @@
-//! One child from its start until nothing of its process group is left.
+//! Supervises one child from its start until its process group is gone.
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -19,37 +19,37 @@ use crate::event::Stream;
 use crate::platform::fs::OpenOptionsExt;
 use crate::platform::{Pid, ask_to_end, stderr_pipe, stdout_pipe};
 
-/// How long the pipes may stay open once the group is dead. Only a process that left the group
-/// can hold them, and it must not hold the run.
+/// How long the pipes may stay open after the group is gone. Only a process that left the group can
+/// hold them, and it must not delay the run.
 const PIPE_WAIT: Duration = Duration::from_secs(1);
 
-/// How long a child may take to say that the signal that has reached this process has reached it too.
-/// GitLab signals all processes of a job, one right after the other, and Terraform answers within
-/// milliseconds: this is what a busy machine needs. A second signal would make it drop its state.
+/// How long a child may take to report that it received this process's signal too. GitLab signals
+/// all processes of a job, one right after the other, and Terraform reacts within milliseconds:
+/// this is enough for a busy machine. A second signal would make Terraform discard its state.
 const ALREADY_SIGNALLED: Duration = Duration::from_millis(500);
 
-/// How often that is looked at.
+/// The interval of that check.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How much time a child gets to end after it was asked to.
+/// The grace period of a child after it was asked to end.
 #[derive(Clone, Copy, Debug)]
 pub struct Grace {
     /// From SIGTERM to SIGKILL.
     pub normal: Duration,
-    /// From a second signal by the user to SIGKILL, where that is sooner.
+    /// From a second signal of the user to SIGKILL, if that is sooner.
     pub urgent: Duration,
 }
 
 /// How a child ended.
 pub struct Exit {
-    /// What the operating system says of it.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Why it was asked to stop, if it was.
+    /// Why the child was asked to stop, if it was.
     pub stopped: Option<StopReason>,
     /// Whether it had to be killed.
     pub killed: bool,
-    /// Whether the kernel killed it, or something that it had started, for want of memory. None may
-    /// mean that nobody knows.
+    /// Whether the OOM killer ended the child or one of its descendants. None if it did not, or if
+    /// that is unknown.
     pub out_of_memory: Option<OutOfMemory>,
     /// Its standard output, with [`Output::Memory`].
     pub output: Zeroizing<Vec<u8>>,
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Exit {
     }
 }
 
-/// Why a child could not be run.
+/// A failure to run a child.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The run was stopped before the child was started.
@@ -78,29 +78,29 @@ pub enum ProcessError {
     Start {
         /// The executable.
         program: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The file for its output could not be made.
+    /// The file for its output could not be created.
     #[error("cannot create `{}`", path.display())]
     OutputFile {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
     /// Waiting for it or reading from it failed.
-    #[error("lost track of `{}`", program.display())]
+    #[error("cannot wait for `{}`", program.display())]
     Wait {
         /// The executable.
         program: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// It wrote more than is taken into memory.
+    /// It wrote more than the limit of [`Output::Memory`].
     #[error("`{}` wrote more than {limit} bytes", program.display())]
     TooMuchOutput {
         /// The executable.
@@ -121,17 +121,17 @@ impl crate::error::Advice for ProcessError {
     }
 }
 
-/// Runs `command` to its end, or to the end of its grace once `stop` is requested.
+/// Runs `command` to its end, or to the end of its grace period after `stop` is requested.
 ///
-/// Lines reach `sink` in order while the child runs. When this returns, the child is reaped and
-/// its process group is gone, and so is what left the group, see [`super::adopt_orphans`].
+/// Lines reach `sink` in order while the child runs. When this returns, the child is reaped and its
+/// process group is gone, including processes that left the group: see [`super::adopt_orphans`].
 ///
 /// # Errors
-/// When the child cannot be started, its output cannot be kept, or the run was stopped before.
-/// A child that fails is no error: see [`Exit::status`].
+/// If the child cannot be started, its output cannot be stored, or the run was stopped before. An
+/// exit status other than 0 is not an error: see [`Exit::status`].
 ///
 /// # Panics
-/// Never: the pipes that it takes are those it asked for.
+/// Never: the pipes exist because the child was started with them.
 pub async fn supervise(
     command: &Command,
     sink: &impl Sink,
@@ -167,14 +167,14 @@ pub async fn supervise(
     let (ended, pumped) = {
         let ended = wait(command, (&mut child, &group), sink, (stop, grace));
         tokio::pin!(ended);
-        // The pumps must run while the child does: a full pipe would stop it for good.
+        // The pumps must run concurrently with the child: a full pipe would block it.
         tokio::select! {
             ended = &mut ended => (ended, None),
             pumped = &mut pumps => (ended.await, Some(pumped)),
         }
     };
     group.finish();
-    // Before the pipes are waited for: it may hold them.
+    // Before the wait for the pipes, because the group may hold them.
     end_left_behind().await;
     let (status, stopped, killed) = ended.map_err(lost)?;
     let (stdout, stderr) = match pumped {
@@ -183,7 +183,7 @@ pub async fn supervise(
             if let Ok((stdout, stderr, ())) = tokio::time::timeout(PIPE_WAIT, pumps).await {
                 (stdout, stderr)
             } else {
-                tracing::warn!(program = %command.program.display(), "a process outside the group keeps the output open; not waiting for it");
+                tracing::warn!(program = %command.program.display(), "a process outside of the group keeps the output open; the runner does not wait for it");
                 (Ok(Zeroizing::default()), Ok(Zeroizing::default()))
             }
         }
@@ -212,7 +212,7 @@ fn output_file(command: &Command) -> Result<Option<tokio::fs::File>, ProcessErro
 fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
     let failed = |source| ProcessError::Start { program: command.program.clone(), source };
     let input = match &command.input {
-        // A pipe that is closed at once serves as /dev/null, which an empty root does not have.
+        // A pipe that is closed immediately replaces /dev/null, which an empty root does not have.
         Input::Nothing | Input::Bytes(_) => Stdio::piped(),
         Input::File(file) => file.try_clone().map_err(failed)?.into(),
     };
@@ -230,7 +230,7 @@ fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
     spawn(&mut builder).map_err(failed)
 }
 
-/// Writes `input` and closes the pipe. A child that does not read it ends on its own terms.
+/// Writes `input` and closes the pipe. A child that does not read it is not an error.
 async fn feed(stdin: Option<ChildStdin>, input: &Input) {
     if let (Some(mut stdin), Input::Bytes(input)) = (stdin, input) {
         let _ = stdin.write_all(input).await;
@@ -238,7 +238,7 @@ async fn feed(stdin: Option<ChildStdin>, input: &Input) {
     }
 }
 
-/// Waits for the child; passes a stop on to it, once, and kills its group when the grace is over.
+/// Waits for the child. A stop sends one SIGTERM, and kills the group after the grace period.
 async fn wait(
     command: &Command,
     (child, group): (&mut Child, &Group),
@@ -251,18 +251,19 @@ async fn wait(
     };
     let pid = group.leader();
     let deadline = Instant::now() + grace.normal;
-    // Only a signal may have come to the child as well: nobody hears of what the registry says.
+    // Only signals can have reached the child directly; a cancellation by the registry cannot.
     let is_signal = matches!(reason, StopReason::Signal(_));
-    let knows = is_signal && {
-        let patience = ALREADY_SIGNALLED.min(grace.normal / 4);
-        tokio::select! {
-            status = child.wait() => return Ok((status?, Some(reason), false)),
-            knows = tokio::time::timeout(patience, says_that_it_stops(sink)) => knows == Ok(true),
-            () = stop.urgent() => sink.knows_of_stop() == Some(true),
-        }
-    };
+    let knows = is_signal
+        && {
+            let patience = ALREADY_SIGNALLED.min(grace.normal / 4);
+            tokio::select! {
+                status = child.wait() => return Ok((status?, Some(reason), false)),
+                knows = tokio::time::timeout(patience, child_acknowledged_signal(sink)) => knows == Ok(true),
+                () = stop.urgent() => sink.knows_of_stop() == Some(true),
+            }
+        };
     if knows {
-        tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "it got the signal too: sending none");
+        tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "the process received the signal itself; sending no SIGTERM");
     } else {
         tracing::info!(pid = pid.as_raw(), %reason, grace = ?grace.normal, "sending SIGTERM");
         terminate(command, pid);
@@ -273,19 +274,20 @@ async fn wait(
         () = stop.urgent() => deadline.min(Instant::now() + grace.urgent),
     };
     if sooner > Instant::now() {
-        tracing::warn!(pid = pid.as_raw(), grace = ?grace.urgent, "second signal: killing soon");
+        tracing::warn!(pid = pid.as_raw(), grace = ?grace.urgent, "second signal: the grace period is shorter");
         tokio::select! {
             status = child.wait() => return Ok((status?, Some(reason), false)),
             () = tokio::time::sleep_until(sooner) => {}
         }
     }
-    tracing::warn!(pid = pid.as_raw(), "grace is over: killing the process group");
+    tracing::warn!(pid = pid.as_raw(), "the grace period is over: killing the process group");
     group.kill();
     Ok((child.wait().await?, Some(reason), true))
 }
 
-/// Waits until the child's lines say that it was asked to end; returns at once where they never do.
-async fn says_that_it_stops(sink: &impl Sink) -> bool {
+/// Waits until the child's lines show that it received a signal; returns immediately if they never
+/// do.
+async fn child_acknowledged_signal(sink: &impl Sink) -> bool {
     loop {
         match sink.knows_of_stop() {
             Some(false) => tokio::time::sleep(LOOK).await,
@@ -295,16 +297,16 @@ async fn says_that_it_stops(sink: &impl Sink) -> bool {
     }
 }
 
-/// Sends the one SIGTERM to the child, or to what it wraps.
+/// Sends the one SIGTERM to the child, or to the program that it wraps.
 fn terminate(command: &Command, pid: Pid) {
     let inner = command.inner.as_ref().map(|inner| running_below(pid, inner));
-    // What wraps it might hand the signal on late, or twice, or kill what takes its time.
+    // A wrapper could forward the signal late or twice, or kill a program that needs time.
     for inner in inner.iter().flatten() {
-        tracing::debug!(pid = inner.as_raw(), "it is meant for this one");
+        tracing::debug!(pid = inner.as_raw(), "sending the signal to the inner process");
         ask_to_end(*inner);
     }
     if inner.is_none_or(|inner| inner.is_empty()) {
-        // A child that is not reaped yet keeps its pid, so this cannot hit anybody else.
+        // The pid of a child that is not reaped yet cannot belong to another process.
         ask_to_end(pid);
     }
 }

@@ -1,4 +1,4 @@
-//! The system's table of processes, as `/proc` has it. Where there is none it is empty.
+//! The process table of `/proc`. Without `/proc` it is empty.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use super::Inner;
 use crate::platform::Pid;
 
-/// A process at the moment of looking.
+/// A process when the table was read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Process {
     pub(super) pid: Pid,
     pub(super) parent: Pid,
-    /// Whether it has ended and nobody has taken its exit status.
+    /// Whether it has ended and was not reaped yet.
     pub(super) is_zombie: bool,
-    /// When it was started, in clock ticks since the system was: a pid and this are unique.
+    /// The start time, in clock ticks since the system's start: unique together with the pid.
     pub(super) start: u64,
 }
 
 impl Process {
-    /// Whether it was started with this variable. Where that may not be read, it was not. None where
-    /// it has no variables at all, as in the moment in which it becomes another program.
+    /// Whether it was started with this variable; false if its environment is not readable. None if
+    /// it has no variables, as in the moment in which it executes another program.
     pub(super) fn has_variable(&self, name: &str, value: &str) -> Option<bool> {
         let wanted = format!("{name}={value}");
         match std::fs::read(format!("/proc/{}/environ", self.pid)) {
@@ -42,11 +42,11 @@ impl Process {
     }
 }
 
-/// The processes below `ancestor` that run `inner`, but for those that another of them started.
+/// The processes below `ancestor` that run `inner`, except for those that another of them started.
 ///
-/// Where nothing runs its executable, that is a script which runs another one with the same
-/// arguments: these tell. Of several that have them the one that the others have started counts,
-/// because a shell dies of a signal without a word to its child.
+/// If no process runs its executable, that is a script which starts another one with the same
+/// arguments, and the arguments identify it. Of several matches, the child is the right one,
+/// because a shell dies of a signal without forwarding it.
 pub(super) fn running_below(ancestor: Pid, inner: &Inner) -> Vec<Pid> {
     let all = processes();
     let program = inner.program.canonicalize().ok();
@@ -58,7 +58,7 @@ pub(super) fn running_below(ancestor: Pid, inner: &Inner) -> Vec<Pid> {
     }
     let mut innermost = Vec::new();
     while let Some(pid) = found.pop() {
-        // What has just been forked has all of its parent's until it becomes what it is to be.
+        // A forked process has its parent's arguments until it executes another program.
         let own = executable(pid);
         let becomes = |child: &Process| is_given(child) && executable(child.pid) != own;
         let below = first_below(&all, pid, &becomes);
@@ -70,7 +70,7 @@ pub(super) fn running_below(ancestor: Pid, inner: &Inner) -> Vec<Pid> {
     innermost
 }
 
-/// The processes below `ancestor` that are `wanted`, but for those below another of them.
+/// The processes below `ancestor` that are `wanted`, except for those below another match.
 fn first_below(all: &[Process], ancestor: Pid, wanted: &dyn Fn(&Process) -> bool) -> Vec<Pid> {
     let (mut found, mut parents) = (Vec::new(), vec![ancestor]);
     while let Some(parent) = parents.pop() {
@@ -81,12 +81,12 @@ fn first_below(all: &[Process], ancestor: Pid, wanted: &dyn Fn(&Process) -> bool
     found
 }
 
-/// What a process runs, where that can be seen.
+/// The executable of a process, if it is readable.
 fn executable(pid: Pid) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// All processes that can be seen.
+/// All visible processes.
 pub(super) fn processes() -> Vec<Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -99,7 +99,7 @@ pub(super) fn processes() -> Vec<Process> {
         .collect()
 }
 
-/// Reads a line of `/proc/PID/stat` (proc(5)). The name, in brackets, may hold anything.
+/// Parses a line of `/proc/PID/stat` (proc(5)). The name, in brackets, can contain any byte.
 fn parse(pid: Pid, stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();

@@ -1,21 +1,21 @@
-//! How a value looks inside of base64, wherever in the encoded text it begins.
+//! The forms of a value in base64, by its offset in the encoded text.
 //!
-//! Three bytes make four characters, so there are three ways. In each, the characters at both ends
-//! that other bytes have a part in are left out: at most six bits of the value at either end.
+//! Three bytes make four characters, so there are three alignments. In each, the first and last
+//! characters that depend on other bytes are omitted: at most six bits of the value at either end.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-/// Shorter pieces say little about a value and may be anything: six bytes have one of this size in
-/// each alignment.
+/// The least number of characters: shorter pieces can appear by chance. Six bytes have one of this
+/// size in each alignment.
 const SHORTEST: usize = 7;
 
 /// A value in one alignment.
 pub(super) struct Encoded {
-    /// The characters in the standard alphabet. It ends as if nothing came behind the value.
+    /// The characters in the standard alphabet, with the end of a text that ends with the value.
     pub(super) text: Zeroizing<Vec<u8>>,
-    /// How many of them stay the same whatever comes behind the value.
+    /// The number of characters that do not depend on the bytes after the value.
     pub(super) certain: usize,
 }
 
@@ -25,33 +25,28 @@ impl AsRef<[u8]> for Encoded {
     }
 }
 
-/// `value` in all alignments in which enough of it is certain.
+/// `value` in each alignment in which it determines enough characters.
 pub(super) fn alignments(value: &[u8]) -> impl Iterator<Item = Encoded> {
-    // The characters in which the bytes before the value have a part.
+    // The characters that depend on the bytes before the value.
     [0, 2, 3].into_iter().enumerate().filter_map(|(before, shared)| {
         let mut bytes = Zeroizing::new(vec![0; before + value.len()]);
         bytes[before..].copy_from_slice(value);
         let certain = (bytes.len() * 4 / 3).checked_sub(shared)?;
         let mut text = Zeroizing::new(vec![0; bytes.len().div_ceil(3) * 4]);
-        // It has exactly the size that is needed.
+        // The slice has exactly the required size.
         STANDARD.encode_slice(&bytes, &mut text).ok()?;
         text.drain(..shared);
         (certain >= SHORTEST).then_some(Encoded { text, certain })
     })
 }
 
-/// The characters of the URL-safe alphabet in the standard one.
+/// Maps a character of the URL-safe alphabet to the standard one.
 pub(super) const fn standard(byte: u8) -> u8 {
     match byte {
         b'-' => b'+',
         b'_' => b'/',
         byte => byte,
     }
-}
-
-/// Whether `byte` can stand in base64 of either alphabet.
-pub(super) const fn is_base64(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! Memory for secrets that grows without leaving copies behind that nobody zeroes.
+//! A buffer for secrets that is zeroed when it grows.
 
 use zeroize::Zeroizing;
 
-/// Appends `bytes`. Where there is no room, everything moves to a larger place and the old one is
-/// zeroed: a vector that grows by itself only frees it.
+/// Appends `bytes`. If the buffer is too small, its content moves to a larger one and the old one
+/// is zeroed: a vector that grows by itself only frees it.
 pub fn append(buffer: &mut Zeroizing<Vec<u8>>, bytes: &[u8]) {
     let needed = buffer.len() + bytes.len();
     if needed > buffer.capacity() {

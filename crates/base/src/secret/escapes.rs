@@ -1,23 +1,24 @@
-//! How text looks inside of other text where that is not undone by [`super::unescape`]: in templates
-//! of HCL, between the quotation marks of shells, SQL, CSV and YAML, and in URLs.
+//! Escaped forms of a value that [`super::unescape`] does not undo: in templates of HCL, between
+//! the quotation marks of shells, SQL, CSV and YAML, and in URLs.
 //!
-//! Everything here takes two passes over a value, one to count and one to write, so that no copy of
-//! it stays behind in memory that was outgrown.
+//! Each form is written in two passes over the value, one to count and one to write, so that no
+//! buffer with a copy has to grow.
 
 use std::fmt::{Result, Write};
 
 use zeroize::Zeroizing;
 
-/// Values up to this size are also looked for in the rarer ways of writing a URL: a long value has
-/// lines, and each of them is a value here.
+/// The rarer forms of URLs are only searched for values up to this size: the lines of a long value
+/// are values of their own.
 const ORDINARY: usize = 16 * 1024;
 
-/// What stands for a quotation mark between two of its kind.
+/// The escaped form of a quotation mark between two such marks.
 const QUOTES: [(char, &str); 5] = [
-    // Shells: the mark ends, and begins anew behind another way to write it. `bash -x` writes the first.
+    // Shells: the mark ends the string, and another one follows the escaped mark. `bash -x` prints
+    // the first form.
     ('\'', r"'\''"),
     ('\'', r#"'"'"'"#),
-    // The first once more, where it stands in something that has backslashes itself, which are undone.
+    // The first form in a text whose backslashes were undone.
     ('\'', "'''"),
     // SQL, YAML and PowerShell.
     ('\'', "''"),
@@ -25,9 +26,10 @@ const QUOTES: [(char, &str); 5] = [
     ('"', "\"\""),
 ];
 
-/// What URL encoders leave as it is beside letters and digits, and whether a space becomes `+`.
-/// In their order: all that is none of these (Rust), RFC 3986 (also Terraform's `urlencode`), the same in a query, WHATWG forms,
-/// paths by Python, components by JavaScript, user names and path segments by Go, logins by WHATWG.
+/// The characters besides letters and digits that URL encoders leave unchanged, and whether a space
+/// becomes `+`. In this order: none (Rust), RFC 3986 (also Terraform's `urlencode`), the same in a
+/// query, WHATWG forms, paths by Python, components by JavaScript, user names and path segments by
+/// Go, logins by WHATWG.
 const URLS: [(&str, bool); 9] = [
     ("", false),
     ("-._~", false),
@@ -40,7 +42,7 @@ const URLS: [(&str, bool); 9] = [
     ("-._~!$&'()*+,%\"`", false),
 ];
 
-/// `value` in every such form, without those that look like `value` itself.
+/// `value` in each of these forms, without those that equal `value`.
 pub(super) fn escaped(value: &str) -> Vec<Zeroizing<String>> {
     let mut forms = vec![in_two_passes(|out| template(value, out))];
     for (mark, form) in QUOTES {
@@ -67,7 +69,7 @@ fn in_two_passes(write: impl Fn(&mut dyn Write) -> Result) -> Zeroizing<String> 
         }
     }
     let mut length = Length(0);
-    // Neither counting nor a string can fail.
+    // Neither counting nor writing to a string can fail.
     let _ = write(&mut length);
     let mut text = Zeroizing::new(String::with_capacity(length.0));
     let _ = write(&mut *text);

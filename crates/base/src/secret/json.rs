@@ -1,4 +1,4 @@
-//! Masks secrets in JSON without spoiling it: only inside of strings, which stay strings.
+//! Redacts JSON without breaking it: only inside of strings, which remain strings.
 
 use std::borrow::Cow;
 
@@ -7,44 +7,44 @@ use secrecy::SecretString;
 use super::names::Names;
 use super::redactor::{MASK, Redactor};
 
-/// What JSON is about.
+/// The kind of a JSON document.
 enum Kind<'a> {
-    /// A line of a log: its names are the runner's.
+    /// A line of a log, whose names are the runner's.
     Record,
     /// Values, in which names may be secrets too.
     Values(&'a mut Names),
-    /// Words of somebody's own, among which a short secret stands by chance.
+    /// Fixed words, among which a short secret can appear by chance.
     Labels(&'a mut Names),
 }
 
-/// Whether nothing in `json` would be masked as values or labels, wherever in it. In doubt it is not so:
-/// where something is written with escapes, or looks masked.
+/// Whether no part of `json` would be masked as a value or label. False if that is unclear, because
+/// of escapes or a text that equals the mask.
 #[must_use]
 pub fn holds_no_secret(redactor: &Redactor, json: &str) -> bool {
     let bytes = json.as_bytes();
     memchr::memchr(b'\\', bytes).is_none()
-        // Such a name keeps its text from being that of another one.
+        // Such a name could collide with a masked one.
         && memchr::memmem::find(bytes, MASK.as_bytes()).is_none()
         && redactor.is_open(bytes)
 }
 
-/// A line of a log in JSON with every registered secret in its string values replaced, and every
-/// number that is one. Names of fields and the layout stay as they are. What is no JSON is masked as
-/// plain text.
+/// A line of a log in JSON with each registered secret replaced in its string values, and each
+/// number that is a secret. Names of fields and the layout remain unchanged. Other text is redacted
+/// as plain text.
 #[must_use]
 pub fn redact_json(redactor: &Redactor, json: &str) -> String {
     redact(redactor, json, &mut Kind::Record)
 }
 
-/// `json` with every registered secret replaced, in strings, in `names` of members, and every number
-/// that is one.
+/// `json` with each registered secret replaced in strings and in `names` of members, and each
+/// number that is a secret.
 #[must_use]
 pub fn redact_values(redactor: &Redactor, names: &mut Names, json: &str) -> String {
     redact(redactor, json, &mut Kind::Values(names))
 }
 
-/// `json` that consists of words that mean something: a short secret in them is masked only where it
-/// is an index key, as in `a.b["key"]`. Names of members are masked as everywhere.
+/// `json` that consists of fixed words: a short secret is masked only if it is an index key, as in
+/// `a.b["key"]`. Names of members are always redacted.
 #[must_use]
 pub fn redact_labels(redactor: &Redactor, names: &mut Names, json: &str) -> String {
     redact(redactor, json, &mut Kind::Labels(names))
@@ -72,7 +72,7 @@ fn redact(redactor: &Redactor, json: &str, kind: &mut Kind<'_>) -> String {
     masked
 }
 
-/// The texts and numbers that stand in `json` as values, wherever they are in it.
+/// The texts and numbers that `json` contains as values, at any depth.
 pub fn scalars(json: &str) -> impl Iterator<Item = SecretString> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -103,7 +103,7 @@ const fn is_number(c: char) -> bool {
     c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E')
 }
 
-/// Copies what stands between two strings; a number that is a secret becomes a masked string.
+/// Copies the text between two strings; a number that is a secret becomes a masked string.
 fn mask_numbers(redactor: &Redactor, text: &str, kind: &Kind<'_>, masked: &mut String) {
     let mut rest = text;
     if let Kind::Labels(_) = kind {
@@ -125,7 +125,7 @@ fn mask_numbers(redactor: &Redactor, text: &str, kind: &Kind<'_>, masked: &mut S
     masked.push_str(rest);
 }
 
-/// The length of the string literal that `text` begins with, quotes included.
+/// The length of the string literal at the start of `text`, including its quotes.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (index, byte) in text.bytes().enumerate().skip(1) {
@@ -154,9 +154,7 @@ fn mask_literal(
     let shown = match kind {
         Kind::Record if is_name => Cow::Borrowed(plain.as_str()),
         Kind::Values(names) | Kind::Labels(names) if is_name => names.masked(redactor, &plain),
-        Kind::Record => redactor.redact_lines(text),
-        // A secret with several lines is registered line by line, and stands here in one piece.
-        Kind::Values(_) => redactor.redact(text),
+        Kind::Record | Kind::Values(_) => redactor.redact(text),
         Kind::Labels(_) => Cow::Owned(label(redactor, &plain)),
     };
     if shown == plain {

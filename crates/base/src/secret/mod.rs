@@ -5,12 +5,10 @@
 //! drop. This module owns what happens where they could show up again.
 
 mod base64;
-mod broken;
 mod buffer;
 mod escapes;
 #[cfg(test)]
 mod fuzz_tests;
-mod grams;
 mod json;
 mod memory;
 mod mounts;
@@ -26,7 +24,7 @@ mod xml;
 
 pub use buffer::append;
 pub use json::{holds_no_secret, redact_json, redact_labels, redact_values, scalars};
-pub use memory::{ZeroingAllocator, on_clean_stack, zero_memory_of_openssl, zero_stack};
+pub use memory::ZeroingAllocator;
 pub use names::Names;
 pub use private::PrivateDirectory;
 pub use redactor::{MASK, Redactor};

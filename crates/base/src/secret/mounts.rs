@@ -1,7 +1,7 @@
-//! What is mounted below a directory: that is somebody else's, whoever put it there.
+//! Finds the mounts below a directory, whose content does not belong to the run.
 //!
-//! A bind mount is on the same device as what is around it, so the system is asked for its mounts
-//! where it tells them; everywhere, a directory on another device is another's.
+//! A bind mount is on the same device as its surroundings, so the mounts are read from the system's
+//! list if there is one. On all systems, a directory on another device counts as a mount.
 use std::fs::FileType;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 use crate::platform::fs::MetadataExt;
 use crate::platform::os_string;
 
-/// Where Linux tells the mounts of a process (proc(5)).
+/// Linux's list of the mounts of a process (proc(5)).
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// The mounts below a directory.
 #[derive(Debug)]
 pub(super) struct Mounts {
     device: Option<u64>,
-    /// None where the system does not tell.
+    /// None if the system does not have such a list.
     points: Option<Vec<PathBuf>>,
 }
 
 impl Mounts {
-    /// Finds those below `root`.
+    /// Finds the mounts below `root`.
     ///
     /// # Errors
-    /// When the system's list is there but cannot be read.
+    /// If the system's list exists but cannot be read.
     pub(super) fn below(root: &Path) -> std::io::Result<Self> {
         let device = std::fs::symlink_metadata(root).ok().map(|found| found.dev());
         let points = match std::fs::read(MOUNTS) {
@@ -39,16 +39,15 @@ impl Mounts {
         Ok(Self { device, points })
     }
 
-    /// Whether there are certainly none.
+    /// Whether the directory certainly does not contain a mount.
     pub(super) fn are_none(&self) -> bool {
         self.points.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether something is mounted at `path`, which is an entry of a directory that is on no mount
-    /// of its own.
+    /// Whether `path`, an entry of a directory that is not on a mount, is a mount point.
     pub(super) fn one_is_at(&self, path: &Path, kind: FileType) -> bool {
         let listed = self.points.iter().flatten().any(|point| point == path);
-        // What is listed is not even looked at: a file system whose server is gone may hang.
+        // A listed mount is not accessed: a file system whose server does not respond can hang.
         listed
             || (kind.is_dir()
                 && std::fs::symlink_metadata(path).is_ok_and(|it| Some(it.dev()) != self.device))
@@ -66,7 +65,7 @@ fn points_below(root: &Path, list: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A path in which blanks, line ends and backslashes are written as three octal digits.
+/// Decodes a path in which blanks, line ends and backslashes are three octal digits.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut path = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Names of members that are secrets: masked, and apart from each other.
+//! Redacts names of members, so that different names stay different.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -6,20 +6,20 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::redactor::{MASK, Redactor};
 
-/// What became of the names in a document: the same name is masked the same way wherever it stands,
-/// so that what belongs together still does, and no two names become one.
+/// The masked names of a document: a name always gets the same mask, so that references remain
+/// intact, and different names never get the same mask.
 #[derive(Default)]
 pub struct Names {
     hasher: RandomState,
-    /// By the hash of a name what stands in its place: the name itself is not kept.
+    /// The masked name by the hash of the name, which is not stored itself.
     given: HashMap<u64, String>,
     taken: HashSet<String>,
-    /// How many names were masked to the same text.
+    /// How many names have the same masked text.
     counts: HashMap<String, usize>,
 }
 
 impl Names {
-    /// `name` without secrets; a number follows where another one became the same.
+    /// `name` without secrets, followed by a number if another name has the same masked text.
     pub fn masked<'name>(&mut self, redactor: &Redactor, name: &'name str) -> Cow<'name, str> {
         let shown = redactor.redact(name.as_bytes());
         if !shown.contains(MASK) {

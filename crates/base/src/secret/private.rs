@@ -1,4 +1,4 @@
-//! A directory that nobody else can read and that is wiped at the end.
+//! A directory that other users cannot read, and that is wiped at the end.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use crate::platform::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, close_t
 pub struct PrivateDirectory {
     path: PathBuf,
     layout: Layout,
-    /// Where files go that do not fit into this one.
+    /// The directory for files that do not fit into this one.
     spare: Option<PathBuf>,
     wiped: bool,
 }
 
 impl PrivateDirectory {
-    /// Creates the directory `prefix` + a random ending in `parent`, which is created if needed.
+    /// Creates the directory `prefix` + a random suffix in `parent`, which is created if needed.
     ///
     /// # Errors
-    /// When a directory cannot be created.
+    /// If a directory cannot be created.
     pub fn create(parent: &Path, prefix: &str) -> Result<Self, WipeError> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(parent)
             .map_err(|source| WipeError::new("create", parent, source))?;
-        // `tempfile` makes the name unpredictable; removing is ours.
+        // `tempfile` makes the name unpredictable; this type removes the directory.
         let directory = tempfile::Builder::new()
             .prefix(prefix)
             .permissions(std::fs::Permissions::from_mode(0o700))
@@ -39,31 +39,31 @@ impl PrivateDirectory {
         Ok(Self { path, layout: Layout::default(), spare: None, wiped: false })
     }
 
-    /// Spares what `layout` says when it is wiped.
+    /// Sets the parts that the wipe treats differently.
     #[must_use]
     pub const fn with_layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// Writes files that do not fit into this directory into `spare` instead, another private
-    /// directory that has no files of these names.
+    /// Sets the directory for files that do not fit into this one: another private directory that
+    /// does not have files of these names.
     #[must_use]
     pub fn with_spare(mut self, spare: &Path) -> Self {
         self.spare = Some(spare.to_owned());
         self
     }
 
-    /// Where the directory is.
+    /// The path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Creates a directory of mode 0700 in it.
+    /// Creates a subdirectory of mode 0700.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// If it cannot be created.
     pub fn subdirectory(&self, name: &str) -> Result<PathBuf, WipeError> {
         let path = self.path.join(name);
         std::fs::DirBuilder::new()
@@ -73,10 +73,10 @@ impl PrivateDirectory {
         Ok(path)
     }
 
-    /// Writes a new file of mode 0600 in it.
+    /// Writes a new file of mode 0600 into the directory.
     ///
     /// # Errors
-    /// When the file exists or cannot be written.
+    /// If the file exists or cannot be written.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, WipeError> {
         let path = self.path.join(name);
         match (write_new(&path, content), &self.spare) {
@@ -86,7 +86,7 @@ impl PrivateDirectory {
             {
                 wipe_file(&path)?;
                 let path = spare.join(name);
-                tracing::warn!(path = %path.display(), %full, "no room for a secret file in memory");
+                tracing::warn!(path = %path.display(), %full, "the memory file system is full; writing a secret file to the work directory");
                 write_new(&path, content)
                     .map(|()| path.clone())
                     .map_err(|source| WipeError::new("create", &path, source))
@@ -95,12 +95,12 @@ impl PrivateDirectory {
         }
     }
 
-    /// Writes an executable file of mode 0700 that holds no secret: where [`write`](Self::write)
-    /// falls back to, if there is such a place, because what is in memory is often mounted so that
-    /// nothing can be executed.
+    /// Writes an executable file of mode 0700 that does not contain a secret. It is written to the
+    /// directory of [`with_spare`](Self::with_spare) if there is one, because memory file systems
+    /// are often mounted with `noexec`.
     ///
     /// # Errors
-    /// When the file exists or cannot be written.
+    /// If the file exists or cannot be written.
     pub fn write_executable(&self, name: &str, content: &[u8]) -> Result<PathBuf, WipeError> {
         let path = self.spare.as_deref().unwrap_or(&self.path).join(name);
         write_new(&path, content)
@@ -109,29 +109,29 @@ impl PrivateDirectory {
         Ok(path)
     }
 
-    /// Overwrites and removes everything in it, and the directory itself.
+    /// Overwrites and removes all its content, and the directory itself.
     ///
     /// # Errors
-    /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+    /// The first file that could not be overwritten or removed; the rest is still wiped.
     pub fn wipe(mut self) -> Result<(), WipeError> {
         self.wiped = true;
         wipe_directory(&self.path, self.layout)
     }
 
-    /// Overwrites what was written into the checkout that its layout names, and removes that. It has to
-    /// be wiped all the same.
+    /// Overwrites the files that were written into the checkout that the layout names, and removes
+    /// the checkout. The rest of the directory has to be wiped separately.
     ///
     /// # Errors
-    /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+    /// The first file that could not be overwritten or removed; the rest is still wiped.
     pub fn wipe_checkout(&self) -> Result<(), WipeError> {
         wipe_checkout(&self.path, self.layout)
     }
 
-    /// Overwrites and removes what in it is private; the directory itself, its locks and what its
-    /// layout names are left behind as they are.
+    /// Overwrites and removes the private files; the directory itself, its locks, and the parts
+    /// that the layout names remain.
     ///
     /// # Errors
-    /// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+    /// The first file that could not be overwritten or removed; the rest is still wiped.
     pub fn wipe_private(mut self) -> Result<(), WipeError> {
         self.wiped = true;
         wipe_private(&self.path, self.layout)
@@ -143,7 +143,7 @@ impl Drop for PrivateDirectory {
         if !self.wiped
             && let Err(error) = wipe_directory(&self.path, self.layout)
         {
-            tracing::error!(error = %crate::error::chain(&error), "secrets may be left on the disk");
+            tracing::error!(error = %crate::error::chain(&error), "secrets may remain on the disk");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Replaces every registered secret by `***`, in one pass over the bytes whatever their number.
+//! Replaces each registered secret by `***`, in one pass over the bytes for any number of secrets.
 //!
-//! A secret is found as it is, in each of its lines, escaped for a literal, XML, a shell or a URL, and
-//! in base64 wherever it begins there. Where occurrences overlap, all that they cover is masked, so that the
-//! end of one secret does not stay behind because another one began before it. Values are zeroed on
-//! drop and by [`Redactor::forget`].
+//! A secret is found unchanged, line by line, escaped for a literal, XML, a shell or a URL, and in
+//! base64 on one line at any offset. Overlapping matches are masked as a whole, so that the end of
+//! one secret does not remain if another one began before it. Values are zeroed on drop and by
+//! [`Redactor::forget`].
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,24 +13,24 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::patterns::Patterns;
 
-/// What stands in for a secret.
+/// The replacement of a secret.
 pub const MASK: &str = "***";
 
-/// Shorter values (and shorter lines of a value) cannot be masked: `a` would eat half the log.
-/// Escaped forms are longer than the value; for base64 there is a limit of its own.
+/// Shorter values, and shorter lines of a value, are not masked: `a` would remove half of the log.
+/// Escaped forms are longer than the value; base64 has its own limit.
 const SHORTEST: usize = 4;
 
-/// Longer values are masked in pieces of this size, so that a line that is shown before its end is
-/// known never has to be held back by more than two pieces in base64.
+/// Longer values are masked in pieces of this size, so that an incomplete line never holds back
+/// more than two pieces in base64.
 const LONGEST: usize = 64 * 1024;
 
-/// How many backslashes are kept together: more than escape one character.
+/// How many consecutive backslashes are kept together: more than an escape of one character has.
 const MOST_BACKSLASHES: usize = 64;
 
-/// Told of each value and each line of a value that is registered.
+/// Is called with each value and each line of a value that is registered.
 type Observer = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The secrets of a run, shared by everything that shows text.
+/// The secrets of a run, shared by all code that shows text.
 #[derive(Default)]
 pub struct Redactor {
     state: Mutex<State>,
@@ -38,7 +38,7 @@ pub struct Redactor {
 
 #[derive(Default)]
 struct State {
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     secrets: Vec<SecretString>,
     too_short: Vec<String>,
     search: Search,
@@ -55,27 +55,27 @@ impl std::fmt::Debug for Redactor {
 enum Search {
     #[default]
     Nothing,
-    /// Secrets were registered since the last one.
+    /// Secrets were registered since the last search.
     Outdated,
     Any(Arc<Patterns>),
-    /// There are too many secrets to search for. Then nothing is shown.
+    /// There are too many secrets to search for. The whole text is masked.
     Everything,
 }
 
 impl Redactor {
-    /// A redactor that knows no secret yet.
+    /// A redactor without secrets.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Registers secrets; from now on none of them gets through. Of a value with several lines,
-    /// each line counts, because the log is made of lines.
+    /// Registers secrets, which are masked from now on. Each line of a value is a secret of its
+    /// own, because the log consists of lines.
     pub fn register<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
         self.add(secrets.into_iter().map(|secret| (None, secret)));
     }
 
-    /// Registers secrets like [`Redactor::register`] and remembers the names of those that are too
+    /// Registers secrets like [`Redactor::register`], and records the names of those that are too
     /// short to be masked.
     pub fn register_named<'a>(
         &self,
@@ -84,25 +84,26 @@ impl Redactor {
         self.add(secrets.into_iter().map(|(name, secret)| (Some(name), secret)));
     }
 
-    /// Has `observer` called with each line that is registered from now on, before the registration
+    /// Calls `observer` with each line that is registered from now on, before the registration
     /// returns. It must not use this redactor.
     pub fn observe(&self, observer: impl Fn(&str) + Send + Sync + 'static) {
         self.state().observer = Some(Arc::new(observer));
     }
 
-    /// Has nobody called any more.
+    /// Removes the observer.
     pub fn end_observation(&self) {
         self.state().observer = None;
     }
 
-    /// The names of the secrets that are too short to be masked, in the order in which they came.
+    /// The names of the secrets that are too short to be masked, in the order of their
+    /// registration.
     #[must_use]
     pub fn too_short(&self) -> Vec<String> {
         self.state().too_short.clone()
     }
 
-    /// Zeroes and drops every secret. What is shown from now on must come from where none of them
-    /// can be, and what may still show up must be registered anew.
+    /// Zeroes and drops all secrets. Text that is shown after this must not contain any of them;
+    /// secrets that are still in use must be registered again.
     pub fn forget(&self) {
         *self.state() = State::default();
     }
@@ -121,7 +122,7 @@ impl Redactor {
                     state.secrets.extend(pieces(line).map(SecretString::from));
                 }
             }
-            // In one piece where it is escaped or encoded.
+            // As a whole, for its escaped and encoded forms.
             if value.contains('\n') && value.len() >= SHORTEST && !state.knows(known, value) {
                 state.secrets.extend(pieces(value).map(SecretString::from));
             }
@@ -148,20 +149,20 @@ impl Redactor {
         }
     }
 
-    /// `text` without secrets, as valid UTF-8 without NUL: what is neither becomes U+FFFD.
-    /// Text that needs no change is not copied.
+    /// `text` without secrets, as valid UTF-8 without NUL: other bytes become U+FFFD. Unchanged
+    /// text is not copied.
     #[must_use]
     pub fn redact<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
         self.mask(text, Patterns::covered)
     }
 
-    /// Whether nothing is left of `text` where it is shown.
+    /// Whether the whole `text` is masked.
     #[must_use]
     pub fn hides(&self, text: &str) -> bool {
         self.redact(text.as_bytes()) == MASK
     }
 
-    /// Whether no secret is in `text`, which is UTF-8 without NUL.
+    /// Whether `text`, which is UTF-8 without NUL, does not contain a secret.
     #[must_use]
     pub(super) fn is_open(&self, text: &[u8]) -> bool {
         match self.state().search() {
@@ -171,15 +172,8 @@ impl Redactor {
         }
     }
 
-    /// The same as [`Redactor::redact`] for what people read line by line: a secret that was broken
-    /// into the lines of `text`, or of a text that `text` is a line of, is masked too.
-    #[must_use]
-    pub fn redact_lines<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
-        self.mask(text, Patterns::covered_in_lines)
-    }
-
-    /// The same as [`Redactor::redact`] for a name of something: only secrets of some length are
-    /// masked, because a short one may be a word that the name has for itself.
+    /// Like [`Redactor::redact`], for a name: only long secrets are masked, because a short one may
+    /// be an ordinary word.
     #[must_use]
     pub(super) fn redact_name<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
         self.mask(text, Patterns::covered_by_long)
@@ -214,15 +208,15 @@ impl Redactor {
         if masked.contains('\0') { Cow::Owned(masked.replace('\0', "\u{fffd}")) } else { masked }
     }
 
-    /// How many bytes of the beginning of a line can be shown before its end is known: no secret
-    /// and no character is cut in two. What is held back is never more than a piece of a secret.
+    /// How many bytes of the beginning of an incomplete line can be shown: neither a secret nor a
+    /// character is split. At most a piece of a secret is held back.
     #[must_use]
     pub fn showable(&self, pending: &[u8]) -> usize {
         let search = self.state().search();
         let mut end = pending.len() - unfinished_character(pending);
         let Search::Any(patterns) = search else { return end };
         end = end.min(pending.len() - patterns.unfinished(pending));
-        // What is held back may itself begin in the middle of another secret.
+        // The bytes that are held back can begin in the middle of another secret.
         let ranges = patterns.covered(pending);
         let end = ranges
             .into_iter()
@@ -237,13 +231,13 @@ impl Redactor {
 }
 
 impl State {
-    /// Whether `value` is among the first `known` secrets, which are in order.
+    /// Whether `value` is one of the first `known` secrets, which are sorted.
     fn knows(&self, known: usize, value: &str) -> bool {
         let secrets = &self.secrets[..known];
         secrets.binary_search_by(|secret| secret.expose_secret().cmp(value)).is_ok()
     }
 
-    /// The search for what is registered, made anew where that is needed.
+    /// The search for the registered secrets, which is built again if it is outdated.
     fn search(&mut self) -> Search {
         if matches!(self.search, Search::Outdated) {
             let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
@@ -254,8 +248,8 @@ impl State {
     }
 }
 
-/// `end`, or where the backslashes begin in the middle of which it is: each half of them would be
-/// read in another way. A long row of them is a drawing, and is not held back.
+/// `end`, or the begin of the backslashes around it: two halves of them would be parsed
+/// differently. A long row of backslashes is a drawing, and is not held back.
 fn before_backslashes(pending: &[u8], end: usize) -> usize {
     if pending.get(end) != Some(&b'\\') {
         return end;
@@ -265,9 +259,9 @@ fn before_backslashes(pending: &[u8], end: usize) -> usize {
     if row > MOST_BACKSLASHES { end } else { end - row }
 }
 
-/// `line` in pieces of at most [`LONGEST`] bytes; the last one reaches back,
-/// so that it is not too short to be
-/// masked. They do not overlap otherwise: a line that is shown before its end is known is cut there.
+/// Splits `line` into pieces of at most [`LONGEST`] bytes; the last one overlaps the one before, so
+/// that it is not too short to be masked. The other pieces do not overlap, because an incomplete
+/// line is split between them.
 fn pieces(line: &str) -> impl Iterator<Item = &str> {
     let last = line.len().saturating_sub(LONGEST);
     let mut next = Some(0);
@@ -279,7 +273,7 @@ fn pieces(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The length of an UTF-8 sequence at the end of `pending` that more bytes could complete.
+/// The length of an incomplete UTF-8 sequence at the end of `pending`.
 fn unfinished_character(pending: &[u8]) -> usize {
     let start = pending.iter().rev().take(3).position(|byte| byte & 0xC0 != 0x80);
     let Some(length) = start.map(|back| back + 1) else { return 0 };

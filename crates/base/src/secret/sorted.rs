@@ -1,8 +1,8 @@
-//! Texts in order, so that a beginning of one of them is found without a look at all of them.
+//! Sorted texts, so that the beginning of a text is found by a binary search.
 
 use std::ops::Deref;
 
-/// Texts in ascending order, each once.
+/// Texts in ascending order, without duplicates.
 pub(super) struct Sorted<T> {
     texts: Vec<T>,
     /// Whether a text begins with this byte.
@@ -31,7 +31,7 @@ impl<T: AsRef<[u8]>> Sorted<T> {
         self.longest
     }
 
-    /// The length of the longest end of `pending` that is a beginning, but not the whole, of a text.
+    /// The length of the longest end of `pending` that is a proper prefix of a text.
     pub(super) fn unfinished(&self, pending: &[u8]) -> usize {
         let first = (pending.len() + 1).saturating_sub(self.longest);
         (first..pending.len())
@@ -42,7 +42,7 @@ impl<T: AsRef<[u8]>> Sorted<T> {
 
     /// Whether a text begins with `beginning` and is longer.
     fn continues(&self, beginning: &[u8]) -> bool {
-        // Those that begin with it stand behind one another, the shortest first.
+        // Texts with this prefix follow one another, the shortest first.
         let next = self.texts.partition_point(|text| text.as_ref() <= beginning);
         self.texts.get(next).is_some_and(|text| text.as_ref().starts_with(beginning))
     }

@@ -1,4 +1,4 @@
-//! Masks secrets in text of any length while it is copied.
+//! Redacts a text of any length while it is copied.
 
 use std::io::{Read, Result, Write};
 
@@ -7,14 +7,14 @@ use zeroize::Zeroizing;
 use super::Redactor;
 use super::buffer::append;
 
-/// How much is read at a time.
+/// The size of a read.
 const CHUNK: usize = 64 * 1024;
 
-/// Copies `text` without its secrets, as valid UTF-8 without NUL. No more is held in memory than a
-/// chunk and the beginning of a secret.
+/// Copies `text` without its secrets, as valid UTF-8 without NUL. Only a chunk and the beginning of
+/// a secret are in memory.
 ///
 /// # Errors
-/// When `text` cannot be read or `into` cannot be written.
+/// If `text` cannot be read or `into` cannot be written.
 pub fn redact_text(redactor: &Redactor, mut text: impl Read, mut into: impl Write) -> Result<()> {
     let mut chunk = Zeroizing::new(vec![0; CHUNK]);
     let mut pending = Zeroizing::new(Vec::with_capacity(2 * CHUNK));
@@ -24,13 +24,13 @@ pub fn redact_text(redactor: &Redactor, mut text: impl Read, mut into: impl Writ
             read => read?,
         };
         append(&mut pending, &chunk[..read]);
-        // Secrets are registered line by line, so that none goes on after the end of one.
+        // Secrets are registered line by line, so that none continues after the end of a line.
         let end = match memchr::memrchr(b'\n', &pending) {
             _ if read == 0 => pending.len(),
             Some(end) => end + 1,
             None => redactor.showable(&pending),
         };
-        into.write_all(redactor.redact_lines(&pending[..end]).as_bytes())?;
+        into.write_all(redactor.redact(&pending[..end]).as_bytes())?;
         pending.drain(..end);
         if read == 0 {
             return Ok(());
@@ -60,6 +60,6 @@ mod tests {
         let text = "a hunter22 b\n\u{20ac}\0 hunt\nhunter22hunter22\nhunter".repeat(20);
         let mut copied = Vec::new();
         redact_text(&redactor, Drops(text.as_bytes()), &mut copied).unwrap();
-        assert_eq!(String::from_utf8(copied).unwrap(), redactor.redact_lines(text.as_bytes()));
+        assert_eq!(String::from_utf8(copied).unwrap(), redactor.redact(text.as_bytes()));
     }
 }

@@ -1,42 +1,42 @@
-//! Undoes escapes, so that a secret is found however it was escaped: with backslashes, as in JSON,
-//! in programs and in shells, or with the entities of XML.
+//! Undoes escapes, so that a secret is found in any escaped form: with backslashes, as in JSON, in
+//! programs and in shells, or with the entities of XML.
 //!
-//! A character can be escaped in many ways, several of them may be mixed, and escaped text may be
-//! escaped again: there are too many forms of a value to look for each. So a text with escapes is
-//! searched once more without them. Most lines have none, which costs a look for two bytes.
+//! A character can be escaped in many ways, forms can be mixed, and escaped text can be escaped
+//! again: a value has too many forms to search for each. So a text with escapes is searched a
+//! second time without them. Most lines have none, which costs a search for two bytes.
 
 use std::ops::Range;
 
 use zeroize::Zeroizing;
 
-/// More letters and digits are not an entity that stands for a character.
+/// The longest name or number of an entity.
 const LONGEST_ENTITY: usize = 10;
 
-/// A text without its escapes, and where it stood with them.
+/// A text without its escapes, and the positions in the original.
 pub(super) struct Plain {
-    /// The text up to an escape that is not finished at its end.
+    /// The text, up to an incomplete escape at its end.
     pub(super) text: Zeroizing<Vec<u8>>,
     /// In ascending order.
     escapes: Vec<Escape>,
 }
 
-/// Where an escape stood, and where stands what it stood for.
+/// The positions of an escape and of its character.
 struct Escape {
     plain: Range<usize>,
     original: Range<usize>,
 }
 
-/// What a text begins with.
+/// The token at the start of a text.
 enum Reading {
-    /// Nothing that stands for something else.
+    /// Not an escape.
     Nothing,
-    /// An escape, as far as the text goes.
+    /// An incomplete escape at the end of the text.
     Unfinished,
-    /// An escape of this length, and the bytes that it stands for.
+    /// An escape of this length, and its bytes.
     Escape(usize, Bytes),
 }
 
-/// Reads what a text that starts with a mark is escaped for.
+/// Parses a text that starts with a mark.
 type Read = fn(&[u8]) -> Reading;
 
 /// At most a character.
@@ -45,7 +45,7 @@ struct Bytes {
     length: usize,
 }
 
-/// `text` without one level of escapes, for each kind of which it has some.
+/// `text` without one level of escapes, once for each kind of escape in it.
 pub(super) fn plain(text: &[u8]) -> impl Iterator<Item = Plain> {
     let kinds: [(u8, Read); 2] = [(b'\\', backslash), (b'&', entity)];
     kinds.into_iter().filter_map(|(mark, read)| Plain::of(text, mark, read))
@@ -78,7 +78,7 @@ impl Plain {
         (!escapes.is_empty() || end < text.len()).then_some(Self { text: plain, escapes })
     }
 
-    /// What stood for `range` of the text: an escape counts as a whole.
+    /// The original of `range`, which includes each escape as a whole.
     pub(super) fn original(&self, range: Range<usize>) -> Range<usize> {
         let end = match range.end.checked_sub(1) {
             Some(last) if last >= range.start => self.place(last).end,
@@ -87,7 +87,7 @@ impl Plain {
         self.place(range.start).start..end
     }
 
-    /// What stood for the byte at `index`; it may be that behind the last one.
+    /// The original of the byte at `index`, which may be one behind the last.
     fn place(&self, index: usize) -> Range<usize> {
         let before = self.escapes.partition_point(|escape| escape.plain.start <= index);
         let Some(escape) = before.checked_sub(1).map(|last| &self.escapes[last]) else {
@@ -114,8 +114,8 @@ impl Reading {
     }
 }
 
-/// What a backslash and what follows it stand for, in JSON, Go, Rust, HCL, or a shell's `$'...'` and
-/// `printf %q`: they agree wherever they have the same escape.
+/// Parses a backslash escape of JSON, Go, Rust, HCL, or a shell's `$'...'` and `printf %q`: they
+/// agree on all escapes that they share.
 fn backslash(text: &[u8]) -> Reading {
     let Some(letter) = text.get(1) else { return Reading::Unfinished };
     let literal = Reading::byte(2, *letter);
@@ -183,12 +183,12 @@ fn surrogates(high: u32, text: &[u8]) -> Reading {
 
 enum Number {
     None,
-    /// As far as the text goes.
+    /// An incomplete number at the end of the text.
     Unfinished,
     Whole(u32),
 }
 
-/// The number of exactly so many hexadecimal digits that `text` begins with.
+/// Parses a number of exactly this many hexadecimal digits.
 fn hexadecimal(text: &[u8], digits: usize) -> Number {
     let (length, code) = number(text, digits, 16, u8::is_ascii_hexdigit);
     match length {
@@ -198,7 +198,7 @@ fn hexadecimal(text: &[u8], digits: usize) -> Number {
     }
 }
 
-/// The number of at most so many digits that `text` begins with, and how many it has.
+/// Parses a number of at most this many digits, and returns the number of digits.
 fn number(text: &[u8], most: usize, radix: u32, is_digit: fn(&u8) -> bool) -> (usize, u32) {
     let digits = text.iter().take(most).take_while(|byte| is_digit(byte));
     digits.fold((0, 0), |(length, code), digit| {
@@ -207,7 +207,7 @@ fn number(text: &[u8], most: usize, radix: u32, is_digit: fn(&u8) -> bool) -> (u
     })
 }
 
-/// What `&name;` stands for.
+/// Parses the entity `&name;`.
 fn entity(text: &[u8]) -> Reading {
     let name = &text[1..];
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'#';
@@ -225,7 +225,7 @@ fn entity(text: &[u8]) -> Reading {
     }
 }
 
-/// The character that an entity stands for: XML has five names, and numbers.
+/// The character of an entity: XML has five names, and numbers.
 pub(super) fn character(entity: &str) -> Option<char> {
     match entity {
         "amp" => Some('&'),

@@ -1,7 +1,8 @@
-//! Overwrites files with zeros before they are removed, and says what could not be.
+//! Overwrites files with zeros before they are removed, and reports failures.
 //!
-//! No symbolic link is followed, and a file that has another name elsewhere is left as it is: its
-//! content is not ours. Nothing that is mounted is entered. What is gone already is no error.
+//! Symbolic links are not followed. A file with another hard link is not overwritten, because its
+//! content may belong to another program. Mounted file systems are not entered. A missing file is
+//! not an error.
 
 use std::fs::FileType;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
@@ -13,25 +14,25 @@ use crate::platform::fs::{
     MetadataExt, OFlag, OpenOptionsExt, PermissionsExt, has_other_names, remove_file,
 };
 
-/// How long files that somebody wrote into a checkout may take to be overwritten: a module may
-/// have built gigabytes there, and the final status waits. Then they are only removed.
+/// The time limit for overwriting the files that the run wrote into a checkout: a module can have
+/// built gigabytes there, and the final status waits. After that, files are only removed.
 const CHANGED_LIMIT: Duration = Duration::from_secs(2);
 
-/// A larger file that somebody wrote into a checkout is no text with a secret in it.
+/// The largest file of a checkout that is overwritten: larger files are not texts with secrets.
 const LARGEST_CHANGED: u64 = 64 * 1024 * 1024;
 
-/// How files end that are removed after all others.
+/// The suffix of files that are removed last.
 const LOCK: &str = ".lock";
 
-/// A file or directory could not be made or wiped.
+/// A file or directory could not be created or wiped.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {act} `{}`", path.display())]
 pub struct WipeError {
-    /// What was tried, such as `create`, `overwrite` or `remove`.
+    /// The action that failed, such as `create`, `overwrite` or `remove`.
     pub act: &'static str,
-    /// On which path.
+    /// The path.
     pub path: PathBuf,
-    /// What the operating system said.
+    /// The error of the operating system.
     #[source]
     pub source: std::io::Error,
 }
@@ -42,34 +43,35 @@ impl WipeError {
     }
 }
 
-/// What in a private directory is no secret and may be huge.
+/// The parts of a private directory that are not secret and can be huge.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout {
-    /// Names of directories that only get removed, such as provider binaries.
+    /// Names of directories that are removed without being overwritten, such as provider binaries.
     pub public: &'static [&'static str],
-    /// A directory at the top in which only files are overwritten that are newer than another
-    /// entry at the top: a checkout, and the mark that was made when it was done. While there is no
-    /// mark, nothing in it is overwritten.
+    /// A directory at the top, the checkout, and a file at the top that was created when the
+    /// checkout was complete. In the checkout, only files that are newer than that file are
+    /// overwritten. If the file does not exist, no file of the checkout is overwritten.
     pub changed: Option<(&'static str, &'static str)>,
 }
 
-/// Overwrites and removes a file; one that is gone already is no error.
+/// Overwrites and removes a file; a missing file is not an error.
 ///
 /// # Errors
-/// When it cannot be overwritten (it is removed all the same) or removed.
+/// If it cannot be overwritten (it is still removed) or removed.
 pub fn wipe_file(path: &Path) -> Result<(), WipeError> {
     let overwritten = unless_gone("overwrite", path, overwrite_file(path));
     overwritten.and(unless_gone("remove", path, remove_file(path)))
 }
 
-/// Overwrites and removes everything in the directory `root`, and `root` itself; what `layout` says
-/// is only removed, and that after everything else. Lock files at the top go last, so that others
-/// can tell until the end whether somebody is at work here. What is mounted below `root` stays.
+/// Overwrites and removes the directory `root` with its content. The parts of `layout` are removed
+/// after everything else, without being overwritten. Lock files at the top are removed last, so
+/// that other processes can tell until the end that the directory is in use. Mounts below `root`
+/// remain.
 ///
 /// # Errors
-/// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+/// The first file that could not be overwritten or removed; the rest is still wiped.
 pub fn wipe_directory(root: &Path, layout: Layout) -> Result<(), WipeError> {
-    // An empty one needs no descriptor, of which there may be none.
+    // An empty directory does not need a file descriptor, which may not be available.
     if std::fs::remove_dir(root).is_ok() {
         return Ok(());
     }
@@ -79,19 +81,19 @@ pub fn wipe_directory(root: &Path, layout: Layout) -> Result<(), WipeError> {
     private.and(changed).and(wipe.rest())
 }
 
-/// Overwrites and removes what in the directory `root` is neither a lock nor something of `layout`;
-/// all that stays, and `root` itself, is as it was.
+/// Overwrites and removes the content of `root` except for locks and the parts of `layout`; those
+/// and `root` itself remain unchanged.
 ///
 /// # Errors
-/// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+/// The first file that could not be overwritten or removed; the rest is still wiped.
 pub(super) fn wipe_private(root: &Path, layout: Layout) -> Result<(), WipeError> {
     Wipe::of(root, layout)?.private()
 }
 
-/// Does to the checkout in the directory `root` what [`wipe_directory`] does, and to nothing else.
+/// Wipes only the checkout in `root`, as [`wipe_directory`] does.
 ///
 /// # Errors
-/// The first thing that could not be overwritten or removed; the rest is wiped all the same.
+/// The first file that could not be overwritten or removed; the rest is still wiped.
 pub(super) fn wipe_checkout(root: &Path, layout: Layout) -> Result<(), WipeError> {
     let Some((checkout, _)) = layout.changed else { return Ok(()) };
     let (wipe, checkout) = (Wipe::of(root, layout)?, root.join(checkout));
@@ -101,7 +103,7 @@ pub(super) fn wipe_checkout(root: &Path, layout: Layout) -> Result<(), WipeError
     }))
 }
 
-/// What is done to an entry of a directory.
+/// An action on an entry of a directory.
 type Act<'act> = &'act mut dyn FnMut(&Path, FileType) -> Result<(), WipeError>;
 
 /// The wipe of one directory.
@@ -118,11 +120,11 @@ impl<'root> Wipe<'root> {
         Ok(Self { root, layout, mounts })
     }
 
-    /// Wipes everything but locks and what the layout names.
+    /// Wipes everything except for locks and the parts of the layout.
     fn private(&self) -> Result<(), WipeError> {
         let mark = self.layout.changed.map(|(_, mark)| self.root.join(mark));
         self.each_entry(self.root, &mut |path, kind| {
-            // What a lock file says of its owner counts until the end.
+            // The owner in a lock file is needed until the end.
             if is_lock(path) || mark.as_deref() == Some(path) {
                 Ok(())
             } else {
@@ -142,14 +144,13 @@ impl<'root> Wipe<'root> {
             return Ok(());
         }
         let result = self.each_entry(path, &mut |path, kind| self.wipe_entry(path, kind));
-        // One that is not empty holds something public, and goes with that.
+        // A directory that is not empty contains public files, and is removed with them.
         let _ = std::fs::remove_dir(path);
         result
     }
 
-    /// Overwrites the files of a checkout that were changed since its mark was made: not those that
-    /// git checked out, but those that the run wrote. The time of the last change of a file's entry
-    /// cannot be set back, as that of its content can.
+    /// Overwrites the files of a checkout that the run wrote, and not those that git checked out.
+    /// The change time of a file cannot be set back, unlike its modification time.
     fn changed(&self) -> Result<(), WipeError> {
         let Some((directory, mark)) = self.layout.changed else { return Ok(()) };
         let (directory, mark) = (self.root.join(directory), self.root.join(mark));
@@ -174,9 +175,9 @@ impl<'root> Wipe<'root> {
         result
     }
 
-    /// Removes everything that is left, and the directory itself.
+    /// Removes the rest, and the directory itself.
     fn rest(&self) -> Result<(), WipeError> {
-        // What holds something that could not be removed keeps its locks: it is found again by them.
+        // A directory that cannot be removed keeps its locks, by which a later run finds it.
         self.each_entry(self.root, &mut |path, kind| {
             if is_lock(path) { Ok(()) } else { self.remove(path, kind) }
         })?;
@@ -184,24 +185,24 @@ impl<'root> Wipe<'root> {
         locks.and(unless_gone("remove", self.root, std::fs::remove_dir(self.root)))
     }
 
-    /// Removes `path` and everything below it, or as much of it as can be.
+    /// Removes `path` and its content, as far as possible.
     fn remove(&self, path: &Path, kind: FileType) -> Result<(), WipeError> {
         if !kind.is_dir() {
             return unless_gone("remove", path, remove_file(path));
         }
-        // This would enter a mount, but can remove what is too deep for a path.
+        // This would enter a mount, but can remove trees that are too deep for a path.
         if self.mounts.are_none() && std::fs::remove_dir_all(path).is_ok() {
             return Ok(());
         }
-        // It stopped at the first thing that cannot be removed.
+        // It stopped at the first file that cannot be removed.
         let inner = self.each_entry(path, &mut |path, kind| self.remove(path, kind));
         inner.and(unless_gone("remove", path, std::fs::remove_dir(path)))
     }
 
-    /// Does `act` to each entry of `directory`, unless that is gone. The first error counts; the
-    /// others keep nothing from being done. What is mounted is an error, and not even touched.
+    /// Calls `act` for each entry of `directory`, if that exists, and returns the first error. A
+    /// mount point is an error, and is not touched.
     fn each_entry(&self, directory: &Path, act: Act<'_>) -> Result<(), WipeError> {
-        // What a module made read-only could neither be overwritten nor removed.
+        // Read-only files of a module could neither be overwritten nor removed.
         allow_owner(directory, 0o700);
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,
@@ -234,7 +235,7 @@ fn is_lock(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(LOCK.as_bytes())
 }
 
-/// An error of `act` on `path`, unless what it was about is gone.
+/// An error of `act` on `path`, unless `path` does not exist.
 fn unless_gone(
     act: &'static str,
     path: &Path,
@@ -246,7 +247,7 @@ fn unless_gone(
     }
 }
 
-/// Adds `rights` to those of a file or directory, which is no symbolic link.
+/// Adds `rights` to those of a file or directory, but not to those of a symbolic link.
 fn allow_owner(path: &Path, rights: u32) {
     if let Ok(metadata) = std::fs::symlink_metadata(path)
         && !metadata.is_symlink()
@@ -288,7 +289,7 @@ impl Changed<'_> {
     }
 }
 
-/// Whether this is a state, or what Terraform leaves when it crashes: these hold secrets.
+/// Whether this is a state or Terraform's crash log: these contain secrets.
 fn is_terraforms(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.contains(".tfstate") || name == "crash.log"
@@ -297,7 +298,7 @@ fn is_terraforms(path: &Path) -> bool {
 /// Overwrites one file with zeros and syncs it; the caller removes it.
 ///
 /// # Errors
-/// When the file cannot be opened, written or synced.
+/// If the file cannot be opened, written or synced.
 fn overwrite_file(path: &Path) -> std::io::Result<()> {
     static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     let metadata = std::fs::symlink_metadata(path)?;

@@ -1,4 +1,4 @@
-//! Masks secrets in XML without spoiling it: only in values of attributes, texts and comments.
+//! Redacts XML without breaking it: only in values of attributes, texts and comments.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -6,8 +6,8 @@ use std::fmt::Write;
 use super::Redactor;
 use super::unescape::character;
 
-/// `xml` with every registered secret replaced in what it says, whatever the elements and attributes
-/// are called. What is no XML is masked as plain text from there on.
+/// `xml` with each registered secret replaced in its text, but not in names of elements and
+/// attributes. From the first syntax error on, it is redacted as plain text.
 #[must_use]
 pub fn redact_xml(redactor: &Redactor, xml: &[u8]) -> String {
     let xml = String::from_utf8_lossy(xml);
@@ -17,7 +17,7 @@ pub fn redact_xml(redactor: &Redactor, xml: &[u8]) -> String {
         mask_escaped(redactor, &rest[..start], &mut masked);
         rest = &rest[start..];
         let Some(length) = mask_markup(redactor, rest, &mut masked) else {
-            masked.push_str(&redactor.redact_lines(rest.as_bytes()));
+            masked.push_str(&redactor.redact(rest.as_bytes()));
             return masked;
         };
         rest = &rest[length..];
@@ -26,7 +26,7 @@ pub fn redact_xml(redactor: &Redactor, xml: &[u8]) -> String {
     masked
 }
 
-/// Copies the markup that `xml` begins with. Returns its length, or none where it has no end.
+/// Copies the markup at the start of `xml`. Returns its length, or none if it does not end.
 fn mask_markup(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<usize> {
     for (begin, end, is_text) in
         [("<!--", "-->", true), ("<![CDATA[", "]]>", true), ("<?", "?>", false), ("<!", ">", false)]
@@ -35,7 +35,7 @@ fn mask_markup(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<us
             let inside = &behind[..behind.find(end)?];
             masked.push_str(begin);
             if is_text {
-                masked.push_str(&redactor.redact_lines(inside.as_bytes()));
+                masked.push_str(&redactor.redact(inside.as_bytes()));
             } else {
                 masked.push_str(inside);
             }
@@ -46,7 +46,7 @@ fn mask_markup(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<us
     mask_tag(redactor, xml, masked)
 }
 
-/// Copies a tag, and masks the values of its attributes.
+/// Copies a tag, and redacts the values of its attributes.
 fn mask_tag(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<usize> {
     let (mut tag, mut place) = (String::new(), 0);
     loop {
@@ -65,11 +65,10 @@ fn mask_tag(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<usize
     }
 }
 
-/// Copies a text in which entities stand for what has a meaning in XML; a secret is looked for in
-/// what it says.
+/// Copies a text with entities; secrets are searched for in the decoded text.
 fn mask_escaped(redactor: &Redactor, text: &str, masked: &mut String) {
     let plain = unescaped(text);
-    let shown = redactor.redact_lines(plain.as_bytes());
+    let shown = redactor.redact(plain.as_bytes());
     if shown == plain {
         return masked.push_str(text);
     }

@@ -1,4 +1,4 @@
-//! The log in the page, line by line as it is read.
+//! Renders the log of the page, line by line.
 
 use std::cell::RefCell;
 use std::fmt::{Display, Formatter};
@@ -9,7 +9,7 @@ use crate::visible::visible;
 use askama::filters::{Html, escape};
 use butler_base::event::{LogLineRef, Stream};
 
-/// How many lines a browser lays out at once.
+/// How many lines a browser renders at once.
 const CHUNK: usize = 100;
 
 /// The lines of a log as HTML. They can be written once.
@@ -23,7 +23,7 @@ impl LogLines {
         Self { copy: RefCell::new(copy), outcome: RefCell::new(Ok(())) }
     }
 
-    /// Whether all of it could be read.
+    /// Whether the whole log could be read.
     pub(super) fn outcome(self) -> Result<()> {
         self.outcome.into_inner()
     }
@@ -59,7 +59,7 @@ fn write_line(
     if missing > 0 {
         write!(
             formatter,
-            "<p class=\"gap\">… {missing} lines are left out: the log is too long for a page</p>"
+            "<p class=\"gap\">… {missing} lines omitted: the log is too long for this page</p>"
         )?;
     }
     if *in_chunk == 0 {
@@ -72,7 +72,7 @@ fn write_line(
     write!(formatter, "{escaped}</span>")
 }
 
-/// How a line looks; only what begins with the word is taken for a complaint.
+/// The style of a line; only a line that begins with the word counts as an error or warning.
 fn class(line: &LogLineRef<'_>) -> &'static str {
     let text = line.content.trim_start_matches(['│', '╷', ' ']);
     match text {

@@ -1,4 +1,4 @@
-//! What the page's templates show: texts without what cannot be seen, and words for their style.
+//! The values of the page's templates: texts without invisible characters, and the names of styles.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::wording::{
 };
 use crate::{AttributeChange, PlannedChange, RunResult, Severity, Shown};
 
-/// The least width of a bar, in percent: what took hardly any time is seen too.
+/// The least width of a bar in percent, so that short phases are visible.
 const LEAST: f64 = 0.5;
 
-/// A text of somebody else's.
+/// An untrusted text without invisible characters.
 pub(super) fn text(text: &str) -> Cow<'_, str> {
     visible(text)
 }
 
-/// What is known about the run beside its result.
+/// Facts about the run in addition to its result.
 pub(super) fn facts(result: &RunResult) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let known = [
@@ -59,7 +59,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// What the tool complained about.
+/// An error or warning of the tool.
 pub(super) struct Diagnostic<'a> {
     pub(super) severity: &'static str,
     pub(super) summary: Cow<'a, str>,
@@ -86,13 +86,13 @@ impl<'a> Diagnostic<'a> {
     }
 }
 
-/// What is done with a resource.
+/// The change of a resource.
 pub(super) struct Change<'a> {
-    /// What is done, which is also the name of its style.
+    /// The action, which is also the name of its style.
     pub(super) verb: &'static str,
-    /// The style of what became of it; may be empty.
+    /// The style of the outcome; may be empty.
     pub(super) outcome: &'static str,
-    /// What is, or was, done.
+    /// The action or its outcome in words.
     pub(super) label: Cow<'static, str>,
     pub(super) sign: &'static str,
     pub(super) address: Cow<'a, str>,
@@ -127,7 +127,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// What becomes of an attribute.
+/// The change of an attribute.
 pub(super) struct Attribute<'a> {
     pub(super) kind: &'static str,
     pub(super) sign: &'static str,
@@ -137,7 +137,7 @@ pub(super) struct Attribute<'a> {
     pub(super) before: Option<(&'static str, Cow<'a, str>)>,
     /// Style and text.
     pub(super) after: Option<(&'static str, Cow<'a, str>)>,
-    /// Instead of both where there are several: sign and text.
+    /// Used instead of both for a text of several lines: sign and text.
     pub(super) lines: Vec<(&'static str, Cow<'a, str>)>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// What differs in a text of several lines; nothing where it is none, or one side is not known.
+/// The difference of a text of several lines; empty for other values, and if one side is unknown.
 fn lines(change: &AttributeChange) -> Vec<(&'static str, Cow<'_, str>)> {
     let side = |shown: &Option<Shown>| match shown {
         Some(Shown::Text(text)) => Some((text.clone(), true)),
@@ -197,7 +197,7 @@ fn lines(change: &AttributeChange) -> Vec<(&'static str, Cow<'_, str>)> {
         .collect()
 }
 
-/// A phase on the axis of time.
+/// A phase on the time axis.
 pub(super) struct Bar {
     pub(super) phase: String,
     pub(super) class: &'static str,
@@ -223,7 +223,8 @@ impl Bar {
             Self {
                 phase: timing.phase.to_string(),
                 class: match timing.duration {
-                    // Where the run failed, or was stopped: in the colour of its status.
+                    // The phase in which the run failed or was stopped, in the colour of its
+                    // status.
                     _ if failed == Some(timing.phase) => "ended-here",
                     None => "open",
                     Some(_) => "",

@@ -253,7 +253,7 @@ impl Server {
     /// What a server says, in one line that is not too long. Secrets are masked before it is cut:
     /// the beginning of one would not be known for what it is.
     pub(super) fn shown(&self, text: &str) -> String {
-        let masked = self.redactor().redact_lines(text.as_bytes());
+        let masked = self.redactor().redact(text.as_bytes());
         let line = masked.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut line: String = butler_base::error::visible(&line).collect();
         if let Some((end, _)) = line.char_indices().nth(LONGEST_SHOWN) {

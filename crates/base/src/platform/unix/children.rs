@@ -1,4 +1,4 @@
-//! Child processes: their process groups, their pipes, and how they are asked to end.
+//! Child processes: their process groups, their pipes, and their termination.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -13,35 +13,35 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use crate::platform::abandoned;
 
-/// How soon an orphan notices.
+/// How often a process checks whether its parent still exists.
 const PARENT_CHECK: Duration = Duration::from_millis(250);
 
-/// Runs `command` in the place of this process.
+/// Replaces this process by `command`.
 ///
 /// # Errors
-/// When it cannot be started; otherwise this does not return.
+/// If it cannot be started; otherwise this does not return.
 pub fn replace_process(mut command: std::process::Command) -> std::io::Result<u8> {
     use std::os::unix::process::CommandExt;
     Err(command.exec())
 }
 
-/// A child with what it starts: its process group, unless something leaves that.
+/// A child and its descendants: its process group, except for processes that leave it.
 #[derive(Debug)]
 pub struct Family(Pid);
 
 impl Family {
-    /// Has the child of `builder` begin a family.
+    /// Makes the child of `builder` the leader of a group.
     pub fn prepare(builder: &mut Command) {
         builder.process_group(0);
     }
 
-    /// The family of a child that was prepared for it and has not been waited for.
+    /// The group of a child that was prepared for it and has not been waited for.
     ///
     /// # Errors
-    /// Never, here.
+    /// Never on Unix.
     ///
     /// # Panics
-    /// Where the child has been waited for.
+    /// If the child has been waited for.
     pub fn of(child: &Child) -> std::io::Result<Self> {
         let id = child.id().expect("a child that was not waited for has a pid");
         Ok(Self(Pid::from_raw(i32::try_from(id).expect("a pid fits into pid_t"))))
@@ -53,15 +53,15 @@ impl Family {
         self.0
     }
 
-    /// Kills all of it. The number of an empty group may soon be somebody else's: not once the child
-    /// has been waited for and all others are gone.
+    /// Kills the group. Must not be called after the child was reaped and the group is empty: its
+    /// id can then belong to another group.
     pub fn kill(&self) {
-        // ESRCH is the good case: nobody is left.
+        // ESRCH is the expected error: the group is empty.
         let _ = killpg(self.0, Signal::SIGKILL);
     }
 }
 
-/// Asks a child to end, by SIGTERM.
+/// Sends SIGTERM to a child.
 pub fn ask_to_end(child: Pid) {
     let _ = kill(child, Signal::SIGTERM);
 }
@@ -69,7 +69,7 @@ pub fn ask_to_end(child: Pid) {
 /// Kills one child.
 ///
 /// # Errors
-/// When it cannot be killed: `NotFound` where it is gone.
+/// If it cannot be killed: `NotFound` if it does not exist.
 pub fn kill_child(child: Pid) -> std::io::Result<()> {
     kill(child, Signal::SIGKILL).map_err(|error| match error {
         Errno::ESRCH => std::io::ErrorKind::NotFound.into(),
@@ -77,7 +77,7 @@ pub fn kill_child(child: Pid) -> std::io::Result<()> {
     })
 }
 
-/// Takes the exit status of a child that has ended; returns whether there is such a child.
+/// Reaps a child that has ended; returns whether there was one.
 #[must_use]
 pub fn reap(child: Pid) -> bool {
     waitpid(child, Some(WaitPidFlag::WNOHANG)).is_ok()
@@ -89,13 +89,13 @@ pub fn signal_of(status: ExitStatus) -> Option<i32> {
     status.signal()
 }
 
-/// The end of a pipe that a child writes to.
+/// The read end of a pipe that a child writes to.
 pub type Pipe = pipe::Receiver;
 
 /// The pipe of a child's standard output.
 ///
 /// # Errors
-/// When the runtime cannot watch it.
+/// If it cannot be registered with the runtime.
 pub fn stdout_pipe(stdout: ChildStdout) -> std::io::Result<Pipe> {
     stdout.into_owned_fd().and_then(Pipe::from_owned_fd)
 }
@@ -103,16 +103,16 @@ pub fn stdout_pipe(stdout: ChildStdout) -> std::io::Result<Pipe> {
 /// The pipe of a child's standard error.
 ///
 /// # Errors
-/// When the runtime cannot watch it.
+/// If it cannot be registered with the runtime.
 pub fn stderr_pipe(stderr: ChildStderr) -> std::io::Result<Pipe> {
     stderr.into_owned_fd().and_then(Pipe::from_owned_fd)
 }
 
-/// Leaves a pipe alone for as long as `pause`, or until nobody writes to it any more. It is taken from
-/// the runtime meanwhile, which the kernel would wake for all that is written.
+/// Does not read a pipe for the duration of `pause`, or until it has no writers left. It is
+/// deregistered from the runtime meanwhile, so that writes do not wake it.
 ///
 /// # Errors
-/// When the runtime cannot watch it any more.
+/// If it cannot be registered with the runtime again.
 pub async fn rest(pipe: Pipe, pause: Duration) -> std::io::Result<Pipe> {
     let pipe = pipe.into_nonblocking_fd()?;
     tokio::select! {
@@ -122,22 +122,22 @@ pub async fn rest(pipe: Pipe, pause: Duration) -> std::io::Result<Pipe> {
     Pipe::from_owned_fd(pipe)
 }
 
-/// Ends this process when its parent is gone: nobody would stop it any more.
+/// Ends this process when its parent is gone, because no other process would stop it.
 ///
-/// Asking is portable and has no race with a parent that died before. Linux's `PR_SET_PDEATHSIG`
-/// fires when the *thread* that started the child ends, which need not be the runner's end, and
-/// the pipe of standard input is closed as soon as the task is written.
+/// Polling is portable and has no race with a parent that died before. Linux's `PR_SET_PDEATHSIG`
+/// fires when the *thread* that started the child ends, which may be long before the runner's end,
+/// and the pipe of standard input is closed as soon as the task is written.
 pub fn end_with(parent: u32) {
     std::thread::spawn(move || {
         while u32::try_from(nix::unistd::getppid().as_raw()).is_ok_and(|pid| pid == parent) {
             std::thread::sleep(PARENT_CHECK);
         }
-        // What this process does cannot be asked to stop, and needs no destructor.
+        // The work of this process cannot be interrupted, and does not need a destructor.
         let _ = nix::sys::signal::raise(Signal::SIGKILL);
     });
 }
 
-/// Has a write fail that would make a file larger than the job's limit: the signal for it would end
+/// Ignores SIGXFSZ, so that a write beyond the job's limit for files fails: the signal would end
 /// this process without a reason.
 #[expect(unsafe_code, reason = "signal dispositions can be changed in no other way")]
 pub fn bear_limits() {
@@ -162,7 +162,7 @@ mod tests {
         tokio::pin!(resting);
         assert!(futures_util::poll!(&mut resting).is_pending());
         writer.write_all(b", and meanwhile").unwrap();
-        // Gives the runtime a turn, in which it hears of everything that it has asked for.
+        // Yields to the runtime, so that it processes its events.
         tokio::task::yield_now().await;
         assert!(futures_util::poll!(&mut resting).is_pending());
         drop(writer);

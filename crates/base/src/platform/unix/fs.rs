@@ -1,4 +1,4 @@
-//! Files as Unix has them: modes, owners, devices, links.
+//! Modes, owners, devices and links of files on Unix.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::path::Path;
@@ -7,25 +7,25 @@ pub use nix::fcntl::OFlag;
 pub use nix::unistd::AccessFlags;
 pub use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 
-/// Whether a file that was changed cannot look as it did: only root sets back the time of the last
-/// change of its entry.
+/// Whether a change of a file is always visible in its times: only root can set back the change
+/// time.
 pub const CHANGES_SHOW: bool = true;
 
-/// Whether this user may do so with the file at `path`.
+/// Whether this user has `access` to the file at `path`.
 ///
 /// # Errors
-/// When it is missing, or the user may not.
+/// If it does not exist, or the user does not have access.
 pub fn access(path: &Path, wanted: AccessFlags) -> std::io::Result<()> {
     nix::unistd::access(path, wanted).map_err(std::io::Error::from)
 }
 
-/// The user of this process, as files know their owners.
+/// The user of this process, as the owner of files.
 #[must_use]
 pub fn user() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// Whether `path` still leads to `file`, itself and not through a link.
+/// Whether `path` still refers to `file`, and not through a link.
 #[must_use]
 pub fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::symlink_metadata(path)) {
@@ -34,18 +34,18 @@ pub fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whether the file at `path`, of which `found` is known, has other names.
+/// Whether the file at `path` with the metadata `found` has other hard links.
 ///
 /// # Errors
-/// Never, here.
+/// Never on Unix.
 pub fn has_other_names(_: &Path, found: &Metadata) -> std::io::Result<bool> {
     Ok(found.nlink() > 1)
 }
 
-/// Removes a file, read-only ones too.
+/// Removes a file, even if it is read-only.
 ///
 /// # Errors
-/// When it cannot be removed.
+/// If it cannot be removed.
 pub fn remove_file(path: &Path) -> std::io::Result<()> {
     std::fs::remove_file(path)
 }
@@ -53,47 +53,47 @@ pub fn remove_file(path: &Path) -> std::io::Result<()> {
 /// Opens a directory, to lock or to sync it.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// If it cannot be opened.
 pub fn open_directory(path: &Path) -> std::io::Result<File> {
     File::open(path)
 }
 
-/// Locks a file for its holder alone, until it is closed.
+/// Takes an exclusive lock on a file, which is held until it is closed.
 ///
 /// # Errors
-/// When somebody else has a lock on it, or there are none.
+/// If another process has a lock on it, or the file system does not support locks.
 pub fn try_lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock()
 }
 
-/// Locks a file for all that share it, until it is closed.
+/// Takes a shared lock on a file, which is held until it is closed.
 ///
 /// # Errors
-/// When somebody has it for himself, or there are no locks.
+/// If another process has an exclusive lock, or the file system does not support locks.
 pub fn try_lock_shared(file: &File) -> Result<(), TryLockError> {
     file.try_lock_shared()
 }
 
-/// Takes everybody else's access to a directory of mode 0700 away: the mode has done so.
+/// Removes the access of other users to a directory of mode 0700: the mode already has.
 ///
 /// # Errors
-/// Never, here.
+/// Never on Unix.
 pub fn close_to_others(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Has the private directory `target` be known as `name`: a link.
+/// Makes the private directory `target` available as `name`: a symbolic link.
 ///
 /// # Errors
-/// When there is something at `name`, or it cannot be made.
+/// If `name` exists or cannot be created.
 pub fn name_directory(target: &Path, name: &Path) -> std::io::Result<()> {
     std::os::unix::fs::symlink(target, name)
 }
 
-/// Has the names in a directory on the disk for good.
+/// Writes the names in a directory to the disk.
 ///
 /// # Errors
-/// When they cannot be written.
+/// If they cannot be written.
 pub fn sync_directory(path: &Path) -> std::io::Result<()> {
     File::open(path)?.sync_all()
 }

@@ -1,4 +1,4 @@
-//! What the machine says of itself.
+//! Facts about the machine.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ pub const REPLACES_RUNNING: bool = true;
 /// A file that is always empty.
 pub const NULL_DEVICE: &str = "/dev/null";
 
-/// How much room there is where `path` is, if that can be known.
+/// The space of the file system of `path`, if it is known.
 #[must_use]
 pub fn room(path: &Path) -> Option<Room> {
     let system = statvfs(path).ok()?;
@@ -27,7 +27,7 @@ pub fn room(path: &Path) -> Option<Room> {
     })
 }
 
-/// How many files this process may have open, if there is a limit that can be known.
+/// The limit of open files of this process, if it is known.
 #[must_use]
 pub fn open_files() -> Option<u64> {
     getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft)
@@ -39,21 +39,21 @@ pub fn variables(all: std::env::VarsOs) -> BTreeMap<OsString, OsString> {
     all.collect()
 }
 
-/// What the user of this process is called.
+/// The name of this process's user.
 #[must_use]
 pub fn user_name() -> Option<String> {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok()??;
     Some(user.name)
 }
 
-/// What this machine is called, where Linux says it.
+/// The name of this machine, on Linux.
 #[must_use]
 pub fn host_name() -> Option<String> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(host.trim_end().to_owned())
 }
 
-/// Bytes that came from the system's own text, such as a path, as such a text again.
+/// Converts bytes of a text of the system, such as a path, back to that text.
 #[must_use]
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     OsString::from_vec(bytes)

@@ -1,4 +1,4 @@
-//! Unix: what POSIX has.
+//! Features of POSIX systems.
 
 mod children;
 pub mod fs;

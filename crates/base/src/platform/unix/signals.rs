@@ -13,11 +13,11 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Watches SIGINT, SIGTERM, SIGQUIT and SIGHUP. A SIGHUP that was ignored at the start stays so:
-    /// whoever starts the runner with `nohup` means it.
+    /// Watches SIGINT, SIGTERM, SIGQUIT and SIGHUP. A SIGHUP that was ignored at the start remains
+    /// ignored, because the user started the runner with `nohup`.
     ///
     /// # Errors
-    /// When the operating system does not let it watch.
+    /// If the operating system does not allow it.
     pub fn watch() -> std::io::Result<Self> {
         let hangup = !is_ignored(Signal::SIGHUP);
         Ok(Self {
@@ -28,7 +28,7 @@ impl StopSignals {
         })
     }
 
-    /// The next one; none where none can come any more.
+    /// The next one; none if none can arrive any more.
     pub async fn next(&mut self) -> Option<Signal> {
         tokio::select! {
             Some(()) = self.interrupt.recv() => Some(Signal::SIGINT),
@@ -40,7 +40,7 @@ impl StopSignals {
     }
 }
 
-/// The next of the signals that are watched; never where none are.
+/// The next of the watched signals; never completes if none are watched.
 async fn received(signals: Option<&mut Stream>) -> Option<()> {
     match signals {
         Some(signals) => signals.recv().await,
@@ -48,8 +48,8 @@ async fn received(signals: Option<&mut Stream>) -> Option<()> {
     }
 }
 
-/// The signals that are nobody's wish: SIGCHLD, to reap what this process has adopted, and SIGXFSZ,
-/// which would end it where a file gets too large; the write fails, and that is enough.
+/// Signals that do not ask the process to end: SIGCHLD, to reap adopted processes, and SIGXFSZ,
+/// which would end this process if a file gets too large; the failed write is sufficient.
 #[derive(Debug)]
 pub struct Chores {
     child: Stream,
@@ -57,10 +57,10 @@ pub struct Chores {
 }
 
 impl Chores {
-    /// Watches for them.
+    /// Watches them.
     ///
     /// # Errors
-    /// When the operating system does not let it watch.
+    /// If the operating system does not allow it.
     pub fn watch() -> std::io::Result<Self> {
         Ok(Self {
             child: signal(SignalKind::child())?,
@@ -68,7 +68,7 @@ impl Chores {
         })
     }
 
-    /// Waits until a child may have ended; none where no signal can come any more.
+    /// Waits until a child may have ended; none if no signal can arrive any more.
     pub async fn child_ended(&mut self) -> Option<()> {
         loop {
             tokio::select! {
@@ -88,7 +88,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Watches for SIGINT, SIGTERM and SIGHUP, as far as they are not ignored and can be watched for.
+    /// Watches SIGINT, SIGTERM and SIGHUP, except for those that are ignored or cannot be watched.
     #[must_use]
     pub fn watch() -> Vec<Self> {
         let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter();
@@ -100,18 +100,18 @@ impl Ending {
         watched.collect()
     }
 
-    /// Waits until it comes; none where it cannot come any more.
+    /// Waits for a signal; none if none can arrive any more.
     pub async fn received(&mut self) -> Option<()> {
         self.received.recv().await
     }
 
-    /// Ends this process as if nobody had watched for the signal.
+    /// Ends this process with the signal's default action.
     pub fn end(&self) {
         act_by_default(self.signal);
     }
 }
 
-/// Does what the kernel does where nobody watches for the signal.
+/// Runs the default action of a signal.
 #[expect(unsafe_code, reason = "there is no safe way to set a disposition")]
 pub(super) fn act_by_default(signal: Signal) {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
@@ -120,7 +120,7 @@ pub(super) fn act_by_default(signal: Signal) {
     unsafe {
         if let Ok(watched) = sigaction(signal, &default) {
             let _ = raise(signal);
-            // From here on somebody has continued it.
+            // Reached after SIGCONT.
             let _ = sigaction(signal, &watched);
         }
     }
@@ -130,7 +130,7 @@ pub(super) fn act_by_default(signal: Signal) {
 #[expect(unsafe_code, reason = "there is no safe way to read a disposition")]
 pub(super) fn is_ignored(signal: Signal) -> bool {
     let mut current = std::mem::MaybeUninit::<nix::libc::sigaction>::uninit();
-    // SAFETY: without a new action the call changes nothing; it fills `current` when it returns 0.
+    // SAFETY: without a new action the call changes nothing; it fills `current` if it returns 0.
     unsafe {
         nix::libc::sigaction(signal as i32, std::ptr::null(), current.as_mut_ptr()) == 0
             && current.assume_init().sa_sigaction == nix::libc::SIG_IGN

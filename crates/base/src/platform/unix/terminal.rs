@@ -1,4 +1,4 @@
-//! The terminal of this process, and what its outputs are.
+//! The terminal of this process, and the kind of its outputs.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -12,19 +12,19 @@ use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use super::signals::{act_by_default, is_ignored};
 use crate::platform::Change;
 
-/// The longest line that a terminal hands over, in bytes.
+/// The longest line of a terminal, in bytes.
 const LONGEST_LINE: usize = 4096;
 
-/// Whether the terminal is this process's own now: after `bg` it is the shell's. Where nobody knows,
-/// it is.
+/// Whether this process is in the foreground of the terminal: after `bg` the shell is. True if that
+/// is unknown.
 #[must_use]
 pub fn is_in_foreground() -> bool {
     let foreground = nix::unistd::tcgetpgrp(std::io::stderr().as_fd());
     foreground.map_or(true, |group| group.as_raw() <= 0 || group == nix::unistd::getpgrp())
 }
 
-/// Whether nobody but this process writes standard output's lines on the terminal: behind a pipe
-/// may be a `tee`, whose lines would stand in the live line.
+/// Whether only this process writes the lines of standard output to the terminal: a pipe may lead
+/// to `tee`, whose lines would break the live line.
 #[must_use]
 pub fn is_apart(stdout: impl AsFd, stderr: impl AsFd) -> bool {
     let (Some(stdout), Some(stderr)) = (metadata(stdout.as_fd()), metadata(stderr.as_fd())) else {
@@ -39,9 +39,9 @@ fn is_null(output: &std::fs::Metadata) -> bool {
     std::fs::metadata("/dev/null").is_ok_and(|null| null.rdev() == output.rdev())
 }
 
-/// Whether `stderr` can be what the CI system itself reads: a pipe or a socket, and not the one of
-/// `stdout`. Both are its own, one each, in a step of a job; `| tee`, `$(...)` and `2>&1` leave
-/// something else, and in a file or on a screen commands would show what they are to hide.
+/// Whether the CI system itself reads `stderr`: a pipe or a socket, and a different one than
+/// `stdout`, as in a step of a job. With `| tee`, `$(...)` and `2>&1` it is not, and in a file or
+/// on a screen, workflow commands would show the secrets that they are to hide.
 #[must_use]
 pub fn is_the_platforms(stdout: impl AsFd, stderr: impl AsFd) -> bool {
     let (stdout, stderr) = (metadata(stdout.as_fd()), metadata(stderr.as_fd()));
@@ -58,7 +58,7 @@ fn metadata(output: BorrowedFd<'_>) -> Option<std::fs::Metadata> {
     file.and_then(|file| file.metadata()).ok()
 }
 
-/// What happens to the terminal.
+/// The events of the terminal.
 #[derive(Debug)]
 pub struct Changes {
     size: Stream,
@@ -66,10 +66,10 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Watches for it. None where that cannot be.
+    /// Watches them. None if that is not possible.
     #[must_use]
     pub fn watch() -> Option<Self> {
-        // Watching for it is as good as not ignoring it.
+        // A watched signal is not ignored any more.
         let suspension = if is_ignored(Signal::SIGTSTP) {
             None
         } else {
@@ -78,7 +78,7 @@ impl Changes {
         Some(Self { size: signal(SignalKind::window_change()).ok()?, suspension })
     }
 
-    /// The next change; none where none can come any more.
+    /// The next event; none if none can arrive any more.
     pub async fn next(&mut self) -> Option<Change> {
         let suspension = async {
             match &mut self.suspension {
@@ -94,27 +94,27 @@ impl Changes {
     }
 }
 
-/// Forgets what was typed at the terminal on standard input and was not read: it is no answer to a
-/// question that was not asked yet.
+/// Discards unread input of the terminal: it cannot be the answer to a question that was not asked
+/// yet.
 pub fn forget_typed() {
-    // What is no terminal has nothing to forget.
+    // Fails if standard input is not a terminal, which does not have such input.
     let _ = nix::sys::termios::tcflush(std::io::stdin().as_fd(), FlushArg::TCIFLUSH);
 }
 
-/// One line that is typed at the terminal on standard input; none when its end is typed. Can be
-/// dropped: nothing waits behind its back.
+/// Reads one line from the terminal on standard input; none at the end of the input. Can be
+/// cancelled by dropping it.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 #[expect(unsafe_code, reason = "tokio cannot know that a descriptor stays open")]
 pub async fn typed_line() -> std::io::Result<Option<String>> {
     let stdin = std::io::stdin();
-    // SAFETY: nothing in this process closes its standard input.
+    // SAFETY: no code in this process closes its standard input.
     let ready = unsafe { AsyncFd::register_with_interest(stdin.as_fd(), Interest::READABLE) }?;
     let mut line = vec![0; LONGEST_LINE];
     loop {
         let _ready = ready.readable().await?;
-        // A terminal hands over whole lines, so that this does not wait.
+        // A terminal returns whole lines, so that this does not block.
         match nix::unistd::read(stdin.as_fd(), &mut line) {
             Ok(0) => return Ok(None),
             Ok(count) => return Ok(Some(String::from_utf8_lossy(&line[..count]).into_owned())),
@@ -124,8 +124,8 @@ pub async fn typed_line() -> std::io::Result<Option<String>> {
     }
 }
 
-/// Stops this process as if nobody had watched for the signal: the kernel knows whether there is a
-/// shell that will continue it, and does not stop it where there is none.
+/// Suspends this process with the signal's default action: the kernel knows whether a shell will
+/// continue it, and does not suspend it without one.
 pub fn suspend() {
     act_by_default(Signal::SIGTSTP);
 }

@@ -185,7 +185,7 @@ pub fn ask_to_end(child: Pid) {
     // SAFETY: it takes no memory of ours. It fails where there is no console or no such group.
     let sent = succeeded(unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, child.0) });
     if let Err(error) = sent {
-        tracing::warn!(%error, "cannot send Ctrl-Break: it will be killed when its grace is over");
+        tracing::warn!(%error, "cannot send Ctrl-Break; the process is killed after its grace period");
     }
 }
 

@@ -1,116 +1,27 @@
-//! How much time is left for the rest of a run once a signal has come.
+//! How much time is left for each step of a teardown after a signal.
 //!
-//! Whoever sends a signal to a job kills it a fixed time later, and the final status has to be
-//! delivered before. Each step has a limit of its own, so that nobody waits long for a registry that
-//! is gone; beside that it must end early enough for the steps after it. In the worst case, where
-//! the tool uses all of its grace and then everything hangs, all of it together fits.
+//! A CI system that sends a signal kills the job a fixed time later, and the final status has to be
+//! delivered before that. Each step has a limit of its own, so that the runner does not wait long for
+//! an unreachable registry, and must also leave enough time for the steps after it. In the worst case
+//! the tool uses its whole grace period and every step times out; the sum still fits.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::{State, Stop};
+use super::step::Step;
+use super::stop::{State, Stop};
+use super::times::Times;
 
-/// What the final status gets even where the time is over: trying costs nothing then.
+/// The least time for the final status: one attempt is made even if no time is left.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// How long a command whose time is over may take to end, once it was asked to: it may hold the state
-/// lock, and gives it back only if it is not killed at once.
+/// How long a command may take to end if no time is left: it may hold the state lock, and releases it
+/// only if it is not killed immediately.
 const LAST_GRACE: Duration = Duration::from_secs(2);
 
-/// How much time there is once a signal has come.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Times {
-    /// For the tool, to end after it was asked to.
-    pub grace: Duration,
-    /// For the tool after a second signal, where that is sooner. Terraform gives up hard 5 s after
-    /// a second signal of its own; less would lose state for impatience.
-    pub urgent: Duration,
-    /// For everything after the tool's end, when all of the grace was used.
-    pub report: Duration,
-}
-
-impl Default for Times {
-    /// For what nobody kills.
-    fn default() -> Self {
-        Self {
-            grace: Duration::from_mins(1),
-            urgent: Duration::from_secs(5),
-            report: Duration::from_secs(10),
-        }
-    }
-}
-
-/// What is left to do when the tool has ended, in this order.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Step {
-    /// Asking for the state lock that the tool has left, and removing it.
-    Lock,
-    /// Pushing a state that could not be stored; reading the state, to say what was applied, and
-    /// the outputs.
-    State,
-    /// Writing the last lines of the log into a local file.
-    Files,
-    /// Delivering the last lines of the log, at the same time.
-    Logs,
-    /// Delivering the plan.
-    Plan,
-    /// Delivering the outputs.
-    Outputs,
-    /// Delivering the final status. Files are wiped before, so this share is the largest.
-    Status,
-    /// Delivering it once more, where the registry took the first request and was silent.
-    StatusAgain,
-    /// Showing the last lines on a terminal that does not take them.
-    Terminal,
-}
-
-impl Step {
-    /// All steps, in their order.
-    pub const ALL: [Self; 9] = [
-        Self::Lock,
-        Self::State,
-        Self::Files,
-        Self::Logs,
-        Self::Plan,
-        Self::Outputs,
-        Self::Status,
-        Self::StatusAgain,
-        Self::Terminal,
-    ];
-
-    /// Whether there is nothing to do any more once the registry has ended the run.
-    const fn is_for_the_registry(self) -> bool {
-        !matches!(self, Self::Lock | Self::State | Self::Files | Self::Terminal)
-    }
-
-    /// How long the step may take after a signal, however much time there is.
-    const fn limit(self) -> Duration {
-        Duration::from_secs(match self {
-            Self::Lock | Self::State | Self::Files | Self::Logs | Self::Outputs => 3,
-            Self::Plan => 2,
-            Self::Status | Self::StatusAgain => 4,
-            Self::Terminal => 1,
-        })
-    }
-
-    /// How many hundredths of [`Times::report`] belong to the steps after this one.
-    const fn left_for_others(self) -> u32 {
-        match self {
-            Self::Lock => 75,
-            Self::State => 60,
-            // Ten are between for the end of a command that must not be killed at once.
-            Self::Files | Self::Logs => 48,
-            Self::Plan => 42,
-            Self::Outputs => 35,
-            Self::Status => 20,
-            Self::StatusAgain | Self::Terminal => 0,
-        }
-    }
-}
-
 impl State {
-    /// When a step that began at `begun` has to end, if that is known.
+    /// When a step that began at `begun` has to end; none without a deadline.
     fn end_of(&self, step: Step, begun: Instant, times: Times) -> Option<Instant> {
         if self.over && step.is_for_the_registry() {
             return Some(begun);
@@ -121,7 +32,7 @@ impl State {
         Some(if matters { end.max(begun + LEAST) } else { end })
     }
 
-    /// When the share of a step is over after a signal, however late it began.
+    /// When the share of a step ends after a signal, independent of its begin.
     fn share_of(&self, step: Step, times: Times) -> Option<Instant> {
         let patient = self.signalled? + times.grace;
         let tool = self.urgent.map_or(patient, |urgent| patient.min(urgent + times.urgent));
@@ -130,8 +41,8 @@ impl State {
 }
 
 impl Stop {
-    /// Waits for `work`, but once a signal has come only until `step` has to end, and not at all for
-    /// the registry once it has ended the run. Work that is done at once is done, however late it is.
+    /// Waits for `work`, but after a signal only until `step` has to end. If the registry has ended the
+    /// run, steps for the registry end immediately. Work that is ready immediately always completes.
     pub async fn within<T>(&self, step: Step, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
@@ -140,7 +51,7 @@ impl Stop {
         }
     }
 
-    /// How long a command may take to end that was asked to because `step` is overdue.
+    /// How long a command may take to end after it was asked to because `step` is overdue.
     #[must_use]
     pub fn last_grace(&self, step: Step) -> Duration {
         let share = self.state.borrow().share_of(step, self.times);
@@ -150,7 +61,7 @@ impl Stop {
         })
     }
 
-    /// Waits until `step`, which begins now, has to end because of a signal or of the registry.
+    /// Waits until `step`, which begins now, has to end because of a signal or the registry.
     pub async fn overdue(&self, step: Step) {
         let begun = Instant::now();
         let mut changes = self.state.subscribe();
@@ -164,7 +75,7 @@ impl Stop {
             };
             tokio::select! {
                 () = late => return,
-                // The sender lives in `self`, so there is no error.
+                // `self` owns the sender, so this cannot fail.
                 _ = changes.changed() => {}
             }
         }
@@ -175,7 +86,7 @@ impl Stop {
 mod tests {
     use std::future::pending;
 
-    use super::super::StopReason;
+    use super::super::stop::StopReason;
     use super::*;
     use crate::platform::Signal;
 

@@ -1,0 +1,29 @@
+//! Times in the headers of a response.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+
+/// The delay of `Retry-After`, which is in seconds or a date (RFC 9110, section 10.2.3).
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = text(headers, RETRY_AFTER)?;
+    let date = || httpdate::parse_http_date(value).ok();
+    seconds(value).or_else(|| Some(date()?.duration_since(now(headers)).unwrap_or_default()))
+}
+
+/// The server's time, because the clock of this machine may be wrong.
+pub fn now(headers: &HeaderMap) -> SystemTime {
+    let date = text(headers, DATE).and_then(|date| httpdate::parse_http_date(date).ok());
+    date.unwrap_or_else(SystemTime::now)
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// Parses a number of seconds; a number that is too large becomes [`Duration::MAX`].
+#[must_use]
+pub fn seconds(text: &str) -> Option<Duration> {
+    let seconds: f64 = text.parse().ok().filter(|seconds: &f64| *seconds >= 0.0)?;
+    Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
