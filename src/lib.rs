@@ -7,16 +7,18 @@
 //!                                 lines flow sideways to the reports
 //! ```
 //!
-//! Modules import downwards only: edge (`cli`) → composition (`run`, `settings`, `update`, `doctor`,
-//! `devregistry`) → phases (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `ci`,
-//! `telemetry`, `artifact`; not each other) → `screen` → the crates below `crates/`.
+//! Modules import downwards only: edge (`cli`) → `demo` → composition (`run`, `settings`, `update`,
+//! `doctor`, `devregistry`) → phases (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `ci`,
+//! `telemetry`, `artifact`; not each other) → `exit`, `screen` → the crates below `crates/`.
 
 pub mod artifact;
 pub mod ci;
 pub mod cli;
+pub mod demo;
 pub mod devregistry;
 pub mod doctor;
 pub mod engine;
+pub mod exit;
 pub mod providers;
 pub mod registry;
 pub mod report;

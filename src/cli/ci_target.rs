@@ -12,8 +12,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::complain;
-use crate::run::Exit;
+use super::output::complain;
+use crate::exit::Exit;
 use crate::settings::interval;
 use butler_base::error::{Advice, chain};
 use butler_base::secret::{Redactor, redact_json};

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection};
-use super::{complain, logging, refuse, together};
-use crate::run::{Act, Exit, clean};
+use super::flags::{Flags, Selection, together};
+use super::logging;
+use super::output::{complain, refuse};
+use crate::exit::Exit;
+use crate::run::{Act, clean};
 use crate::screen::Screen;
 use crate::settings::setting::{CACHE_DIR, RECOVERY_DIR, TMPFS_DIR, WORK_DIR};
 use crate::settings::{Arguments, CleanSettings, Environment, Logging, Setting};

@@ -16,10 +16,10 @@ use self::options::{Consent, Place, Planning, RunFlags};
 use self::plan_file::{Word, plan_to_save, saved_plan, saved_request};
 use super::assignments::Assignments;
 use super::execute::carry_out;
-use super::flags::Flags;
+use super::flags::{Flags, together};
+use super::output::complain;
 use super::place::module_directory;
-use super::{complain, together};
-use crate::run::Exit;
+use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, LocalRequest, Settings};
 use butler_base::error::{Advice, chain};
 use butler_protocol::spec::{

@@ -3,16 +3,14 @@
 //! The script starts `butler-runner` with [`variable::COMPLETE`], so that what is offered is what this
 //! version and this machine have: commands, flags, values, paths and installed versions.
 
-use std::ffi::OsString;
-
 use clap::Args;
 use clap::builder::ValueHint;
 use clap_complete::Shell;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{EnvCompleter, Shells};
 
-use super::{complain, print};
-use crate::run::Exit;
+use super::output::{complain, print};
+use crate::exit::Exit;
 use crate::settings::setting::{DEFAULT_TOOL_VERSION, TF_VERSION};
 use crate::settings::{Arguments, Environment, Kind, Setting, ToolSettings, choices, variable};
 use crate::tool::installed_versions;
@@ -43,26 +41,11 @@ impl Completions {
     }
 }
 
-/// Answers what could stand where the cursor is, if a shell asks for that. Returns the exit code.
-pub(super) fn answer(words: &[OsString], environment: &Environment) -> Option<u8> {
-    let shell = environment.value(variable::COMPLETE.name)?.to_str().and_then(completer)?;
-    let typed = words.iter().skip_while(|word| *word != "--").skip(1).cloned().collect();
-    let directory = std::env::current_dir().ok();
-    // One name for each command: of two the engine would offer the alias.
-    let command = super::manual::public();
-    let mut command = command.mut_subcommand("execute", |it| it.visible_alias(None));
-    let mut answer = Vec::new();
-    Some(match shell.write_complete(&mut command, typed, directory.as_deref(), &mut answer) {
-        Ok(()) => print(&answer),
-        Err(error) => failed(&format!("cannot complete: {error}")),
-    })
-}
-
-fn completer(shell: &str) -> Option<&'static dyn EnvCompleter> {
+pub(super) fn completer(shell: &str) -> Option<&'static dyn EnvCompleter> {
     Shells::builtins().0.iter().copied().find(|known| known.is(shell))
 }
 
-fn failed(message: &str) -> u8 {
+pub(super) fn failed(message: &str) -> u8 {
     complain(message, None);
     Exit::Failed.code()
 }
@@ -100,15 +83,6 @@ pub(super) fn versions() -> ArgValueCandidates {
             CompletionCandidate::new(product.spelled("latest")).help(Some(help.into()))
         });
         installed.chain(newest).collect()
-    })
-}
-
-/// The commands.
-pub(super) fn commands() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| {
-        let command = super::manual::public();
-        let names = command.get_subcommands().map(clap::Command::get_name);
-        names.map(CompletionCandidate::new).collect()
     })
 }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection};
+use super::flags::{Flags, Selection, together};
+use super::logging;
+use super::output::{complain, refuse, terminal};
+use super::runtime::block_on;
 use super::screen::{self, Output};
-use super::{block_on, complain, logging, refuse, terminal, together};
-use crate::run::Exit;
+use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, Logging, Section, Setting};
 use butler_base::secret::Redactor;
 
@@ -36,7 +38,7 @@ impl Demo {
         let screen = screen::open(&logging, environment, Output::Lines);
         let _log = logging::start(&logging, environment, &redactor, &screen);
         let terminal = || terminal(&screen, logging.reader);
-        match block_on(crate::run::demo(arguments, environment, &redactor, terminal)) {
+        match block_on(crate::demo::demo(arguments, environment, &redactor, terminal)) {
             Some(Ok(exit)) => exit.code(),
             Some(Err(error)) => {
                 complain(&format!("{error:#}"), None);

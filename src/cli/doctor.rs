@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection};
+use super::flags::{Flags, Selection, together};
+use super::logging;
+use super::output::refuse;
+use super::runtime::block_on;
 use super::tool::columns;
-use super::{block_on, logging, refuse, together};
 use crate::doctor::{Finding, State, examine};
-use crate::run::Exit;
+use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::settings::{
     Arguments, DoctorSettings, Environment, Logging, Section, Setting, variable,

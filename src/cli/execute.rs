@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection};
+use super::flags::{Flags, Selection, together};
+use super::help_text::{EXIT_CODES, MORE_FLAGS};
+use super::logging;
+use super::output::{refuse, terminal};
+use super::runtime::block_on;
 use super::screen::{self, Output};
-use super::{block_on, logging, refuse, terminal, together};
-use crate::run::Exit;
+use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, Section, Setting, Settings};
 use butler_base::secret::Redactor;
 
 #[derive(Args)]
-#[command(after_help = super::MORE_FLAGS, after_long_help = super::EXIT_CODES)]
+#[command(after_help = MORE_FLAGS, after_long_help = EXIT_CODES)]
 pub(super) struct Execute {
     #[command(flatten)]
     flags: Flags<ExecuteFlags>,

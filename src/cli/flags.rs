@@ -151,3 +151,9 @@ fn letters(setting: &'static Setting) -> impl Iterator<Item = Letter> {
         _ => None,
     })
 }
+
+/// The flags of a subcommand together with those that all of them have.
+pub(super) fn together(log: Arguments, mut flags: Arguments) -> Arguments {
+    flags.merge(log);
+    flags
+}

@@ -1,19 +1,22 @@
 //! `generate`: writes the file that a CI system needs to start the runner.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+pub(super) mod destination;
+pub(super) mod values;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use url::Url;
 
+use self::destination::{Destination, Readers};
+use self::values::{digest, endpoint, https, image, sha256, text, timeout, version};
 use super::kubernetes::Kubernetes;
-use super::{complain, print};
-use crate::run::Exit;
+use super::output::complain;
+use crate::exit::Exit;
 use crate::settings::{Arguments, Environment};
 use butler_base::error::Advice;
-use butler_base::platform::fs::PermissionsExt;
 use butler_start::generate::{
     Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Secret, Version,
     azure_pipelines, bitbucket_pipelines, circleci, generic, github_actions, gitlab_ci, jenkins,
@@ -137,27 +140,7 @@ pub(super) struct Wrapper {
     #[arg(long)]
     fragment: bool,
     #[command(flatten)]
-    output: Output,
-}
-
-/// Where the file goes to.
-#[derive(Args)]
-pub(super) struct Output {
-    /// Write to this file instead of standard output
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Overwrite the file if it exists
-    #[arg(long, requires = "output")]
-    force: bool,
-}
-
-/// Who may read what is written.
-#[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Readers {
-    /// Whoever can read the repository that it goes into.
-    All,
-    /// Nobody else: it has a place for a secret.
-    Owner,
+    output: Destination,
 }
 
 /// A cloud that can be logged in to without a key.
@@ -216,7 +199,7 @@ impl Wrapper {
         }
     }
 
-    fn into_options(self) -> (Options, Output) {
+    fn into_options(self) -> (Options, Destination) {
         let version = if self.latest {
             Version::Latest
         } else {
@@ -256,114 +239,4 @@ impl Wrapper {
         };
         (options, self.output)
     }
-}
-
-impl Output {
-    /// Writes `text` to where it goes; returns the exit code.
-    pub(super) fn write(&self, text: &str, readers: Readers) -> u8 {
-        let Some(path) = &self.output else {
-            return print(text.as_bytes());
-        };
-        if !self.force && path.symlink_metadata().is_ok() {
-            let message = format!("`{}` exists already", path.display());
-            complain(&message, Some("`--force` overwrites it"));
-            return Exit::Usage.code();
-        }
-        match save(path, text, readers, self.force) {
-            Ok(()) => Exit::Success.code(),
-            Err(error) => {
-                complain(&format!("{error:#}"), None);
-                Exit::Failed.code()
-            }
-        }
-    }
-}
-
-/// Writes a file whole, or not at all. A file that is overwritten is read by nobody who could not read
-/// it before.
-fn save(path: &Path, text: &str, readers: Readers, overwrite: bool) -> anyhow::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    let cannot = || format!("cannot write `{}`", path.display());
-    fs_err::create_dir_all(parent).with_context(cannot)?;
-    let before = overwrite.then(|| fs_err::metadata(path).ok()).flatten();
-    let before = before.map_or(0o644, |file| file.permissions().mode() & 0o777);
-    let mode = if readers == Readers::Owner { 0o600 } else { before | 0o200 };
-    let permissions = std::fs::Permissions::from_mode(mode);
-    let mut file = tempfile::Builder::new()
-        .prefix(".butler-runner-")
-        .permissions(permissions)
-        .tempfile_in(parent)
-        // Without the name of the temporary file, which nobody asked for.
-        .map_err(|error| std::io::Error::from(error.kind()))
-        .with_context(cannot)?;
-    file.write_all(text.as_bytes()).with_context(cannot)?;
-    file.as_file().sync_all().with_context(cannot)?;
-    if overwrite {
-        file.persist(path).map_err(|error| error.error).with_context(cannot)?;
-    } else {
-        file.persist_noclobber(path).map_err(|error| error.error).with_context(cannot)?;
-    }
-    Ok(())
-}
-
-/// `1.2.3`, or `v1.2.3` as tags have it.
-fn version(text: &str) -> Result<semver::Version, String> {
-    let version = text.strip_prefix('v').unwrap_or(text);
-    version.parse().map_err(|error: semver::Error| error.to_string())
-}
-
-fn https(text: &str) -> Result<Url, String> {
-    let url: Url = text.parse().map_err(|_| "it is no URL".to_owned())?;
-    if url.scheme() != "https" {
-        return Err("it has to begin with https://".to_owned());
-    }
-    without_login(url)
-}
-
-pub(super) fn endpoint(text: &str) -> Result<Url, String> {
-    let url: Url = text.parse().map_err(|_| "it is no URL".to_owned())?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err("it has to begin with https:// or http://".to_owned());
-    }
-    without_login(url)
-}
-
-fn without_login(url: Url) -> Result<Url, String> {
-    if url.username().is_empty() && url.password().is_none() {
-        Ok(url)
-    } else {
-        Err("it holds a user name or password, which the file would show".to_owned())
-    }
-}
-
-fn sha256(text: &str) -> Result<String, String> {
-    let is_digest = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let digest = is_digest.then(|| text.to_ascii_lowercase());
-    digest.ok_or_else(|| "it has to be 64 hexadecimal digits".to_owned())
-}
-
-pub(super) fn digest(text: &str) -> Result<String, String> {
-    let digest = text.strip_prefix("sha256:").map(sha256);
-    let digest = digest.unwrap_or_else(|| Err("it has to begin with sha256:".to_owned()))?;
-    Ok(format!("sha256:{digest}"))
-}
-
-/// The name of an image, without a tag or a digest, which have options of their own.
-pub(super) fn image(text: &str) -> Result<String, String> {
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
-    let last = text.rsplit('/').next().unwrap_or_default();
-    if text.is_empty() || !text.bytes().all(is_name) || last.contains(':') {
-        return Err("it has to be the name of an image without a tag or a digest".to_owned());
-    }
-    Ok(text.to_owned())
-}
-
-pub(super) fn text(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
-}
-
-pub(super) fn timeout(text: &str) -> Result<Duration, String> {
-    let timeout = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if timeout.is_zero() { Err("it is zero".to_owned()) } else { Ok(timeout) }
 }

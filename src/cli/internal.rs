@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::run::Exit;
+use crate::exit::Exit;
 use butler_source::git;
 
 #[derive(Subcommand)]

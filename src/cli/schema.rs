@@ -6,8 +6,8 @@
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use super::{complain, print};
-use crate::run::Exit;
+use super::output::{complain, print};
+use crate::exit::Exit;
 use crate::tool::Status;
 use crate::workspace::{Fate, NAME_RULES};
 

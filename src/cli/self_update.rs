@@ -6,10 +6,13 @@ use clap::{Args, Subcommand};
 use semver::Version;
 use url::Url;
 
-use super::flags::{Flags, Selection};
+use super::flags::{Flags, Selection, together};
+use super::logging;
+use super::output::{complain, print, refuse};
+use super::runtime::block_on;
 use super::screen::{self, Output};
-use super::{block_on, complain, logging, print, refuse, together};
-use crate::run::{Exit, tool_options};
+use crate::exit::Exit;
+use crate::run::tool_options;
 use crate::screen::Live;
 use crate::settings::setting::{CA_BUNDLE, TOOL_TIMEOUT};
 use crate::settings::{

@@ -7,9 +7,11 @@ use clap::{Args, Subcommand};
 use tokio::time::Instant;
 
 use super::ci_target::{self, Inputs, Target, fail, inputs};
-use super::flags::{Flags, Selection};
-use super::{block_on, complain, kubernetes, logging, refuse, together};
-use crate::run::Exit;
+use super::flags::{Flags, Selection, together};
+use super::output::{complain, refuse};
+use super::runtime::block_on;
+use super::{kubernetes, logging};
+use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::settings::setting::{
     CA_BUNDLE, ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN_FILE,

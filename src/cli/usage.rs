@@ -5,8 +5,9 @@ use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::complain;
-use crate::run::Exit;
+use super::command_line::{command, parser};
+use super::output::complain;
+use crate::exit::Exit;
 use crate::settings::{SETTINGS, Setting};
 use butler_base::error::visible;
 use butler_base::similar::closest;
@@ -39,7 +40,7 @@ struct Typed {
 
 impl Typed {
     fn of(words: &[OsString]) -> Self {
-        let mut command = super::command();
+        let mut command = command();
         let mut names = Vec::new();
         for word in words.iter().skip(1) {
             if let Some(found) = command.find_subcommand(word).cloned() {
@@ -88,7 +89,7 @@ impl Typed {
             "endpoint"
         } else if has("operation") && word.parse::<Operation>().is_ok() {
             let command = if word == "drift-check" { "drift" } else { word };
-            let is_command = super::parser().find_subcommand(command).is_some();
+            let is_command = parser().find_subcommand(command).is_some();
             return Some(if is_command {
                 format!("use `butler-runner {command}`")
             } else {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use clap::Args;
 
-use super::print;
+use super::output::print;
 
 /// Print the version, where this build is from and what is in it
 #[derive(Args)]

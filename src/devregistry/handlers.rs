@@ -11,9 +11,11 @@ use axum::routing::get;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::BASE_PATH;
 use super::state::{Registry, Request, Run, hash};
 use butler_base::event::LogLine;
+
+/// The path below which the development registry answers, as the real one does.
+pub const BASE_PATH: &str = "/api/registry";
 
 /// Bodies over this size are refused with 413.
 const BODY_LIMIT: usize = 52_428_800;

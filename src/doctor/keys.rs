@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::tool::ExpiringKey;
 
 /// A warning for each key of `expiring`. What it has signed until then stays signed.

@@ -1,6 +1,6 @@
 //! What else there is on this machine: git, limits, and the system that started the runner.
 
-use super::Finding;
+use super::finding::Finding;
 use crate::settings::Settings;
 use crate::tool::ToolOptions;
 use butler_base::platform::fs::{AccessFlags, access};

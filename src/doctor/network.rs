@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime};
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::StatusCode;
 
+use super::finding::{Finding, State};
+use super::time_limit::{LONGEST, bounded};
 use super::tools::Releases;
-use super::{Finding, LONGEST, State, bounded};
 use crate::settings::{DoctorSettings, Settings};
 use crate::tool::{Probe, ToolError, ToolOptions, list_url, probe};
 use butler_base::error::{Advice, chain};

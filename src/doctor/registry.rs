@@ -6,8 +6,9 @@ use reqwest::header::DATE;
 use secrecy::SecretString;
 use url::Url;
 
+use super::finding::Finding;
 use super::network::Clock;
-use super::{Finding, LONGEST, bounded};
+use super::time_limit::{LONGEST, bounded};
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
 use crate::settings::{Access, Settings, SettingsError};
 use butler_base::error::{Advice, chain, is_about_certificate};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::run::secret_place;
 use crate::settings::Settings;
 use butler_base::platform::room;
@@ -109,7 +109,7 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::finding::State;
     use super::*;
 
     fn look(path: &Path, enough: u64) -> Finding {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, LONGEST, bounded};
+use super::finding::Finding;
+use super::time_limit::{LONGEST, bounded};
 use crate::tool::{Audited, ToolError, ToolOptions, Verdict, audit, default_version, on_path};
 use butler_protocol::spec::Product;
 

@@ -3,9 +3,10 @@
 //! Such a run has not ended well, however well its work has: nobody who asks the registry knows of
 //! it. So its result says so, wherever it is shown.
 
-use super::outcome::{Exit, StatusReport};
+use super::outcome::StatusReport;
 use super::report_error::ReportError;
 use super::reports::Reports;
+use crate::exit::Exit;
 use crate::registry::RegistryError;
 use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::error::{Advice, chain};

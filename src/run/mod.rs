@@ -12,7 +12,6 @@ mod approval;
 mod backend_secrets;
 mod collected;
 mod context;
-mod demo;
 mod descriptors;
 mod documents;
 mod earlier;
@@ -59,10 +58,8 @@ mod wiping;
 mod workspace;
 mod workspace_choice;
 
-pub use demo::demo;
 pub use leftovers::{Act, Finding, clean};
 pub use memory::secret_place;
-pub use outcome::Exit;
 pub use secret_names::SECRET_VARIABLES;
 pub use secrets::register_settings;
 pub use start::execute;

@@ -6,58 +6,17 @@ use serde::Serialize;
 
 use super::undelivered::UndeliveredLogs;
 use crate::engine::{EngineError, LeftLock, TestCounts};
+use crate::exit::Exit;
 use crate::settings::PlanStatus;
 use butler_base::cancel::StopReason;
 use butler_base::error::Advice;
 use butler_base::event::Phase;
-use butler_base::platform::Signal;
 use butler_base::secret::Redactor;
 use butler_plan::Counts;
 use butler_result::{
     ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, TestResults,
     Timings,
 };
-
-/// The exit codes of the runner.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Exit {
-    /// The run did what it was to do.
-    Success,
-    /// The run failed.
-    Failed,
-    /// A setting is missing or impossible; nothing was sent.
-    Usage,
-    /// The registry had ended the run, or ended it meanwhile.
-    Cancelled,
-    /// The registry could not be reached or refused, or did not get the final status.
-    Registry,
-    /// A plan or a drift check that was to say so has found changes.
-    Changes,
-    /// A signal stopped the runner.
-    Signal(Signal),
-}
-
-impl Exit {
-    /// The number that the process ends with.
-    #[must_use]
-    pub const fn code(self) -> u8 {
-        match self {
-            Self::Success => 0,
-            Self::Failed => 1,
-            // Where both can be, the edge has another code for what is wrong with the command line.
-            Self::Usage | Self::Changes => 2,
-            Self::Cancelled => 3,
-            Self::Registry => 4,
-            // Signals are numbered from 1 to 31.
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "signals are small and positive"
-            )]
-            Self::Signal(signal) => 128 + signal as i32 as u8,
-        }
-    }
-}
 
 /// What a run achieved, also when it failed after a part of it.
 #[derive(Clone, Debug, Default)]
@@ -394,6 +353,7 @@ const fn results(counts: TestCounts) -> TestResults {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use butler_base::platform::Signal;
 
     fn outcome(failure: Option<Failure>) -> Outcome {
         Outcome {
@@ -423,8 +383,6 @@ mod tests {
                 (code, status)
             );
         }
-        assert_eq!(Exit::Usage.code(), 2);
-        assert_eq!(Exit::Signal(Signal::SIGINT).code(), 130);
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::descriptors::Reserve;
 use super::notices::Notices;
-use super::outcome::Exit;
 use super::reports::Reports;
 use super::terminal::Terminal;
 use super::{earlier, leftovers, sources, watch};
 use crate::ci;
+use crate::exit::Exit;
 use crate::settings::{RunSource, Settings};
 use butler_base::cancel::{Stop, Times};
 use butler_base::process::adopt_orphans;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use super::reader::Reader;
 use super::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
-use super::{Arguments, Environment, OWN_PREFIX, SettingsError, parse, variable};
+use super::variable::OWN_PREFIX;
+use super::{Arguments, Environment, SettingsError, parse, variable};
 use butler_start::cluster::{Access, Files, Proxies, Run};
 
 /// Where kubeconfig is below HOME, as `kubectl` has it.

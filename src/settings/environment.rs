@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::variable;
 use butler_base::platform;
 
 /// Variables and paths of the process, as they were at its start.
@@ -28,7 +29,7 @@ impl Environment {
     #[must_use]
     pub fn new(variables: BTreeMap<OsString, OsString>, executable: PathBuf) -> Self {
         let temporary = variables
-            .get(OsStr::new(super::variable::TMPDIR.name))
+            .get(OsStr::new(variable::TMPDIR.name))
             .filter(|path| !path.is_empty())
             .map_or_else(default_temporary, PathBuf::from);
         Self { variables, temporary, executable }
@@ -57,7 +58,7 @@ impl Environment {
     /// What children inherit where there is no run: all but the settings of the runner.
     #[must_use]
     pub fn of_children(&self) -> butler_base::process::Environment {
-        let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(super::OWN_PREFIX);
+        let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(variable::OWN_PREFIX);
         let inherited = self.variables.iter().filter(|(name, _)| !is_own(name));
         inherited.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
@@ -91,7 +92,7 @@ fn executable(variables: &BTreeMap<OsString, OsString>) -> PathBuf {
     }
     let called = PathBuf::from(std::env::args_os().next().unwrap_or_default());
     let on_path = |name: &Path| {
-        let path = variables.get(OsStr::new(super::variable::PATH.name))?;
+        let path = variables.get(OsStr::new(variable::PATH.name))?;
         std::env::split_paths(path).map(|directory| directory.join(name)).find(|it| it.is_file())
     };
     match called.parent() {

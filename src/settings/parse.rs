@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::{LogFormat, PlanJson, PlanStatus};
+use super::resolved::{LogFormat, PlanJson, PlanStatus};
 use crate::ci::System;
 use butler_base::error::visible;
 use butler_base::similar::closest;

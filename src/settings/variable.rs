@@ -2,6 +2,9 @@
 
 use super::Variable;
 
+/// The prefix of the runner's own variables; the runner removes them from the environment of children.
+pub(super) const OWN_PREFIX: &[u8] = b"BUTLER_";
+
 /// All of them, in the order of docs/settings.md.
 pub const VARIABLES: &[&Variable] = &[
     &GIT_TOKEN,

@@ -14,6 +14,9 @@ use tokio::runtime::Handle;
 use butler_base::error::chain;
 use butler_base::http::LazyClient;
 
+/// The default for `OTEL_SERVICE_NAME`.
+pub(super) const SERVICE: &str = "butler-runner";
+
 /// An answer is a few bytes; more than this, in bytes, is none of a collector.
 const LARGEST_ANSWER: usize = 1024 * 1024;
 

@@ -10,7 +10,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 
-use super::exporter::Transport;
+use super::exporter::{SERVICE, Transport};
 use butler_base::http::Peer;
 use butler_result::RunResult;
 
@@ -40,7 +40,7 @@ impl Metrics {
             .with_periodic_exporter(exporter)
             .with_resource(resource)
             .build();
-        let meter = provider.meter(super::SERVICE);
+        let meter = provider.meter(SERVICE);
         let seconds = |name, about| {
             let histogram = meter.f64_histogram(name).with_unit("s").with_description(about);
             histogram.with_boundaries(SECONDS.to_vec()).build()

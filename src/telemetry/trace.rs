@@ -16,7 +16,7 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
 use reqwest::Response;
 use reqwest::header::{HeaderName, HeaderValue};
 
-use super::exporter::Transport;
+use super::exporter::{SERVICE, Transport};
 use super::metrics::Metrics;
 use butler_base::event::Phase;
 use butler_base::http::{Asked, Exchange, Observer, Peer};
@@ -52,7 +52,7 @@ impl Trace {
             .with_batch_exporter(exporter)
             .with_resource(resource)
             .build();
-        let tracer = provider.tracer(super::SERVICE);
+        let tracer = provider.tracer(SERVICE);
         let parent = parent.and_then(span_context);
         let parent =
             parent.map_or_else(Context::new, |it| Context::new().with_remote_span_context(it));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The runner's modules by layer; a module imports from layers below its own, or from itself.
 const RUNNER: &[&[&str]] = &[
-    &["screen"],
+    &["exit", "screen"],
     &[
         "artifact",
         "ci",
@@ -20,6 +20,7 @@ const RUNNER: &[&[&str]] = &[
         "workspace",
     ],
     &["devregistry", "doctor", "run", "settings", "update"],
+    &["demo"],
     &["cli"],
 ];
 

@@ -4,12 +4,15 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
+use super::ending::Ending;
+use super::handover::Handover;
 use super::job::{JobFlags, PlaceFlags, RunFlags};
-use super::{Ending, Handing};
-use crate::cli::flags::Flags;
-use crate::cli::generate::{Output, Readers};
-use crate::cli::{block_on, complain, refuse, together};
-use crate::run::{Exit, signals};
+use crate::cli::flags::{Flags, together};
+use crate::cli::generate::destination::{Destination, Readers};
+use crate::cli::output::{complain, refuse};
+use crate::cli::runtime::block_on;
+use crate::exit::Exit;
+use crate::run::signals;
 use crate::settings::{Arguments, Environment, cluster_template};
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::{Advice, chain};
@@ -41,7 +44,7 @@ pub(crate) struct Kubernetes {
     #[command(flatten)]
     run: Flags<RunFlags>,
     #[command(flatten)]
-    output: Output,
+    output: Destination,
     /// How other targets hand secrets on; only there to say what it is here.
     #[arg(long = "secret", value_name = "NAME", hide = true, value_parser = refuse_secret)]
     _secret: Option<String>,
@@ -64,11 +67,11 @@ impl Kubernetes {
         if !self.apply {
             return print(&options, &arguments, &self.output);
         }
-        let handing = match Handing::of(&arguments, environment) {
-            Ok(handing) => handing,
+        let handover = match Handover::of(&arguments, environment) {
+            Ok(handover) => handover,
             Err(error) => return refuse(&error),
         };
-        let Handing { run, redactor, log } = handing;
+        let Handover { run, redactor, log } = handover;
         let access = self.place.cluster.access(environment);
         let stop = Stop::new();
         let carried_out = block_on(async {
@@ -99,7 +102,7 @@ async fn dry_run(cluster: &Cluster, manifests: &Manifests) -> Result<Ending, Clu
     Ok(Ending::well())
 }
 
-fn print(options: &JobOptions, arguments: &Arguments, output: &Output) -> u8 {
+fn print(options: &JobOptions, arguments: &Arguments, output: &Destination) -> u8 {
     let run = match cluster_template(arguments) {
         Ok(run) => run,
         Err(error) => return refuse(&error),

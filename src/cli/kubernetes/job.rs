@@ -8,7 +8,7 @@ use url::Url;
 
 use super::values::{name, network, pair, quantity, seconds};
 use crate::cli::flags::Selection;
-use crate::cli::generate::{digest, endpoint, image, text};
+use crate::cli::generate::values::{digest, endpoint, image, text};
 use crate::settings::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use crate::settings::{Environment, Setting, cluster_access};
 use butler_start::cluster::{

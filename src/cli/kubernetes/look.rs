@@ -6,12 +6,14 @@ use std::time::Duration;
 use clap::Args;
 use tokio::time::Instant;
 
+use super::ending::{Ending, say};
 use super::job::ClusterFlags;
 use super::values::place;
-use super::{Ending, say};
-use crate::cli::generate::timeout;
-use crate::cli::{block_on, logging, refuse};
-use crate::run::Exit;
+use crate::cli::generate::values::timeout;
+use crate::cli::logging;
+use crate::cli::output::refuse;
+use crate::cli::runtime::block_on;
+use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::settings::{Arguments, Environment, Logging};
 use butler_base::secret::Redactor;

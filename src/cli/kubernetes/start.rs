@@ -2,11 +2,13 @@
 
 use clap::Args;
 
+use super::ending::{Ending, say};
+use super::handover::Handover;
 use super::job::{JobFlags, PlaceFlags, RunFlags};
-use super::{Ending, Handing, say};
-use crate::cli::flags::Flags;
-use crate::cli::{block_on, refuse, together};
-use crate::run::Exit;
+use crate::cli::flags::{Flags, together};
+use crate::cli::output::refuse;
+use crate::cli::runtime::block_on;
+use crate::exit::Exit;
 use crate::settings::{Arguments, Environment};
 use butler_start::cluster::{Cluster, Manifests, create};
 
@@ -27,11 +29,11 @@ pub(crate) struct Start {
 impl Start {
     pub(crate) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let arguments = together(log, self.run.into_arguments());
-        let handing = match Handing::of(&arguments, environment) {
-            Ok(handing) => handing,
+        let handover = match Handover::of(&arguments, environment) {
+            Ok(handover) => handover,
             Err(error) => return refuse(&error),
         };
-        let Handing { run, redactor, log } = handing;
+        let Handover { run, redactor, log } = handover;
         let options = self.job.into_options(self.place.namespace.clone());
         let access = self.place.cluster.access(environment);
         let started = block_on(async {

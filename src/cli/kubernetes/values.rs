@@ -52,6 +52,6 @@ pub(super) fn place(text: &str) -> Result<(String, String), String> {
 
 /// A time that Kubernetes counts in seconds.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
-    let time = crate::cli::generate::timeout(text)?;
+    let time = crate::cli::generate::values::timeout(text)?;
     if time.subsec_nanos() == 0 { Ok(time) } else { Err("it has to be whole seconds".to_owned()) }
 }

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 
-use super::{Answer, Failure, Toolbox};
-use crate::run::{Exit, signals};
+use super::answer::{Answer, Failure};
+use super::toolbox::Toolbox;
+use crate::exit::Exit;
+use crate::run::signals;
 use crate::tool::{Platform, bundle};
 use butler_base::cancel::{Stop, StopReason};
 

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Failure, Toolbox};
-use crate::cli::complain;
+use super::answer::Failure;
+use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
-use crate::run::Exit;
+use crate::cli::output::complain;
+use crate::exit::Exit;
 use crate::settings::Environment;
 use crate::tool::{InstalledTool, Reach, choose_for_module, default_version, ready};
 use butler_base::error::chain;

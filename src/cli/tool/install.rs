@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use clap::{ArgAction, Args};
 use serde::Serialize;
 
+use super::answer::{Answer, Failure};
 use super::source::Source;
-use super::{Answer, Failure, Toolbox};
+use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::settings::interval;
 use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_given, ready};

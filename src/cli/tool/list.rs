@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use super::answer::{Answer, Failure};
 use super::columns::{columns, size};
-use super::{Answer, Failure, Toolbox};
+use super::toolbox::Toolbox;
 use crate::tool::{Available, InstalledVersion, State, available, inventory};
 
 /// Print the installed versions, of all products unless one is named

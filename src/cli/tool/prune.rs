@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Answer, Failure, Toolbox};
+use super::answer::{Answer, Failure};
+use super::toolbox::Toolbox;
 use crate::providers;
 use crate::settings::bytes;
 use crate::tool::{Fate, Limits, Pruned, PrunedVersion, prune};

@@ -3,8 +3,9 @@
 use clap::Args;
 use url::Url;
 
-use super::{Failure, Toolbox};
-use crate::run::Exit;
+use super::answer::Failure;
+use super::toolbox::Toolbox;
+use crate::exit::Exit;
 use crate::tool::Sha256Sum;
 
 /// Where the version comes from and what it has to be.

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use super::answer::{Answer, Failure};
 use super::columns::columns;
-use super::{Answer, Failure, Toolbox};
+use super::toolbox::Toolbox;
 use crate::tool::{Act, Entry, InProgress, InstalledVersion, Outcome, Status, User, status};
 
 /// How much of the history is shown to people; JSON has all of it.

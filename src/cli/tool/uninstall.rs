@@ -3,9 +3,11 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::{Answer, Failure, Toolbox};
+use super::answer::{Answer, Failure};
+use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
-use crate::run::{Exit, signals};
+use crate::exit::Exit;
+use crate::run::signals;
 use crate::tool::{UninstallError, Uninstalled, uninstall};
 use butler_base::cancel::Stop;
 

@@ -4,7 +4,8 @@ use clap::Args;
 use semver::Version;
 use serde::Serialize;
 
-use super::{Answer, Failure, Toolbox};
+use super::answer::{Answer, Failure};
+use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::tool::{Reach, installed, use_version};
 

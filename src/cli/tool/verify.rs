@@ -2,10 +2,11 @@
 
 use clap::Args;
 
+use super::answer::{Answer, Failure};
 use super::columns::columns;
-use super::{Answer, Failure, Toolbox};
+use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
-use crate::run::Exit;
+use crate::exit::Exit;
 use crate::tool::{Audited, Verdict, audit};
 
 /// Read every installed version and compare it with what was verified when it was installed

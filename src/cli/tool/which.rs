@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::{Answer, Failure, Toolbox};
+use super::answer::{Answer, Failure};
+use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::settings::{Environment, variable};
 use crate::tool::{

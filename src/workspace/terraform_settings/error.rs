@@ -61,7 +61,7 @@ pub enum TerraformSettingsError {
     #[error("`terraformSettings` of the run is larger than 1 MiB")]
     RunTooLarge,
     /// Secrets that are nowhere.
-    #[error("cannot resolve {}", crate::workspace::variables::list(.0))]
+    #[error("cannot resolve {}", crate::workspace::variables::list_unresolved(.0))]
     Unresolved(Vec<Unresolved>),
     /// A reference leads to something that cannot be used.
     #[error("cannot resolve the secret of `{name}`")]

@@ -60,7 +60,8 @@ pub(super) fn edges(src: &Path) -> Edges {
 
 /// Groups of files that use each other, directly or by way of others.
 pub(super) fn circles(edges: &Edges) -> Vec<Vec<String>> {
-    let reaches: BTreeMap<_, _> = edges.keys().map(|file| (file.as_str(), reachable(edges, file))).collect();
+    let reaches: BTreeMap<_, _> =
+        edges.keys().map(|file| (file.as_str(), reachable(edges, file))).collect();
     let mut circles = BTreeSet::new();
     for file in edges.keys() {
         let group: Vec<_> = reaches[file.as_str()]

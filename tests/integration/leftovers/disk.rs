@@ -55,7 +55,13 @@ async fn a_secret_file_that_does_not_fit_into_memory_goes_to_the_work_directory(
     let file = variable_file(&tool);
     assert!(file.starts_with(world.path("tmp").to_str().unwrap()), "{file}");
     assert!(tool.record("variables").contains(&large));
-    assert!(end.stderr.contains("the memory file system is full; writing a secret file to the work directory"), "{}", end.stderr);
+    assert!(
+        end.stderr.contains(
+            "the memory file system is full; writing a secret file to the work directory"
+        ),
+        "{}",
+        end.stderr
+    );
 }
 
 #[tokio::test]

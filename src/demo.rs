@@ -9,8 +9,9 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use url::Url;
 
-use super::{Exit, Terminal, execute};
 use crate::devregistry::{Received, Registry, serve};
+use crate::exit::Exit;
+use crate::run::{Terminal, execute};
 use crate::settings::{Arguments, Environment, Settings, setting};
 use butler_base::secret::Redactor;
 

@@ -1,0 +1,37 @@
+//! The run that a command hands over to a cluster.
+
+use std::sync::Arc;
+
+use tracing_appender::non_blocking::WorkerGuard;
+
+use crate::cli::logging;
+use crate::screen::Screen;
+use crate::settings::{Arguments, Environment, HandedOn, Logging, SettingsError};
+use butler_base::secret::Redactor;
+use butler_start::cluster::Run;
+
+/// A run that is handed on to a cluster, and the log of doing so.
+pub(super) struct Handover {
+    pub(super) run: Run,
+    pub(super) redactor: Arc<Redactor>,
+    pub(super) log: WorkerGuard,
+}
+
+impl Handover {
+    pub(super) fn of(
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        let logging = Logging::resolve(arguments, environment)?;
+        let HandedOn { endpoint, run_id, token, warnings, .. } =
+            HandedOn::resolve(arguments, environment)?;
+        let redactor = Arc::new(Redactor::new());
+        redactor.register([&token]);
+        let log = logging::start(&logging, environment, &redactor, &Screen::default());
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        let run = Run { endpoint: endpoint.to_string(), id: run_id.to_string(), token };
+        Ok(Self { run, redactor, log })
+    }
+}

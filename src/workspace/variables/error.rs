@@ -1,0 +1,111 @@
+//! Errors for variables that cannot be passed to Terraform.
+
+use super::name_rules::HARMLESS_OPTIONS;
+use butler_base::secret::WipeError;
+use butler_protocol::references::{ReferenceError, input_variable};
+use butler_source::hcl::HclError;
+
+/// A secret that could not be found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Unresolved {
+    /// The variable, or the environment variable, that needs it.
+    pub name: String,
+    /// How the user can supply it, in one line.
+    pub ways: String,
+}
+
+impl Unresolved {
+    /// A sensitive variable that came without a value or with an empty one.
+    pub(super) fn without_value(name: String) -> Self {
+        let variable = input_variable(&name);
+        let ways = format!(
+            "it has no value: set `{variable}`, name a secret in the registry, or declare a default in the module"
+        );
+        Self { name, ways }
+    }
+}
+
+/// Why variables cannot be given to Terraform.
+#[derive(Debug, thiserror::Error)]
+pub enum VariableError {
+    /// Terraform knows no such names.
+    #[error("`{}` is no name of a Terraform variable", .0.escape_debug())]
+    Name(String),
+    /// The operating system knows no such names.
+    #[error("`{}` is no name of an environment variable", .0.escape_debug())]
+    EnvironmentName(String),
+    /// The variable would take back what the runner promises.
+    #[error(
+        "the run sets the environment variable `{name}`, which is not for a run to set: {reason}"
+    )]
+    Refused {
+        /// The variable.
+        name: String,
+        /// Why, from [`super::NAME_RULES`].
+        reason: &'static str,
+    },
+    /// A value that cannot be passed to a process.
+    #[error("the environment variable `{0}` has a value with a NUL character in it")]
+    EnvironmentValue(String),
+    /// The value is no JSON text.
+    #[error("the value of the variable `{0}` is no JSON")]
+    Json(String),
+    /// The value nests so deep that its parts could not be masked.
+    #[error("the value of the variable `{0}` nests too deep")]
+    TooDeep(String),
+    /// The variable's type needs HCL.
+    #[error(
+        "the variable `{name}` wants a list, map or object, and its text is no such value in HCL"
+    )]
+    Hcl {
+        /// The variable.
+        name: String,
+        /// Where in the text; none when it is HCL, but no value.
+        #[source]
+        source: Option<HclError>,
+    },
+    /// A reference leads to something that cannot be used.
+    #[error("cannot resolve the secret of `{name}`")]
+    Reference {
+        /// The variable.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: ReferenceError,
+    },
+    /// Secrets that are nowhere.
+    #[error("cannot resolve {}", list_unresolved(.0))]
+    Unresolved(Vec<Unresolved>),
+    /// A file cannot be written.
+    #[error("cannot write the variable files")]
+    Write(#[from] WipeError),
+}
+
+impl butler_base::error::Advice for VariableError {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Hcl { .. } => Some("write lists as `[\"a\", \"b\"]`, maps as `{ a = 1 }`".to_owned()),
+            Self::Unresolved(_) => Some(
+                "if a value is the secret itself and not a reference, use --sensitive-values literal"
+                    .to_owned(),
+            ),
+            Self::Refused { name, .. } if name.starts_with("TF_CLI_ARGS") => {
+                let options = HARMLESS_OPTIONS.join(", ");
+                Some(format!(
+                    "a run may give {options}, each with its value in the same word; whoever starts the runner may set anything in its environment"
+                ))
+            }
+            Self::Refused { .. } => Some(
+                "take it out of the run; whoever starts the runner may set it in its environment"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+pub(in crate::workspace) fn list_unresolved(unresolved: &[Unresolved]) -> String {
+    let secrets = if unresolved.len() == 1 { "secret" } else { "secrets" };
+    let each = unresolved.iter().map(|one| format!("`{}` ({})", one.name, one.ways));
+    format!("{} {secrets}: {}", unresolved.len(), each.collect::<Vec<_>>().join(", "))
+}

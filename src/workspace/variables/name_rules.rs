@@ -1,0 +1,148 @@
+//! What becomes of the environment variables that a run asks for, by their names.
+//!
+//! A module is code, so this is no wall around it. It keeps a run's configuration from taking back
+//! what the runner promises: that the tool is the one that was verified, that its output is masked
+//! and its files are wiped, that logins go where they belong. Whoever starts the runner may set any
+//! of these names in its own environment; they are not held to this.
+
+/// What becomes of a variable of a certain name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// Terraform gets it.
+    Allowed,
+    /// Terraform gets it where it holds nothing but [`HARMLESS_OPTIONS`].
+    OptionsOnly,
+    /// Terraform does not get it, and the log says so.
+    Ignored,
+    /// The run fails before anything is fetched.
+    Refused,
+}
+
+/// A rule for a name, or for all names that begin alike.
+#[derive(Clone, Copy, Debug)]
+pub struct NameRule {
+    /// The name; with `*` at its end, what names begin with.
+    pub name: &'static str,
+    /// What becomes of it.
+    pub fate: Fate,
+    /// Why, as the end of a sentence.
+    pub reason: &'static str,
+}
+
+const fn refused(name: &'static str, reason: &'static str) -> NameRule {
+    NameRule { name, fate: Fate::Refused, reason }
+}
+
+const fn ignored(name: &'static str, reason: &'static str) -> NameRule {
+    NameRule { name, fate: Fate::Ignored, reason }
+}
+
+const fn allowed(name: &'static str, reason: &'static str) -> NameRule {
+    NameRule { name, fate: Fate::Allowed, reason }
+}
+
+const LOADER: &str = "it loads other code into the verified tool, and into git and ssh";
+const SHELL: &str = "it changes what the shells do that git and Terraform start";
+const GIT: &str = "it decides where git and ssh connect to, and who sees the logins";
+const PROVIDERS: &str = "it decides where providers come from, and how they are checked";
+const TERRAGRUNT: &str = "it has Terragrunt start other commands, or leave the clone";
+const ENGINE: &str = "it has Terragrunt run something else than the verified tool";
+const ONE_UNIT: &str = "a run is one unit";
+const TRACES: &str = "it writes traces, unmasked, to a file that nobody wipes";
+
+/// All rules; the first that fits counts.
+pub const NAME_RULES: &[NameRule] = &[
+    ignored("BUTLER_*", "it is a setting of the runner, which reads none from the run"),
+    refused("LD_*", LOADER),
+    refused("DYLD_*", LOADER),
+    refused("GCONV_PATH", LOADER),
+    refused("GLIBC_TUNABLES", LOADER),
+    refused("OPENSSL_*", LOADER),
+    refused("PATH", "it decides which git, ssh and shell are started"),
+    refused("BASH_ENV", SHELL),
+    refused("BASH_FUNC_*", SHELL),
+    refused("BASHOPTS", SHELL),
+    refused("SHELLOPTS", SHELL),
+    refused("IFS", SHELL),
+    refused("PS4", SHELL),
+    allowed("GIT_AUTHOR_*", "it only names a person"),
+    allowed("GIT_COMMITTER_*", "it only names a person"),
+    ignored("GIT_TERMINAL_PROMPT", "nobody is there to be asked"),
+    refused("GIT_*", GIT),
+    refused("SSH_ASKPASS*", GIT),
+    refused("SSH_AUTH_SOCK", GIT),
+    refused("SSH_PKCS11_HELPER", GIT),
+    refused("SSH_SK_*", GIT),
+    NameRule {
+        name: "TF_CLI_ARGS*",
+        fate: Fate::OptionsOnly,
+        reason: "other options change what is planned, where state is kept or what is printed",
+    },
+    refused("TF_CLI_CONFIG_FILE", PROVIDERS),
+    refused("TERRAFORM_CONFIG", PROVIDERS),
+    refused("TOFU_CLI_CONFIG_FILE", PROVIDERS),
+    refused("TF_PLUGIN_CACHE_*", PROVIDERS),
+    refused("TF_REATTACH_PROVIDERS", PROVIDERS),
+    ignored("TF_DATA_DIR", "the data directory is the run's own, and wiped"),
+    refused("TF_LOG_PATH*", TRACES),
+    refused("TF_TEMP_LOG_PATH", TRACES),
+    ignored("TF_INPUT", "nobody is there to be asked"),
+    ignored("TF_IN_AUTOMATION", "the runner sets it"),
+    refused("TG_AUTH_PROVIDER_CMD", TERRAGRUNT),
+    refused("TERRAGRUNT_AUTH_PROVIDER_CMD", TERRAGRUNT),
+    refused("TG_WORKING_DIR", TERRAGRUNT),
+    refused("TERRAGRUNT_WORKING_DIR", TERRAGRUNT),
+    refused("TG_CONFIG", TERRAGRUNT),
+    refused("TERRAGRUNT_CONFIG", TERRAGRUNT),
+    refused("TG_SOURCE*", TERRAGRUNT),
+    refused("TERRAGRUNT_SOURCE*", TERRAGRUNT),
+    refused("TG_EXPERIMENTAL_ENGINE*", ENGINE),
+    refused("TERRAGRUNT_EXPERIMENTAL_ENGINE*", ENGINE),
+    refused("TG_ENGINE_*", ENGINE),
+    refused("TERRAGRUNT_ENGINE_*", ENGINE),
+    ignored("TG_ALL", ONE_UNIT),
+    ignored("TG_GRAPH*", ONE_UNIT),
+    ignored("TG_FILTER*", ONE_UNIT),
+    ignored("TG_NO_FILTER*", ONE_UNIT),
+    ignored("TG_QUEUE_*", ONE_UNIT),
+    refused("TG_PROVIDER_CACHE*", PROVIDERS),
+    refused("TERRAGRUNT_PROVIDER_CACHE*", PROVIDERS),
+    allowed("TF_VAR_*", "it is an input variable of the module"),
+    allowed("TF_WORKSPACE", "it chooses among the states of one backend"),
+    allowed("TF_LOG*", "what it adds to the log is masked like the rest"),
+    allowed("HOME", "it is for Terraform and the module; the runner uses its own"),
+    allowed("ENV", "only shells that somebody types into read it"),
+    allowed("*_PROXY", "it is for Terraform and git; the runner uses its own"),
+    allowed("SSL_CERT_*", "it is for Terraform and git; the runner uses its own"),
+    allowed("*", "it is the module's and its providers' own"),
+];
+
+/// The options that a run may give to Terraform in `TF_CLI_ARGS*`. None of them takes a word that
+/// follows: what a run says must not swallow an option of the runner's.
+pub const HARMLESS_OPTIONS: &[&str] = &[
+    "-compact-warnings",
+    "-exclude=",
+    "-lock-timeout=",
+    "-no-color",
+    "-parallelism=",
+    "-refresh=",
+    "-replace=",
+    "-target=",
+    "-upgrade",
+];
+
+pub(super) fn rule(name: &str) -> &'static NameRule {
+    let fits = |rule: &&NameRule| match (rule.name.strip_prefix('*'), rule.name.strip_suffix('*')) {
+        (Some(end), _) => name.to_ascii_uppercase().ends_with(end),
+        (None, Some(beginning)) => name.starts_with(beginning),
+        (None, None) => name == rule.name,
+    };
+    NAME_RULES.iter().find(fits).expect("the last rule fits every name")
+}
+
+/// Whether a word is one of [`HARMLESS_OPTIONS`], with its value where it takes one.
+pub(super) fn is_harmless(word: &str) -> bool {
+    HARMLESS_OPTIONS.iter().any(|option| {
+        if option.ends_with('=') { word.starts_with(option) } else { word == *option }
+    })
+}
