@@ -148,7 +148,7 @@ impl butler_base::error::Advice for EngineError {
             }
             Self::Stopped { product, left: Some(left), .. } => left.advice(product),
             Self::Stopped { command: "test", killed: true, .. } => Some(
-                "what the tests had made may be left: it is in no state, so look for it by hand"
+                "resources that the tests created may still exist: they are not in a state, so look for them manually"
                     .to_owned(),
             ),
             _ => None,

@@ -160,7 +160,7 @@ impl Judge<'_> {
         options: &PlanOptions,
     ) -> Result<Input, String> {
         let (Some(plan), Some(report)) = (&findings.plan, &findings.plan_report) else {
-            return Err("there is none (a bug)".to_owned());
+            return Err("there is no plan (a bug)".to_owned());
         };
         let report = report.as_ref().map_err(Clone::clone)?;
         let json = match options.json {

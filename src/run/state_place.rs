@@ -93,7 +93,7 @@ pub(super) fn check_initialised(
     if !allowed {
         return Err(Failure {
             advice: Some(
-                "name a backend in the run, or `remote_state` in terragrunt.hcl; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) goes on all the same"
+                "name a backend in the run, or `remote_state` in terragrunt.hcl; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) continues anyway"
                     .to_owned(),
             ),
             ..Failure::because(Phase::Init, text.to_owned())
@@ -242,7 +242,7 @@ fn check(
             if !context.settings.allow_ephemeral_state {
                 return Err(Failure {
                     advice: Some(
-                        "name a backend in the run or in the module, or an absolute path outside; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) goes on all the same"
+                        "name a backend in the run or in the module, or an absolute path outside; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) continues anyway"
                             .to_owned(),
                     ),
                     ..Failure::because(Phase::Variables, text)

@@ -108,7 +108,7 @@ pub(super) fn hand_over(
 /// Terraform would make it readable for everybody. Nobody reads a pipe here, so it would hold the
 /// run up for ever.
 fn make_log(path: &Path) -> io::Result<()> {
-    let not_plain = || io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file");
+    let not_plain = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
         return Err(not_plain());
     }

@@ -49,6 +49,7 @@ mod signals;
 mod source;
 mod state_places;
 mod stop;
+mod style;
 mod support;
 mod telemetry;
 mod terminal;

@@ -284,7 +284,7 @@ async fn the_file_of_terraforms_log_is_a_plain_one_that_nobody_else_reads() {
         let end = world.run(world.config("plan")).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         let reason = world.last_status()["error"]["message"].to_string();
-        let expected = format!("Terraform's log `{}`: it is no plain file", path.display());
+        let expected = format!("Terraform's log `{}`: not a regular file", path.display());
         assert!(reason.contains(&expected), "{reason}");
     }
     lay_down(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", open.display()));

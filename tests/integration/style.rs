@@ -1,0 +1,142 @@
+//! Keeps the words that `docs/style.md` lists out of documentation, `--help`, and messages.
+
+use std::path::{Path, PathBuf};
+
+use syn::visit::Visit;
+
+fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The first column of the table below the heading.
+fn words() -> Vec<String> {
+    let text = read(&project("docs/style.md"));
+    let (_, table) = text.split_once("## Words to avoid").unwrap();
+    let rows = table.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let words: Vec<_> = rows.map(|row| row.split('|').nth(1).unwrap().trim().to_owned()).collect();
+    assert!(words.len() > 15, "{words:?}");
+    words
+}
+
+/// The words that are in `text`, as whole words in any case.
+fn found<'w>(words: &'w [String], text: &str) -> Vec<&'w str> {
+    let text = text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+    // "There is no flag `-x`" is plain English; "`-x` is no flag" is not.
+    let text = text.replace("there is no ", "").replace("there are no ", "");
+    let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let is_in = |word: &&String| {
+        text.match_indices(word.as_str()).any(|(start, _)| {
+            !is_letter(text[..start].chars().next_back())
+                && !is_letter(text[start + word.len()..].chars().next())
+        })
+    };
+    words.iter().filter(is_in).map(String::as_str).collect()
+}
+
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|it| it == extension) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The text of a page without code, which may quote what it likes.
+fn prose(markdown: &str) -> String {
+    let blocks = markdown.split("```").step_by(2);
+    blocks.flat_map(|block| block.split('`').step_by(2)).collect::<Vec<_>>().join(" ` ")
+}
+
+#[test]
+fn documentation_uses_none_of_the_words_to_avoid() {
+    let words = words();
+    let mut pages = files(&project("docs"), "md");
+    pages.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(project));
+    let wrong: Vec<_> = pages
+        .iter()
+        .filter(|page| !page.ends_with("docs/style.md"))
+        .flat_map(|page| {
+            let text = prose(&read(page));
+            let found = found(&words, &text);
+            found.into_iter().map(|word| format!("{}: {word}", page.display())).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn help_uses_none_of_the_words_to_avoid() {
+    fn check(words: &[String], command: &mut clap::Command, wrong: &mut Vec<String>) {
+        let help = command.render_long_help().to_string();
+        let name = command.get_name().to_owned();
+        wrong.extend(found(words, &help).into_iter().map(|word| format!("{name} --help: {word}")));
+        for subcommand in command.get_subcommands_mut() {
+            check(words, subcommand, wrong);
+        }
+    }
+    let mut wrong = Vec::new();
+    check(&words(), &mut butler_runner::cli::command(), &mut wrong);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn messages_use_none_of_the_words_to_avoid() {
+    let words = words();
+    let mut wrong = Vec::new();
+    let mut literals = 0;
+    for directory in ["src", "crates"] {
+        for path in files(&project(directory), "rs") {
+            if path.file_stem().unwrap().to_str().unwrap().ends_with("tests") {
+                continue;
+            }
+            let mut strings = Strings::default();
+            strings.visit_file(&syn::parse_file(&read(&path)).unwrap());
+            literals += strings.0.len();
+            for text in strings.0 {
+                let found = found(&words, &text);
+                wrong
+                    .extend(found.iter().map(|word| format!("{}: {word}: {text}", path.display())));
+            }
+        }
+    }
+    assert!(literals > 3000, "{literals}");
+    assert!(wrong.is_empty(), "{} messages: {wrong:#?}", wrong.len());
+}
+
+/// The string literals of a file, without its tests and comments.
+#[derive(Default)]
+struct Strings(Vec<String>);
+
+impl<'ast> Visit<'ast> for Strings {
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        if item.ident != "tests" {
+            syn::visit::visit_item_mod(self, item);
+        }
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        if attribute.path().is_ident("error")
+            && let syn::Meta::List(list) = &attribute.meta
+        {
+            self.0.push(list.tokens.to_string());
+        }
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        self.0.push(call.tokens.to_string());
+    }
+
+    fn visit_lit_str(&mut self, literal: &'ast syn::LitStr) {
+        self.0.push(literal.value());
+    }
+}
