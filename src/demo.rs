@@ -1,5 +1,5 @@
-//! Shows the whole way of a run with nothing but this program: a development registry on loopback,
-//! a small module in a git repository made for it, and a real Terraform.
+//! Demonstrates runs without other infrastructure: a development registry on loopback, a small module
+//! in a temporary git repository, and a real Terraform.
 
 use std::io::Write;
 use std::path::Path;

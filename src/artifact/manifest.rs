@@ -155,8 +155,8 @@ impl Entry {
     }
 }
 
-/// The path, in the module's directory, of the file in an entry of this name. `None` if the name does not
-/// have the prefix, or leads out of the directory or into a closed one.
+/// The path, in the module's directory, of the file in an entry of this name. `None` if the name
+/// does not have the prefix, or leads out of the directory or into a closed one.
 fn file_path(name: &str) -> Option<PathBuf> {
     let path = Path::new(name.strip_prefix(FILES)?);
     let mut components = path.components();

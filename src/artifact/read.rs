@@ -47,7 +47,7 @@ impl Artifact {
         Ok(Self { path: path.to_owned(), file, head, entries })
     }
 
-    /// What it is about.
+    /// The topic, which is the heading in `--help`.
     #[must_use]
     pub fn head(&self) -> &Head {
         &self.head

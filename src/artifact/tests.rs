@@ -90,7 +90,7 @@ impl Scene {
 }
 
 #[test]
-fn all_of_a_plan_comes_back_where_it_was() {
+fn saved_plan_is_restored_with_all_its_files() {
     let scene = Scene::new();
     let others = [scene.path("module/report")];
     let before = Snapshot::of(&scene.path("module"), &others);
@@ -128,7 +128,7 @@ fn all_of_a_plan_comes_back_where_it_was() {
 }
 
 #[test]
-fn a_file_that_is_another_one_now_is_left_alone() {
+fn changed_file_is_not_overwritten() {
     let scene = Scene::new();
     for name in [".terraform.lock.hcl", "a.zip"] {
         scene.write(&format!("module/{name}"), "old");
@@ -147,7 +147,7 @@ fn a_file_that_is_another_one_now_is_left_alone() {
 }
 
 #[test]
-fn each_byte_that_is_changed_shows_and_so_does_each_that_is_missing() {
+fn changed_or_missing_byte_is_detected() {
     let scene = Scene::new();
     scene.write("module/a.zip", "zip");
     let path = scene.save(&["a.zip".into()]);
@@ -220,7 +220,7 @@ fn only_plain_files_are_entries() {
 }
 
 #[test]
-fn what_the_manifest_says_has_to_make_sense() {
+fn manifest_with_invalid_values_is_refused() {
     let scene = Scene::new();
     let plan = [("plan.tfplan", "PK")];
     for (name, value, said) in [

@@ -17,7 +17,7 @@ const COMMANDS: [&str; 3] = ["[", "vso[", "teamcity["];
 /// What begins a group in Buildkite at the beginning of a line.
 const HEADERS: [&str; 4] = ["---", "+++", "~~~", "^^^"];
 
-/// `text` without anything that `system` would carry out.
+/// `text` without commands that `system` would execute.
 #[must_use]
 pub fn disarm(system: System, text: &str) -> Cow<'_, str> {
     let disarm = match system {

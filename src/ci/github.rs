@@ -1,4 +1,4 @@
-//! The files that a step of GitHub Actions has for its summary and its outputs.
+//! The summary file and the output file of a GitHub Actions step.
 
 use std::fmt::Write as _;
 use std::io::{Error, Result, Write};

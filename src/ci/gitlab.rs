@@ -1,4 +1,4 @@
-//! The files that GitLab picks up from a job, as reports.
+//! The report files that GitLab collects from a job.
 
 use serde_json::json;
 
@@ -7,8 +7,7 @@ use butler_result::{ChangeCounts, Output, Shown};
 /// The default limits of a `dotenv` report: variables and bytes. A larger report fails the job.
 const MOST: (usize, usize) = (20, 5 * 1024 - 1);
 
-/// What the names of all variables begin with: without it an output could be called as one that
-/// later jobs rely on.
+/// The prefix of all variables: without it, an output could replace a variable that later jobs use.
 const PREFIX: &str = "TF_OUTPUT_";
 
 /// The `terraform` report: what the widget of a merge request shows.

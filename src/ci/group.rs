@@ -1,4 +1,4 @@
-//! A part of the log that people can fold, in the way of each system.
+//! Collapsible groups of log lines, in each system's format.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};

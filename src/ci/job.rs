@@ -1,13 +1,13 @@
-//! The job that the runner is in, as the settings have found it.
+//! The CI job that the runner runs in, as found by the settings.
 
 use std::path::PathBuf;
 
 use super::System;
 
-/// A job, and where it takes what.
+/// A CI job and its paths.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Job {
-    /// Whose it is.
+    /// The CI system.
     pub system: System,
     /// Where a summary of the step is appended.
     pub summary: Option<PathBuf>,

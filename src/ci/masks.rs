@@ -16,13 +16,13 @@ use zeroize::Zeroizing;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A command, and who waits for it to be written.
-type Order = (Zeroizing<Vec<u8>>, SyncSender<()>);
+type MaskCommand = (Zeroizing<Vec<u8>>, SyncSender<()>);
 
 /// The way to the platform; a thread of its own writes.
 #[derive(Debug)]
 pub struct Masks {
     /// None once a command could not be written in time.
-    orders: Mutex<Option<Sender<Order>>>,
+    orders: Mutex<Option<Sender<MaskCommand>>>,
     patience: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Masks {
         let (orders, waiting) = channel();
         std::thread::Builder::new()
             .name("masks".to_owned())
-            .spawn(move || carry_out(&waiting, output))?;
+            .spawn(move || write_commands(&waiting, output))?;
         Ok(Self { orders: Mutex::new(Some(orders)), patience: PATIENCE })
     }
 
@@ -55,12 +55,12 @@ impl Masks {
     }
 }
 
-fn carry_out(orders: &Receiver<Order>, mut output: impl Write) {
+fn write_commands(orders: &Receiver<MaskCommand>, mut output: impl Write) {
     while let Ok((command, done)) = orders.recv() {
         if output.write_all(&command).and_then(|()| output.flush()).is_err() {
             return;
         }
-        // Who waited may have given up.
+        // The caller may have stopped waiting.
         let _ = done.send(());
     }
 }

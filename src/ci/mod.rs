@@ -1,9 +1,8 @@
-//! What the CI system around the runner offers: how its people see the log, and what it is handed
-//! at the end of a run.
+//! Features of the CI system around the runner: the display of the log, and reports at the end of a run.
 //!
-//! GitHub Actions masks values that a job registers while it runs: [`Masks`]. GitLab cannot be told
-//! of a value by a running job, it masks only what its own settings mark as masked; there the
-//! runner's redactor is all there is. Nothing here reads the environment or decides where output goes.
+//! GitHub Actions masks values that a running job registers: [`Masks`]. GitLab masks only the variables that
+//! its settings mark as masked; a running job cannot register values, so only the runner's redactor
+//! protects them. Nothing here reads the environment or decides where output goes.
 
 mod annotations;
 mod disarm;

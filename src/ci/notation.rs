@@ -1,6 +1,5 @@
-//! How the log of a run is written for the people who look on in a CI system: in groups by phase
-//! where it has groups, else with time and phase before each line. What others print loses its meaning for
-//! the system on the way ([`disarm`]).
+//! The format of a run's log in a CI system: groups by phase if the system has groups, else the time and
+//! the phase before each line. CI commands in the output of other programs are disarmed ([`disarm`]).
 //!
 //! Groups do not nest in all systems, and phases overlap: so one group is open at a time, called
 //! by all phases in progress, and it begins with its first line. A phase without output has no group.

@@ -1,6 +1,6 @@
-//! The CI systems that are known, and how each is recognised.
+//! The supported CI systems, and their detection.
 
-/// Whose job the runner is in.
+/// The CI system that the runner runs in.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum System {
     /// GitHub Actions.
@@ -44,7 +44,7 @@ impl System {
         Self::None,
     ];
 
-    /// What it is called on the command line.
+    /// The name on the command line.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl System {
         }
     }
 
-    /// What people call it.
+    /// The display name.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {

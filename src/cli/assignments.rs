@@ -13,7 +13,7 @@ const FILE: &str = "var-file";
 /// What was given, or which `--var` cannot be read: never its text, which may be a secret.
 pub(super) struct Assignments(pub(super) Result<Vec<Assignment>, InvalidAssignment>);
 
-/// A `--var` that is no `NAME=VALUE`.
+/// A `--var` that is not `NAME=VALUE`.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`--var` number {position} is not NAME=VALUE")]
 pub(super) struct InvalidAssignment {
@@ -67,12 +67,12 @@ impl clap::Args for Assignments {
         let value = arg(
             VALUE,
             "NAME=VALUE",
-            "Set a variable of the module; shows in the process list, so give secrets as TF_VAR_NAME or in a file",
+            "Set a variable of the module; a flag is visible in the process list, so pass secrets as TF_VAR_NAME or in a file",
         );
         let file = arg(
             FILE,
             "FILE",
-            "Take variables from a file; of --var and --var-file, a later one wins [BUTLER_VAR_FILE]",
+            "Read variables from a file; a later --var or --var-file overrides an earlier one [BUTLER_VAR_FILE]",
         );
         command.arg(value).arg(file)
     }

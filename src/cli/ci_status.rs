@@ -1,4 +1,4 @@
-//! `ci-status`: reads back what became of a run that `trigger` started.
+//! `ci-status`: prints the status of a run that `trigger` started.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ const NOT_OVER: u8 = 5;
 
 /// What `--help` says of the exit codes.
 const EXIT_CODES: &str = "Exit codes: 0 the run succeeded, 1 it failed or timed out, 2 usage, 3 it was cancelled or \
-skipped, 4 the CI system is unreachable or refuses, 5 it is not over yet";
+skipped, 4 the CI system is unreachable or rejects the request, 5 it has not ended";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -50,10 +50,10 @@ enum Where {
 
 #[derive(Args)]
 struct Wanted {
-    /// What the CI system calls the run: `externalRunId` of trigger
+    /// The id of the run in the CI system: `externalRunId` of trigger
     #[arg(long, value_name = "ID")]
     external_run_id: String,
-    /// Follow the run until it is over
+    /// Wait until the run has ended
     #[arg(long)]
     wait: bool,
     #[command(flatten)]

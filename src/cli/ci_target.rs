@@ -51,17 +51,17 @@ pub(super) struct On<P: Args, A: Args> {
 #[derive(Args)]
 #[command(next_help_heading = "CI system")]
 pub(super) struct Shared {
-    /// A JSON file with the place, `-` for standard input; flags come first
+    /// A JSON file with these settings, or `-` for standard input; flags override it
     #[arg(long, value_name = "FILE")]
     ci_config: Option<PathBuf>,
-    /// The CI system's address
+    /// The URL of the CI system
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Where the credentials are: `NAMESPACE/NAME:KEY` or `NAME:KEY` below --secrets-dir, or the
+    /// A reference to the credentials: `NAMESPACE/NAME:KEY` or `NAME:KEY` below --secrets-dir, or the
     /// name of a variable [default: `BUTLER_CI_TOKEN`]
     #[arg(long, value_name = "REFERENCE")]
     credentials: Option<String>,
-    /// How long it may take [default: 2m; with --wait 24h]
+    /// The timeout of the command [default: 2m; with --wait 24h]
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     timeout: Option<Duration>,
 }
@@ -81,10 +81,10 @@ pub(super) struct GitHubFlags {
     /// `workflow_dispatch` or `repository_dispatch` [default: `workflow_dispatch`]
     #[arg(long, value_name = "EVENT", value_parser = event)]
     event: Option<Event>,
-    /// The App's id, when the credentials are its private key
+    /// The id of the GitHub App, if the credentials are its private key
     #[arg(long, value_name = "ID")]
     app_id: Option<String>,
-    /// The App's installation [default: the one that has the repository]
+    /// The installation of the GitHub App [default: the installation that includes the repository]
     #[arg(long, value_name = "ID")]
     installation_id: Option<String>,
 }
@@ -98,7 +98,7 @@ pub(super) struct GitLabFlags {
     /// The branch or tag [default: the project's default branch]
     #[arg(long = "ref", value_name = "REF")]
     git_ref: Option<String>,
-    /// Where the access token is that reads pipelines [default: `BUTLER_CI_API_TOKEN`]
+    /// A reference to the access token that can read pipelines [default: `BUTLER_CI_API_TOKEN`]
     #[arg(long, value_name = "REFERENCE")]
     api_credentials: Option<String>,
 }
@@ -106,10 +106,10 @@ pub(super) struct GitLabFlags {
 #[derive(Args)]
 #[command(next_help_heading = "CI system")]
 pub(super) struct JenkinsFlags {
-    /// The job with its folders, FOLDER/NAME
+    /// The job including its folders, FOLDER/NAME
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
-    /// The user whose API token it is
+    /// The owner of the API token
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 }
@@ -117,7 +117,7 @@ pub(super) struct JenkinsFlags {
 /// `NAME=VALUE` pairs that the job is told beside the run.
 #[derive(Args)]
 pub(super) struct Inputs {
-    /// An input, variable or parameter for the job, nothing secret; can be repeated
+    /// An input, variable or parameter for the job, without secrets; can be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     pub(super) inputs: Vec<String>,
 }
@@ -214,7 +214,7 @@ pub(super) fn inputs(given: &[String]) -> Result<Vec<(String, String)>, TriggerE
 }
 
 fn event(text: &str) -> Result<Event, String> {
-    let problem = || "it is neither `workflow_dispatch` nor `repository_dispatch`".to_owned();
+    let problem = || "must be `workflow_dispatch` or `repository_dispatch`".to_owned();
     Event::named(text).ok_or_else(problem)
 }
 

@@ -1,4 +1,4 @@
-//! `clean`: wipes what killed runners left, without a run.
+//! `clean`: deletes files that killed runners left, without starting a run.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::settings::{Arguments, CleanSettings, Environment, Logging, Setting};
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Clean {
-    /// Say what would be done, and do nothing
+    /// Print the planned actions without executing them
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(super) struct Clean {
 
 /// What `--help` says of the exit codes.
 const EXIT_CODES: &str =
-    "Exit codes: 0 all that nobody uses is wiped, 1 something could not be wiped, 2 usage";
+    "Exit codes: 0 all unused files were deleted, 1 a file could not be deleted, 2 usage";
 
 /// Where runs make their directories, and where states are kept.
 struct CleanFlags;

@@ -23,34 +23,34 @@ pub(super) struct CommandLine {
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Carry out a run: from a registry, from a file, or on a directory of your own
+    /// Execute a run from a registry, from a file, or in a local directory
     #[command(visible_alias = "exec")]
     Execute(Deferred<execute::Execute>),
-    /// Show what would change in a directory, or save that as a plan
+    /// Show the changes that an apply would make, or save them as a plan
     Plan(Deferred<commands::Plan>),
-    /// Plan in a directory, ask, and apply exactly that plan
+    /// Plan, ask for confirmation, and apply exactly this plan
     Apply(Deferred<commands::Apply>),
-    /// Plan the destruction of everything in a directory, ask, and apply exactly that plan
+    /// Plan to destroy all resources, ask for confirmation, and apply exactly this plan
     Destroy(Deferred<commands::Destroy>),
-    /// Say whether anything was changed outside of Terraform
+    /// Check whether resources were changed outside of Terraform
     Drift(Deferred<commands::Drift>),
-    /// Check the configuration in a directory
+    /// Validate the configuration in a directory
     Validate(Deferred<commands::Validate>),
     /// Run the tests of the module in a directory
     Test(Deferred<commands::Test>),
-    /// Show plan, apply and destroy of a small module, with a registry on this machine
+    /// Run plan, apply and destroy of a small module against a registry on this machine
     Demo(Deferred<demo::Demo>),
-    /// Wipe what killed runners left on this machine; each run does the same when it begins
+    /// Delete files that killed runners left on this machine; each run also does this when it starts
     Clean(Deferred<clean::Clean>),
-    /// Say whether this machine can carry out runs: registry, network, tools, room
+    /// Check whether this machine can execute runs: registry, network, tools, disk space
     Doctor(Deferred<doctor::Doctor>),
-    /// Have a CI system start a run
+    /// Start a run in a CI system
     Trigger(Deferred<trigger::Trigger>),
-    /// Print what became of a run that a CI system has started
+    /// Print the status of a run that a CI system started
     CiStatus(Deferred<ci_status::CiStatus>),
     /// Install, run and remove versions of Terraform, OpenTofu and Terragrunt
     Tool(Deferred<tool::Tool>),
-    /// Write the file that a CI system needs to start the runner
+    /// Generate the configuration file with which a CI system starts the runner
     Generate(Deferred<Box<generate::Generate>>),
     /// Update this executable
     #[command(name = "self")]
@@ -70,12 +70,12 @@ pub(super) enum Command {
     Internal(internal::Internal),
 }
 
-/// The parser; what its commands take is not made yet.
+/// The parser without the flags of its commands.
 pub(super) fn parser() -> clap::Command {
     CommandLine::command()
 }
 
-/// The parser with all that it knows, as `--help` shows it.
+/// The complete parser, as `--help` shows it.
 #[must_use]
 pub fn command() -> clap::Command {
     let mut command = parser();
@@ -83,7 +83,7 @@ pub fn command() -> clap::Command {
     command
 }
 
-/// The parser without what the runner only starts of itself.
+/// The parser without the internal commands.
 pub(super) fn public() -> clap::Command {
     let whole = parser();
     let shown: Vec<_> =

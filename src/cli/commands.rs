@@ -44,13 +44,13 @@ pub(super) struct Plan {
     place: Place,
     #[command(flatten)]
     planning: Planning,
-    /// Plan the destruction of everything
+    /// Plan to destroy all resources
     #[arg(long, help_heading = "Plan")]
     destroy: bool,
-    /// End with 2 when there are changes, with 0 when there are none, and with 64 when the command line is wrong
+    /// Exit with 2 if there are changes, with 0 without changes, and with 64 after a usage error
     #[arg(long, help_heading = "Plan")]
     detailed_exitcode: bool,
-    /// Save the plan in this file, which holds secrets in clear text: `apply FILE` applies exactly it
+    /// Save the plan to this file, for `apply FILE`; the file contains secrets in clear text
     #[arg(long, value_name = "FILE", help_heading = "Plan")]
     out: Option<PathBuf>,
     #[command(flatten)]

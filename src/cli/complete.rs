@@ -18,7 +18,7 @@ use butler_protocol::spec::Product;
 
 const NAME: &str = "butler-runner";
 
-/// Print a script that completes the command line in a shell
+/// Print the completion script for a shell
 ///
 /// bash: butler-runner completions bash > ~/.local/share/bash-completion/completions/butler-runner
 #[derive(Args)]
@@ -31,12 +31,12 @@ impl Completions {
     pub(super) fn run(self) -> u8 {
         let mut script = Vec::new();
         let Some(shell) = completer(&self.shell.to_string()) else {
-            return failed(&format!("there are no completions for {}", self.shell));
+            return failed(&format!("completions are not available for {}", self.shell));
         };
         let variable = variable::COMPLETE.name;
         match shell.write_registration(variable, NAME, NAME, NAME, &mut script) {
             Ok(()) => print(&script),
-            Err(error) => failed(&format!("cannot make the script: {error}")),
+            Err(error) => failed(&format!("cannot generate the script: {error}")),
         }
     }
 }

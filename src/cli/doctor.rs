@@ -1,4 +1,4 @@
-//! `doctor`: one page on whether this machine can carry out runs.
+//! `doctor`: checks whether this machine can execute runs.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use butler_base::secret::Redactor;
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Doctor {
-    /// Answer in JSON
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub(super) struct Doctor {
 
 /// What `--help` says of the exit codes.
 const EXIT_CODES: &str =
-    "Exit codes: 0 runs can be carried out, 1 something is missing that they need, 2 usage";
+    "Exit codes: 0 this machine can execute runs, 1 a requirement is missing, 2 usage";
 
 /// What `execute` has, but for what describes a run.
 struct DoctorFlags;

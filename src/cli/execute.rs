@@ -1,4 +1,4 @@
-//! `execute`: carries out a run.
+//! `execute`: executes a run.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Execute {
     }
 }
 
-/// Carries out the run that `settings` describe, with its log on the terminal of this process.
+/// Executes the run that `settings` describe, with its log on the terminal of this process.
 pub(super) fn carry_out(settings: Settings, environment: &Environment) -> Exit {
     let redactor = Arc::new(Redactor::new());
     let screen = screen::open(&settings.logging, environment, Output::Lines);

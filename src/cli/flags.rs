@@ -1,4 +1,4 @@
-//! Makes clap's flags out of the table of settings, so that the two cannot differ.
+//! Creates clap's flags from the table of settings, so that flags and table cannot differ.
 
 use std::ffi::OsString;
 use std::marker::PhantomData;

@@ -48,14 +48,14 @@ enum Target {
     GitLabCi(Wrapper),
     /// A declarative pipeline for Jenkins
     Jenkins(Wrapper),
-    /// How to carry out a run as JSON, for CI systems that have no target
+    /// Instructions for executing a run as JSON, for CI systems without a target
     Generic(Generic),
 }
 
 /// A target that tells of one run.
 #[derive(Args)]
 struct Generic {
-    /// The run that is told of, as a registry sends it [default: placeholders]
+    /// The file with the run, in the registry's format [default: placeholders]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -65,78 +65,78 @@ struct Generic {
 /// What all targets are asked for. Values that are left out are the CI system's own variables.
 #[derive(Args)]
 pub(super) struct Wrapper {
-    /// The registry's address, with its path
+    /// The URL of the registry, including its path
     #[arg(long, value_name = "URL", value_parser = endpoint)]
     endpoint: Option<Url>,
-    /// The version of the runner that jobs use [default: this one]
+    /// The version of the runner that jobs use [default: the version of this executable]
     #[arg(long, value_name = "VERSION", value_parser = version)]
     runner_version: Option<semver::Version>,
-    /// Use whatever version is newest when the job runs
+    /// Use the newest version when the job runs
     #[arg(long, conflicts_with_all = ["runner_version", "checksums", "digest"])]
     latest: bool,
-    /// The SHA-256 of an archive that may be installed, and no other; can be repeated, one a platform
+    /// The allowed SHA-256 checksum of the archive; can be repeated for other platforms
     #[arg(long = "checksum", value_name = "SHA256", value_parser = sha256)]
     checksums: Vec<String>,
-    /// Where releases are, without the version [default: the project's own]
+    /// The base URL of releases, without the version [default: the project's releases]
     #[arg(long, value_name = "URL", value_parser = https)]
     releases: Option<Url>,
-    /// Run in an image instead of installing the binary [default image: the project's own]
+    /// Run in a container image instead of installing the binary [default image: the project's image]
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = IMAGE, value_parser = image)]
     #[arg(conflicts_with_all = ["checksums", "releases"])]
     image: Option<String>,
-    /// The digest of the image, and no other: sha256:...
+    /// The required digest of the image: sha256:...
     #[arg(long, value_name = "DIGEST", requires = "image", value_parser = digest)]
     digest: Option<String>,
-    /// Log in to this cloud with a token of the CI system's (OIDC); can be repeated
+    /// Log in to this cloud with an OIDC token of the CI system; can be repeated
     #[arg(long, value_name = "CLOUD")]
     oidc: Vec<Provider>,
-    /// The role that the job takes on at AWS
+    /// The AWS role that the job assumes
     #[arg(long, value_name = "ARN")]
     aws_role: Option<String>,
-    /// The region at AWS
+    /// The AWS region
     #[arg(long, value_name = "REGION")]
     aws_region: Option<String>,
-    /// The workload identity provider at Google Cloud: projects/.../providers/...
+    /// The Google Cloud workload identity provider: projects/.../providers/...
     #[arg(long, value_name = "NAME")]
     gcp_provider: Option<String>,
-    /// The service account at Google Cloud
+    /// The Google Cloud service account
     #[arg(long, value_name = "EMAIL")]
     gcp_service_account: Option<String>,
-    /// The application at Azure
+    /// The client id of the Azure application
     #[arg(long, value_name = "ID")]
     azure_client_id: Option<String>,
-    /// The directory at Azure that the application is in
+    /// The Azure tenant of the application
     #[arg(long, value_name = "ID")]
     azure_tenant_id: Option<String>,
-    /// The subscription at Azure
+    /// The Azure subscription
     #[arg(long, value_name = "ID")]
     azure_subscription_id: Option<String>,
-    /// Hand on a secret of the CI system to the run as this environment variable, OTHER where the CI
-    /// system calls it that; can be repeated
+    /// Pass a secret of the CI system to the run as this environment variable; OTHER is its name in the
+    /// CI system if it differs; can be repeated
     #[arg(long = "secret", value_name = "NAME[=OTHER]", value_parser = Secret::parse)]
     secrets: Vec<Secret>,
-    /// The environment or approval that the job has to pass first
+    /// The environment or approval that the job requires
     #[arg(long, value_name = "NAME", value_parser = text)]
     gate: Option<String>,
-    /// Keep installed tools and providers for the next job
+    /// Cache installed tools and providers for the next job
     #[arg(long)]
     cache: bool,
-    /// Where the job runs: a runner label, tag, pool or agent; can be repeated
+    /// The runner label, tag, pool or agent on which the job runs; can be repeated
     #[arg(long = "label", value_name = "LABEL", value_parser = text)]
     labels: Vec<String>,
-    /// When the CI system ends the job [default: 1h]
+    /// The timeout of the job [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     timeout: Option<Duration>,
     /// The proxy that the job uses
     #[arg(long, value_name = "URL", value_parser = endpoint)]
     proxy: Option<Url>,
-    /// Hosts that are asked directly, separated by commas
+    /// Hosts that are accessed without the proxy, separated by commas
     #[arg(long, value_name = "HOSTS", value_parser = text)]
     no_proxy: Option<String>,
-    /// A PEM file on the job's machine with certificates to trust beside the system's
+    /// A PEM file on the job's machine with CA certificates to trust in addition to the system's
     #[arg(long, value_name = "FILE", value_parser = text)]
     ca_bundle: Option<String>,
-    /// Print what is put into an existing file of the CI system instead of a whole file
+    /// Print a fragment for an existing file of the CI system instead of a complete file
     #[arg(long)]
     fragment: bool,
     #[command(flatten)]

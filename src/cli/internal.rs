@@ -1,4 +1,4 @@
-//! What the runner starts of itself; not for people, and not stable.
+//! Internal commands that the runner itself starts. They are not for users and not stable.
 //!
 //! These run before the runtime does and without threads, because libgit2 changes the environment
 //! of its process when it starts.

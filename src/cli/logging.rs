@@ -87,7 +87,7 @@ struct Masked<F> {
 #[derive(Clone, Copy, Debug)]
 struct Look {
     colours: bool,
-    /// Whether somebody sees them as they come, and needs neither the time nor the level.
+    /// Whether a user watches the lines as they appear, and does not need the time or the level.
     is_plain: bool,
 }
 

@@ -7,10 +7,10 @@ use clap::{Args, Command};
 use super::output::{complain, print};
 use crate::exit::Exit;
 
-/// Print the manual page, or write those of all commands into a directory
+/// Print the manual page, or write the pages of all commands to a directory
 #[derive(Args)]
 pub(super) struct Manual {
-    /// Where the pages go, such as ~/.local/share/man/man1; without it the first one is printed
+    /// The output directory, such as ~/.local/share/man/man1; without it, the main page is printed
     directory: Option<PathBuf>,
 }
 
@@ -23,7 +23,7 @@ impl Manual {
             command.build();
             return match clap_mangen::Man::new(command).render(&mut page) {
                 Ok(()) => print(&page),
-                Err(error) => failed(&format!("cannot make the page: {error}")),
+                Err(error) => failed(&format!("cannot generate the page: {error}")),
             };
         };
         match write_pages(command, &directory) {

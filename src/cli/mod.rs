@@ -1,7 +1,8 @@
-//! The command line: reads it, starts what it asks for, and turns the end into an exit code.
+//! The command line: parses it, runs the command, and returns its exit code.
 //!
-//! The only place that knows clap, prints to standard output, and picks the runtime. One file a
-//! subcommand; nothing below sees a parsed command line, only [`Arguments`].
+//! Only this module uses clap, prints to standard output, and chooses the runtime. Each subcommand has
+//! a file of its own. Other modules never receive a parsed command line, only
+//! [`Arguments`](crate::settings::Arguments).
 
 mod assignments;
 mod ci_status;
@@ -78,7 +79,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         && let Err(error) = std::env::set_current_dir(&directory)
     {
         let shown = directory.display();
-        complain(&format!("cannot go to the directory `{shown}` (-chdir): {error}"), None);
+        complain(&format!("cannot change to the directory `{shown}` (-chdir): {error}"), None);
         return commands::usage_code(command, &words);
     }
     let parsed = parser()

@@ -36,11 +36,11 @@ pub(super) fn refuse(error: &SettingsError) -> u8 {
 /// One line on what is wrong, and at most one on what to do.
 pub(super) fn complain(message: &str, hint: Option<&str>) {
     let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
-    // Where standard error is gone there is nobody to tell.
+    // If standard error is closed, the message is lost.
     let _ = write!(std::io::stderr(), "error: {message}\n{hint}");
 }
 
-/// Prints what was asked for; returns the exit code. A reader that has read enough is no error.
+/// Prints a result; returns the exit code. A closed pipe is not an error.
 pub(super) fn print(bytes: &[u8]) -> u8 {
     let mut out = std::io::stdout();
     match out.write_all(bytes).and_then(|()| out.flush()) {

@@ -1,5 +1,5 @@
-//! The directory that a run happens in, as it was typed: what is no module is answered before
-//! anything is started.
+//! Checks the directory argument of a run, and rejects a directory without a module before the run
+//! starts.
 
 use std::path::{Path, PathBuf};
 
@@ -46,16 +46,17 @@ impl butler_base::error::Advice for PlaceError {
                 neighbour(path).map(|name| format!("did you mean `{}`?", name.display()))
             }
             Self::Unusable { .. } => None,
-            Self::File { .. } => {
-                Some("name the directory of a module, or none for this one".to_owned())
-            }
+            Self::File { .. } => Some(
+                "name the directory of a module, or omit it to use the current directory"
+                    .to_owned(),
+            ),
             Self::Empty { modules, .. } if modules.is_empty() => {
                 Some("name the directory of a module".to_owned())
             }
             Self::Empty { path, modules } => {
                 let names = modules.iter().map(|name| format!("`{}`", path.join(name).display()));
                 let names: Vec<_> = names.map(|name| name.replace("`./", "`")).collect();
-                Some(format!("there is configuration in {}", names.join(", ")))
+                Some(format!("name one of these modules: {}", names.join(", ")))
             }
         }
     }
@@ -128,7 +129,7 @@ mod tests {
         let (said, hint) = refused(base.path());
         assert!(said.contains("has no Terraform configuration"), "{said}");
         let inner = path("network");
-        assert_eq!(hint.unwrap(), format!("there is configuration in `{}`", inner.display()));
+        assert_eq!(hint.unwrap(), format!("name one of these modules: `{}`", inner.display()));
         assert!(refused(&path("empty")).1.unwrap().starts_with("name the directory"));
         assert!(refused(&path("notes.txt")).0.ends_with("is a file and not a directory"));
     }

@@ -1,6 +1,6 @@
 //! `schema`: prints JSON Schemas of what the runner reads and answers, for editors and pipelines.
 //!
-//! Those of what is read are kept by hand, because they say for people what the readers only check,
+//! Schemas of input files are maintained manually, because they contain descriptions for users,
 //! and tests hold the readers to them. In a run, settings for Terraform are the file's, but for unknown keys.
 
 use clap::{Args, ValueEnum};
@@ -25,9 +25,9 @@ pub(super) struct Schema {
 enum Document {
     /// The file of --settings
     Settings,
-    /// A run as the registry sends it, and as --config takes it
+    /// A run in the registry's format, as --config reads it
     Run,
-    /// What `tool status --json` answers
+    /// The output of `tool status --json`
     Status,
 }
 

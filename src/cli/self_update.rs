@@ -36,22 +36,23 @@ enum SelfSubcommand {
     Update(UpdateCommand),
 }
 
-/// Replace this executable by the newest release, or by the one that is named
+/// Replace this executable with the newest or the named release
 ///
-/// The archive has to have the checksum of the release's SHA256SUMS, fetched over TLS, and what is in
-/// it has to run and to say that it is this version. What a package manager installed is left to that.
+/// The archive must match the checksum in the release's SHA256SUMS, which is downloaded over TLS, and
+/// the new executable must start and print the expected version. An executable that a package manager
+/// installed is not replaced.
 #[derive(Args)]
 struct UpdateCommand {
-    /// The release: 0.2.1; the newest where none is named
+    /// The release, such as 0.2.1; by default the newest release
     #[arg(value_parser = version)]
     version: Option<Version>,
-    /// Have `gh attestation verify` prove that the project's own workflow built it
+    /// Verify with `gh attestation verify` that the project's workflow built the release
     #[arg(long)]
     attestation: bool,
-    /// Only say what would be done
+    /// Print the planned actions without executing them
     #[arg(long)]
     dry_run: bool,
-    /// Where releases are, for a mirror that is laid out like the project's
+    /// The base URL of releases, for a mirror with the same layout as the project's releases
     #[arg(long, value_name = "URL", default_value = RELEASES, value_parser = releases)]
     releases: Url,
     #[command(flatten)]
@@ -133,14 +134,14 @@ impl UpdateCommand {
 
 fn version(text: &str) -> Result<Version, String> {
     let number = text.strip_prefix('v').unwrap_or(text);
-    Version::parse(number).map_err(|_| "write it like 0.2.1".to_owned())
+    Version::parse(number).map_err(|_| "must be a version such as 0.2.1".to_owned())
 }
 
 fn releases(text: &str) -> Result<Url, String> {
     match Url::parse(text) {
         Ok(url) if url.scheme() == "https" => Ok(url),
         _ => {
-            Err("it is not an https URL: a checksum from the same place proves nothing without TLS"
+            Err("must be an https URL: without TLS, a checksum from the same site does not protect the download"
                 .to_owned())
         }
     }

@@ -26,7 +26,7 @@ const UNDERSTOOD: [&str; 13] = [
     "var-file",
 ];
 
-/// Flags that say what is so in any case.
+/// Flags that request the runner's normal behaviour.
 const MEANINGLESS: [&str; 1] = ["input"];
 
 /// Flags of Terraform's that these commands do not have, and what to do instead.

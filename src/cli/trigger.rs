@@ -1,4 +1,4 @@
-//! `trigger`: has a CI system start a run.
+//! `trigger`: starts a run in a CI system.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ use butler_start::trigger::{Order, Started};
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// What `--help` says of the exit codes.
-const EXIT_CODES: &str = "Exit codes: 0 started, 1 nobody knows whether it was started, or no run of it was found: \
-look before you start it again, 2 usage, 4 the CI system is unreachable or refuses: nothing was started";
+const EXIT_CODES: &str = "Exit codes: 0 started, 1 unclear whether the CI system started a run, or no matching run was found: \
+check the CI system before you retry, 2 usage, 4 the CI system is unreachable or rejects the request: nothing was started";
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -42,7 +42,7 @@ pub(super) struct Trigger {
 enum Where {
     #[command(flatten)]
     Ci(Target<Wanted>),
-    /// A Kubernetes cluster: one Job a run
+    /// A Kubernetes cluster, with one Job for each run
     Kubernetes(Box<kubernetes::Start>),
 }
 
@@ -120,7 +120,9 @@ fn print(started: &Started, redactor: &Redactor) -> u8 {
         Err(error) => {
             let id = &started.external_run_id;
             complain(
-                &format!("the run was started, but standard output does not take that: {error}"),
+                &format!(
+                    "the run was started, but cannot write its id to standard output: {error}"
+                ),
                 Some(&format!("its externalRunId is {id}; do not start it again")),
             );
             Exit::Failed.code()

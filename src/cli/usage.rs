@@ -1,4 +1,4 @@
-//! Says what is wrong with a command line in one line, without showing what could be a token.
+//! Reports errors in the command line in one line, without printing words that could be a token.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,6 +15,9 @@ use butler_protocol::spec::{Operation, Product, RunId};
 
 /// What tokens start with; a word that holds one of these is not shown.
 const TOKENS: [&str; 2] = ["brce_", "breg_"];
+
+/// The groups whose commands users most often type without the group.
+const GROUPS: [&str; 3] = ["tool", "generate", "self"];
 
 /// Shows help or the version where these were asked for, else says what is wrong with `words`.
 /// Returns the exit code.
@@ -54,7 +57,7 @@ impl Typed {
     fn help(&self) -> String {
         let words = ["butler-runner"].into_iter().chain(self.names.iter().map(String::as_str));
         let words: Vec<_> = words.chain(["--help"]).collect();
-        format!("`{}` shows what there is", words.join(" "))
+        format!("run `{}`", words.join(" "))
     }
 
     /// The command below this one that `word` was probably meant to be.
@@ -62,6 +65,15 @@ impl Typed {
         let shown = self.command.get_subcommands().filter(|command| !command.is_hide_set());
         let names = shown.flat_map(clap::Command::get_name_and_visible_aliases);
         closest(word, names).map(|name| format!("did you mean `{name}`?"))
+    }
+
+    /// The command of a group that a top-level `word` was probably meant to be.
+    fn near_in_group(&self, word: &str) -> Option<String> {
+        GROUPS.iter().find_map(|group| {
+            let command = self.command.find_subcommand(group)?;
+            let names = command.get_subcommands().map(clap::Command::get_name);
+            closest(word, names).map(|name| format!("did you mean `{group} {name}`?"))
+        })
     }
 
     /// What does what `word` was probably to do here. None if it is nothing known and the command
@@ -134,13 +146,14 @@ fn describe(error: &clap::Error, typed: &Typed) -> (String, Option<String>) {
         ErrorKind::UnknownArgument => {
             let near = text(error, ContextKind::SuggestedArg);
             let hint = near.map(|name| format!("did you mean `{name}`?"));
-            (format!("there is no flag `{}`", masked(&argument)), hint.or_else(help))
+            (format!("unknown flag `{}`", masked(&argument)), hint.or_else(help))
         }
         ErrorKind::InvalidSubcommand => {
             let word = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
             let hint = if typed.names.is_empty() { of_terraform(&word) } else { None };
-            let hint = hint.or_else(|| typed.near(&word)).or_else(help);
-            (format!("there is no command `{}`", masked(&word)), hint)
+            let hint = hint.or_else(|| typed.near(&word));
+            let hint = hint.or_else(|| typed.near_in_group(&word)).or_else(help);
+            (format!("unknown command `{}`", masked(&word)), hint)
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             ("no command is given".to_owned(), help())
@@ -148,17 +161,20 @@ fn describe(error: &clap::Error, typed: &Typed) -> (String, Option<String>) {
         ErrorKind::InvalidValue if given(error).is_some() => {
             let value = masked(&given(error).unwrap_or_default());
             let known = texts(error, ContextKind::ValidValue).join(", ");
-            (format!("`{argument}` does not know `{value}`"), Some(format!("it knows {known}")))
+            (
+                format!("unknown value `{value}` for `{argument}`"),
+                Some(format!("use one of: {known}")),
+            )
         }
         ErrorKind::InvalidValue | ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues => {
             (format!("`{argument}` needs a value{}", names(&argument)), None)
         }
         ErrorKind::TooManyValues => {
-            (format!("`{argument}` takes no value{}", names(&argument)), None)
+            (format!("`{argument}` does not take a value{}", names(&argument)), None)
         }
         ErrorKind::ArgumentConflict => match text(error, ContextKind::PriorArg) {
             Some(other) if other != argument => {
-                (format!("`{argument}` does not go with `{other}`"), None)
+                (format!("`{argument}` cannot be used with `{other}`"), None)
             }
             _ => (format!("`{argument}` is given more than once{}", names(&argument)), None),
         },
@@ -198,11 +214,11 @@ fn of_terraform(word: &str) -> Option<String> {
     if let Some(product) = Product::named(word) {
         let tool = product.executable();
         return Some(format!(
-            "`butler-runner tool install {tool}@latest` installs it, \
-             and `butler-runner tool exec {tool}@latest -- ARGUMENTS` runs it"
+            "to install it, use `butler-runner tool install {tool}@latest`; \
+             to run it, use `butler-runner tool exec {tool}@latest -- ARGUMENTS`"
         ));
     }
-    let runs = format!("`butler-runner tool exec -- {word}` runs Terraform's own");
+    let runs = format!("to run Terraform's `{word}`, use `butler-runner tool exec -- {word}`");
     OF_TERRAFORM.contains(&word).then_some(runs)
 }
 

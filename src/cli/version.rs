@@ -1,5 +1,5 @@
-//! What `--version` and `version` say: which build this is, for who reports a mistake or asks whether a weakness
-//! of a library is in it. `-V` says the number alone, for scripts.
+//! The output of `--version` and `version`: the build and its libraries, for bug reports and for questions about
+//! vulnerabilities. `-V` only prints the number, for scripts.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::output::print;
 
-/// Print the version, where this build is from and what is in it
+/// Print the version, the origin of this build, and its libraries
 #[derive(Args)]
 pub(super) struct Version {}
 

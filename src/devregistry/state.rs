@@ -1,4 +1,4 @@
-//! What the development registry knows and what it was told.
+//! The state of the development registry: its runs and the requests that it received.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ pub struct Request {
 }
 
 impl Registry {
-    /// Adds a run that waits to be carried out.
+    /// Adds a run with the status `queued`.
     pub fn add_run(&self, run_id: &str, token: &str, config: Value) {
         let run = Run {
             status: "queued".to_owned(),

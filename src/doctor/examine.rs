@@ -48,7 +48,7 @@ async fn examine_run(
     );
     let clocks: Vec<Clock> =
         registry_clock.into_iter().chain(sites.iter().filter_map(network::Site::clock)).collect();
-    let mut findings = vec![Finding::ok("settings", "all settings can be used")];
+    let mut findings = vec![Finding::ok("settings", "all settings are valid")];
     findings.extend(run.warnings.iter().map(|it| Finding::warning("settings", it)));
     findings.extend(registry);
     findings.push(network::tls(run));

@@ -14,7 +14,7 @@ pub(super) fn system(systems: &[&'static str], run: Option<&Settings>) -> Findin
     let name = if systems.is_empty() { "no CI system".to_owned() } else { systems.join(", in ") };
     let grace = run.map(|run| {
         let grace = humantime::format_duration(run.grace_period);
-        format!("; after a signal the tool gets {grace} to end")
+        format!("; the grace period of the tool is {grace}")
     });
     Finding::note("system", format!("{name}{}", grace.unwrap_or_default()))
 }
@@ -32,14 +32,14 @@ fn git(options: &ToolOptions) -> Finding {
     let found = candidates.find(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok());
     match found {
         Some(path) => Finding::ok("git", format!("`{}`, for modules from git", path.display())),
-        None => Finding::warning("git", "there is no git on PATH: the run's own source is fetched without it, but Terraform needs it for modules from git")
+        None => Finding::warning("git", "cannot find git on PATH: Terraform needs it for modules from git; the runner itself does not")
             .hint("install git"),
     }
 }
 
 fn descriptors() -> Finding {
     let Some(soft) = open_files() else {
-        return Finding::note("limits", "nothing says how many files may be open");
+        return Finding::note("limits", "cannot read the limit of open files");
     };
     if soft < DESCRIPTORS {
         Finding::warning("limits", format!("only {soft} files may be open"))

@@ -1,8 +1,8 @@
-//! Says whether this machine can carry out runs: settings, registry, network, tools and room.
+//! Checks whether this machine can execute runs: settings, registry, network, tools and disk space.
 //!
 //! Nothing is changed but what is remembered of executables: what those on PATH said, and that one in
 //! the cache is not the one that was verified. Every wait has its bound. What has to be asked of others is asked at the same time. All that is said goes through the
-//! redactor; a URL is shown without its login in any case.
+//! redactor; a URL is always shown without its login.
 
 mod examine;
 mod finding;

@@ -23,7 +23,7 @@ const CLOCK: &str = "clock";
 /// Tokens and signed requests of clouds are refused beyond five minutes.
 const WRONG: Duration = Duration::from_mins(5);
 
-/// No clock that somebody sets is that far off.
+/// A clock that is synchronized or set manually has a smaller error.
 const DOUBTFUL: Duration = Duration::from_secs(30);
 
 /// What time it was at another machine, and here.
@@ -68,8 +68,10 @@ impl Site {
             _ => Finding::warning(RELEASES, message),
         };
         match &self.answer {
-            None => bad(format!("{product}: `{url}` said nothing for {} s", LONGEST.as_secs()))
-                .hint("check the network, HTTPS_PROXY and --mirror (BUTLER_MIRROR)"),
+            None => {
+                bad(format!("{product}: `{url}` did not respond within {} s", LONGEST.as_secs()))
+                    .hint("check the network, HTTPS_PROXY and --mirror (BUTLER_MIRROR)")
+            }
             Some(Err(error)) => {
                 Finding { hint: error.advice(), ..bad(format!("{product}: {}", chain(error))) }
             }
@@ -154,14 +156,14 @@ impl Proxies {
     }
 }
 
-/// Whether the clock here is right: it is asked of whoever is nearest to it.
+/// Compares the clock of this machine with the server clock that is nearest to it.
 pub(super) fn clock(clocks: &[Clock]) -> Finding {
     let difference = |clock: &Clock| {
         let ahead = clock.here.duration_since(clock.there);
         ahead.unwrap_or_else(|behind| behind.duration())
     };
     let Some(nearest) = clocks.iter().min_by_key(|clock| difference(clock)) else {
-        return Finding::note(CLOCK, "nobody said what time it is");
+        return Finding::note(CLOCK, "cannot check the clock: no server sent its time");
     };
     let (whose, off) = (&nearest.whose, difference(nearest));
     if off <= DOUBTFUL {

@@ -27,7 +27,7 @@ pub(super) async fn look(
         Err(error) => return (vec![Finding::error(CHECK, error)], None),
     };
     let Some(endpoint) = &access.endpoint else {
-        let note = "no registry is named: only --local and --config can run";
+        let note = "no registry is configured: only runs with --local or --config are possible";
         return (vec![Finding::note(CHECK, note)], None);
     };
     let clients = match http::clients(run.tool.ca_bundle.as_deref(), Redirects::Refuse) {
@@ -42,7 +42,7 @@ pub(super) async fn look(
         (Some(run_id), Some(token)) => accepts(clients, endpoint, run_id, token).await,
         (None, Some(_)) => unasked(endpoint, "run id"),
         (Some(_), None) => unasked(endpoint, "token"),
-        (None, None) => unasked(endpoint, "run id and no token"),
+        (None, None) => unasked(endpoint, "run id and a token"),
     };
     (vec![finding], clock)
 }
@@ -59,7 +59,7 @@ async fn reach(clients: &Clients, endpoint: &Url) -> Result<Option<Clock>, Findi
         }
         Some(Err(error)) => error,
         None => {
-            let silence = format!("`{endpoint}` said nothing for {} s", LONGEST.as_secs());
+            let silence = format!("`{endpoint}` did not respond within {} s", LONGEST.as_secs());
             return Err(Finding::failed(CHECK, silence)
                 .hint("check --endpoint (BUTLER_ENDPOINT), the network and the proxy"));
         }
@@ -67,7 +67,7 @@ async fn reach(clients: &Clients, endpoint: &Url) -> Result<Option<Clock>, Findi
     let is_about_certificate = is_about_certificate(&error);
     let message = format!("cannot reach `{endpoint}`: {}", chain(&error.without_url()));
     let hint = if is_about_certificate {
-        "name a file with the certificate of its authority with --ca-bundle (BUTLER_CA_BUNDLE)"
+        "set the file with its CA certificate with --ca-bundle (BUTLER_CA_BUNDLE)"
     } else {
         "check --endpoint (BUTLER_ENDPOINT), the network and the proxy"
     };
@@ -75,9 +75,7 @@ async fn reach(clients: &Clients, endpoint: &Url) -> Result<Option<Clock>, Findi
 }
 
 fn unasked(endpoint: &Url, missing: &str) -> Finding {
-    let message = format!(
-        "`{endpoint}` answers; there is no {missing}, so nothing says whether it lets a run in"
-    );
+    let message = format!("`{endpoint}` responds; access was not checked without a {missing}");
     Finding::ok(CHECK, message)
 }
 
@@ -93,13 +91,13 @@ async fn accepts(
     let over = |status: &str| {
         Finding::warning(
             CHECK,
-            format!("`{endpoint}` takes the token, but run {run_id} is {status}"),
+            format!("`{endpoint}` accepts the token, but run {run_id} is {status}"),
         )
-        .hint("a run is carried out once: start a new one")
+        .hint("start a new run: each run is executed once")
     };
     match client.status(Patience::Once).await {
         Ok(RunStatus::Open(status)) => {
-            Finding::ok(CHECK, format!("`{endpoint}` takes the token of run {run_id} ({status})"))
+            Finding::ok(CHECK, format!("`{endpoint}` accepts the token of run {run_id} ({status})"))
         }
         Ok(RunStatus::Reported(status) | RunStatus::Over(status)) => over(&status),
         Err(RegistryError::RunOver) => over("over"),

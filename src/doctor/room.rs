@@ -43,7 +43,7 @@ fn secrets(run: &Settings) -> Finding {
         Some(path) => {
             Place { check, path: &path, enough: SECRETS, starts: false, setting }.look()
         }
-        None => Finding::warning(check, "no file system in memory has room for them: they go to the work directory, and are overwritten at the end")
+        None => Finding::warning(check, "no file system in memory has enough free space: secret files are written to the work directory and overwritten at the end")
             .hint(format!("mount a tmpfs and name it with {setting}")),
     }
 }
@@ -65,31 +65,31 @@ impl Place<'_> {
     fn look(&self) -> Finding {
         let (check, shown) = (self.check, self.path.display());
         let Some(existing) = self.path.ancestors().find(|path| path.is_dir()) else {
-            return Finding::failed(check, format!("there can be no `{shown}`"));
+            return Finding::failed(check, format!("cannot create `{shown}`"));
         };
-        let elsewhere = format!("name another directory with {}", self.setting);
+        let elsewhere = format!("set another directory with {}", self.setting);
         // Without a name, so that nothing is left of it.
         if let Err(error) = tempfile::tempfile_in(existing) {
-            let message = format!("`{shown}` cannot be written: {error}");
+            let message = format!("cannot write to `{shown}`: {error}");
             return if check == CACHE && has_content(self.path) {
                 Finding::warning(check, message)
-                    .hint("what is in it can be used, but nothing can be installed")
+                    .hint("installed versions can be used, but others cannot be installed")
             } else {
                 Finding::failed(check, message).hint(elsewhere)
             };
         }
         let Some(room) = room(existing) else {
-            return Finding::warning(check, format!("nothing says how full `{shown}` is"));
+            return Finding::warning(check, format!("cannot read the free space of `{shown}`"));
         };
         if self.starts && !room.starts_programs {
-            let message = format!("no program can be started from `{shown}` (noexec)");
+            let message = format!("cannot start programs from `{shown}` (noexec)");
             return Finding::failed(check, message).hint(elsewhere);
         }
         let (free, total) = (room.free, room.total.max(1));
         let full = 100 - (u128::from(free.min(total)) * 100 / u128::from(total));
-        let message = format!("`{shown}` can be written; {} free, {full} % full", size(free));
+        let message = format!("`{shown}` is writable; {} free, {full} % full", size(free));
         if free < self.enough {
-            Finding::warning(check, message).hint(format!("make room, or {elsewhere}"))
+            Finding::warning(check, message).hint(format!("free disk space, or {elsewhere}"))
         } else {
             Finding::ok(check, message)
         }
@@ -124,7 +124,7 @@ mod tests {
         assert!(!directory.path().join("a").exists());
         let finding = look(Path::new("/proc/nonexistent/cache"), 0);
         assert_eq!(finding.state, State::Failed, "{finding:?}");
-        assert_eq!(finding.hint.as_deref(), Some("name another directory with --cache-dir"));
+        assert_eq!(finding.hint.as_deref(), Some("set another directory with --cache-dir"));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// How long one thing may take to be looked at: whoever asks waits for the page.
+/// The timeout of one check, because the user waits for the page.
 pub(super) const LONGEST: Duration = Duration::from_secs(15);
 
-/// The answer of `look`, or that there is none.
+/// The result of `look`, or none after the timeout.
 pub(super) async fn bounded<T>(look: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(LONGEST, look).await.ok()
 }

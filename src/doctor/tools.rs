@@ -12,9 +12,9 @@ const CHECK: &str = "tools";
 /// Whether a run has to download its tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Releases {
-    /// There is none here.
+    /// No version is installed.
     Needed,
-    /// There is one, if it is the right one.
+    /// A version is installed, but a run may need another one.
     Spare,
 }
 
@@ -26,7 +26,9 @@ pub(super) async fn look(options: &ToolOptions) -> (Vec<Finding>, Releases) {
         // Hashing and asking take processors, not patience: one product after the other.
         let Some(looked) = bounded(of_product(product, options)).await else {
             let message = format!("{product}: not done after {} s", LONGEST.as_secs());
-            let hint = format!("`butler-runner tool verify --product {product}` takes its time");
+            let hint = format!(
+                "run `butler-runner tool verify --product {product}`, which has no time limit"
+            );
             findings.push(Finding::warning(CHECK, message).hint(hint));
             continue;
         };
@@ -41,7 +43,7 @@ pub(super) async fn look(options: &ToolOptions) -> (Vec<Finding>, Releases) {
         }
     }
     if findings.is_empty() {
-        let note = "neither on PATH nor in the cache: each run downloads what it asks for";
+        let note = "no tool on PATH or in the cache: each run downloads its version";
         findings.push(Finding::note(CHECK, note));
     }
     (findings, releases)
@@ -70,15 +72,17 @@ async fn of_product(
     }
     if let Some(good) = by_verdict.get(&false) {
         let versions: Vec<_> = good.iter().map(|it| it.version.to_string()).collect();
-        let message = format!("{product} {} in the cache, as verified", versions.join(", "));
+        let message = format!("{product} {} in the cache, unchanged", versions.join(", "));
         findings.push(Finding::ok(CHECK, message));
     }
     let is_there = !findings.is_empty();
     for bad in by_verdict.get(&true).into_iter().flatten() {
         let problem = bad.problem.as_deref().unwrap_or_default();
         let message = format!("{product} {} in the cache: {problem}", bad.version);
-        let hint =
-            format!("no run uses it; `butler-runner tool install {product}-{}`", bad.version);
+        let hint = format!(
+            "runs do not use it; reinstall it with `butler-runner tool install {product}-{}`",
+            bad.version
+        );
         findings.push(Finding::warning(CHECK, message).hint(hint));
     }
     match (default, of_default) {
@@ -87,7 +91,7 @@ async fn of_product(
         }
         (Some(version), Some(verdict)) => {
             let message = format!("{product} {version} is the default, but {verdict}");
-            let hint = format!("`butler-runner tool install {product}-{version}`");
+            let hint = format!("run `butler-runner tool install {product}-{version}`");
             findings.push(Finding::warning(CHECK, message).hint(hint));
         }
         _ => {}

@@ -110,7 +110,7 @@ impl<S: Sink> Sink for Watch<'_, S> {
         self.sink.partial(stream, pending)
     }
 
-    fn knows_of_stop(&self) -> Option<bool> {
+    fn acknowledged_stop(&self) -> Option<bool> {
         Some(self.seen.lock().unwrap_or_else(PoisonError::into_inner).interrupted)
     }
 }
@@ -206,7 +206,7 @@ impl<S: Sink> Sink for Messages<'_, S> {
         if pending.first() == Some(&b'{') { 0 } else { self.sink.partial(stream, pending) }
     }
 
-    fn knows_of_stop(&self) -> Option<bool> {
+    fn acknowledged_stop(&self) -> Option<bool> {
         Some(self.interrupted.load(Ordering::Relaxed))
     }
 }

@@ -1,5 +1,5 @@
-//! The bookkeeping of the cache, in `.butler-runner` next to the packages: locks, checksums, and packages
-//! that are being added or removed. The name of a provider's host cannot begin with a dot.
+//! The bookkeeping of the cache, in `.butler-runner` next to the packages: locks, checksums, and
+//! packages that are being added or removed. The name of a provider's host cannot begin with a dot.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -86,8 +86,8 @@ pub(super) fn discard(root: &Path, package: &Package) -> Result<(), ProvidersErr
     out.close().map_err(ProvidersError::write(&place))
 }
 
-/// Removes temporary directories of killed runners, and locks and checksums of missing packages. Files
-/// that cannot be removed are left for the next call.
+/// Removes temporary directories of killed runners, and locks and checksums of missing packages.
+/// Files that cannot be removed are left for the next call.
 pub(super) fn clean(root: &Path) {
     let entries = std::fs::read_dir(root.join(BOOKS)).into_iter().flatten().flatten();
     for entry in entries {

@@ -1,5 +1,5 @@
-//! Locks that other processes with the same cache wait for. A lock ends when it is dropped or when the
-//! process ends.
+//! Locks that other processes with the same cache wait for. A lock ends when it is dropped or when
+//! the process ends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;

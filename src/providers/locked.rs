@@ -1,7 +1,7 @@
 //! Reads the providers from a module's `.terraform.lock.hcl`.
 //!
-//! Terraform writes the file itself, one item per line, so it is read line by line. An entry in another
-//! format is skipped, and its package is downloaded as if there were no cache.
+//! Terraform writes the file itself, one item per line, so it is read line by line. An entry in
+//! another format is skipped, and its package is downloaded as if there were no cache.
 
 use std::fs::File;
 use std::io::Read;

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_that_the_tool_reads_are_asked_and_the_first_that_says_so_counts() {
+    fn first_configuration_file_that_the_tool_reads_takes_precedence() {
         let home = tempfile::tempdir().unwrap();
         let module = home.path().join("module");
         for (file, text) in [

@@ -227,9 +227,9 @@ pub(super) fn sum(
     Ok(format!("h1:{}", STANDARD.encode(all.finalize())))
 }
 
-/// Puts the files of the package at `from` below `to`, which must not exist. If `linked` is set and both
-/// are on one file system, hard links are created; otherwise the files are copied, and the copies are
-/// writable.
+/// Puts the files of the package at `from` below `to`, which must not exist. If `linked` is set and
+/// both are on one file system, hard links are created; otherwise the files are copied, and the
+/// copies are writable.
 pub(super) fn place(
     from: &Path,
     files: &BTreeSet<PathBuf>,
@@ -270,8 +270,8 @@ pub(super) fn seal(directory: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()
     sync_directory(directory)
 }
 
-/// Removes write access for others from the package at `directory`: some archives grant it, and a package
-/// that all users can write to would not be used again.
+/// Removes write access for others from the package at `directory`: some archives grant it, and a
+/// package that all users can write to would not be used again.
 pub(super) fn close(directory: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;

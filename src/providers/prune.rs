@@ -1,8 +1,8 @@
 //! Frees space in a provider cache.
 //!
-//! The modification time of a package's directory is its last use; each use sets it. A package is removed
-//! in one rename. Runs have hard links or copies of the files that they use, so a removal does not affect
-//! them.
+//! The modification time of a package's directory is its last use; each use sets it. A package is
+//! removed in one rename. Runs have hard links or copies of the files that they use, so a removal
+//! does not affect them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -46,9 +46,9 @@ pub struct Removed {
     pub last_used: SystemTime,
 }
 
-/// Removes from the provider cache at `directory` the packages that no run used for `unused_for`, and then
-/// the least recently used ones, until no more than `larger_than` bytes are left.
-/// With `dry_run`, only reports them. A missing cache is empty.
+/// Removes from the provider cache at `directory` the packages that no run used for `unused_for`,
+/// and then the least recently used ones, until no more than `larger_than` bytes are left. With
+/// `dry_run`, only reports them. A missing cache is empty.
 ///
 /// Runs in progress are not affected.
 ///
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_of_packages_that_are_gone_goes_with_them() {
+    fn locks_and_checksums_of_missing_packages_are_removed() {
         let root = cache(&[("new", 100, 0), ("old", 100, 40)]);
         let books = root.path().join(".butler-runner");
         std::fs::create_dir(&books).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_package_is_left_alone() {
+    fn files_that_are_not_packages_are_not_removed() {
         let root = tempfile::tempdir().unwrap();
         for path in ["a/b/c", "a/b/c/d/e/f", ".hidden/a/b/c/d", "a/b c/d/e/f"] {
             std::fs::create_dir_all(root.path().join(path)).unwrap();

@@ -1,8 +1,8 @@
 //! The plugin cache of one `init`: packages from the provider cache, and new packages for it.
 //!
 //! The view is in the module's data directory and is Terraform's plugin cache during `init` only.
-//! Afterwards its packages are moved to where Terraform looks for them. So the data directory has no links
-//! into the cache that would dangle after the cache is pruned or the directory is moved.
+//! Afterwards its packages are moved to where Terraform looks for them. So the data directory has
+//! no links into the cache that would dangle after the cache is pruned or the directory is moved.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -69,8 +69,8 @@ enum Found {
 }
 
 impl View {
-    /// Creates the view of an `init`. If another run is downloading a missing package, reports that to
-    /// `progress` and waits for it, for at most `patience`.
+    /// Creates the view of an `init`. If another run is downloading a missing package, reports that
+    /// to `progress` and waits for it, for at most `patience`.
     ///
     /// # Errors
     /// When the cache is missing and cannot be created, it belongs to another user, or the view cannot

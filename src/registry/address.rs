@@ -1,4 +1,4 @@
-//! Where the registry's endpoints for one run are.
+//! The URLs of the registry's endpoints for one run.
 
 use percent_encoding::percent_decode_str;
 use url::Url;
@@ -122,7 +122,8 @@ impl Address {
     }
 }
 
-/// Whether a segment of the path of `url` is `.` or `..` for the most lenient proxy on the way: decoded more than once, with `\` for `/`, and without parameters (`..;x`).
+/// Whether a segment of the path of `url` is `.` or `..` for the most lenient proxy on the way: decoded
+/// more than once, with `\` for `/`, and without parameters (`..;x`).
 fn climbs(url: &str) -> bool {
     let mut path = url.split(['?', '#']).next().unwrap_or_default().to_owned();
     // URL parsers leave these out wherever they are.

@@ -1,7 +1,7 @@
-//! Reads the registry's answers: what a status means, whether a report was taken, and as much of a
-//! body as is good for anybody.
+//! Reads the registry's responses: the meaning of a status, whether a report was accepted, and a limited
+//! part of the body.
 //!
-//! An answer counts only if it is one of the API's. A sign-in page, a captive portal or a proxy
+//! A response counts only if it is from the API. A sign-in page, a captive portal or a proxy
 //! answers `200` too, and stores nothing. Bodies may be compressed with gzip; limits count what they
 //! are inflated to.
 

@@ -1,4 +1,4 @@
-//! What a request carries: bytes in memory, or parts of files that are read while they are sent.
+//! Request bodies: bytes in memory, or parts of files that are read while they are sent.
 
 use std::io::{Cursor, Read, Result, Seek, SeekFrom};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! The registry's endpoints for one run, and what their answers mean.
+//! The client for the registry's endpoints of one run.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -51,7 +51,7 @@ pub struct Config {
     pub terraform_settings: Option<SecretString>,
     /// Where its reports go.
     pub callbacks: Callbacks,
-    /// What is odd about the configuration but does not stop the run.
+    /// Warnings about the configuration.
     pub warnings: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ pub struct Client {
     /// Whether anything was answered yet, so that there can be an idle connection.
     answered: AtomicBool,
     /// Statuses that were sent and not answered.
-    doubtful: AtomicUsize,
+    unanswered_statuses: AtomicUsize,
 }
 
 impl Client {
@@ -78,7 +78,7 @@ impl Client {
             token,
             limits,
             answered: AtomicBool::new(false),
-            doubtful: AtomicUsize::new(0),
+            unanswered_statuses: AtomicUsize::new(0),
         }
     }
 
@@ -103,7 +103,7 @@ impl Client {
         .await
     }
 
-    /// The run's configuration. The raw answer is zeroed as soon as it is understood.
+    /// The run's configuration. The raw response is zeroed as soon as it is parsed.
     ///
     /// # Errors
     /// When the registry cannot be reached or refuses, or the configuration cannot be executed.
@@ -141,8 +141,8 @@ impl Client {
 
     /// Whether a status was sent without a response, so that the registry may still store it.
     #[must_use]
-    pub fn has_doubtful_status(&self) -> bool {
-        self.doubtful.load(Ordering::Relaxed) > 0
+    pub fn has_unanswered_status(&self) -> bool {
+        self.unanswered_statuses.load(Ordering::Relaxed) > 0
     }
 
     /// Where reports go as long as no configuration says otherwise.
@@ -160,7 +160,8 @@ impl Client {
     }
 
     /// Sends `body`, JSON, to a callback. Success is a 2xx with a JSON object, or without a body: a
-    /// web page of any status has stored nothing. Every attempt sends the same bytes with the same `Idempotency-Key`, here and in later calls with this body.
+    /// web page of any status has stored nothing. Every attempt, also in later calls with this body,
+    /// sends the same bytes with the same `Idempotency-Key`.
     ///
     /// # Errors
     /// When the registry cannot be reached or refuses, after as much `patience` as is given.
@@ -189,14 +190,14 @@ impl Client {
                     .body(body.open())
             };
             let counted = usize::from(callback == Callback::Status);
-            // What is given up while it waits is never taken off again.
-            self.doubtful.fetch_add(counted, Ordering::Relaxed);
+            // If the future is dropped here, the counter stays incremented: the request may have arrived.
+            self.unanswered_statuses.fetch_add(counted, Ordering::Relaxed);
             let answered = match self.send(request, &what).await {
                 Ok(response) => accept_report(response, &what).await,
                 Err(error) => Err(error),
             };
-            if !answered.as_ref().is_err_and(RegistryError::leaves_doubt) {
-                self.doubtful.fetch_sub(counted, Ordering::Relaxed);
+            if !answered.as_ref().is_err_and(RegistryError::may_be_stored) {
+                self.unanswered_statuses.fetch_sub(counted, Ordering::Relaxed);
             }
             answered
         })
@@ -204,8 +205,8 @@ impl Client {
     }
 
     /// Sends a request, at once again where an idle connection turned out to be closed: the registry
-    /// closes them after 5 s, and may do so just as one is used. That does not count as a failure or an attempt.
-    /// The HTTP library itself does so only as long as nothing of the request was written.
+    /// closes them after 5 s, and may do so just as one is used. That does not count as a failure or an
+    /// attempt. The HTTP library itself repeats a request only if no byte of it was written.
     async fn send(
         &self,
         request: impl Fn() -> RequestBuilder,

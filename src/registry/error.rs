@@ -1,4 +1,4 @@
-//! What can go wrong between the runner and the registry, and what to do about it.
+//! Errors of requests to the registry, with hints.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use butler_base::error::is_about_certificate;
 use butler_protocol::configuration::ConfigError;
 use butler_protocol::spec::RunId;
 
-/// Why the registry could not be asked or told something.
+/// Errors of requests to the registry.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// No answer came.
@@ -89,7 +89,7 @@ impl RegistryError {
     }
 
     /// Whether the registry may have received the request and may still store it.
-    pub(super) fn leaves_doubt(&self) -> bool {
+    pub(super) fn may_be_stored(&self) -> bool {
         match self {
             // Without a connection the registry cannot have seen the request.
             Self::Unreachable { source, .. } => !source.is_connect(),

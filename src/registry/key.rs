@@ -1,8 +1,8 @@
-//! The `Idempotency-Key` of what is posted: the same however often the same thing is sent.
+//! The `Idempotency-Key` of a request: every attempt of the same request has the same key.
 //!
-//! It is derived from how what is sent begins, how long it is, and what this process has drawn once;
-//! of the rest no byte is read for it. Two different things of a process never share one: log lines
-//! begin with the number of the first, and of everything else no two forms are equally long. It is
+//! The key is derived from the beginning of the body, its length, and a random value of this process.
+//! Two different bodies of a process never share a key: log batches begin with the number of their first
+//! line, and no two forms of other bodies are equally long. It is
 //! keyed with the callback token, so that the key does not reveal what was sent.
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Tries a request again for as long as that can help.
+//! Retries of requests to the registry.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::RegistryError;
 use butler_base::error::Advice;
 
-/// How long what the run can go on without is tried.
+/// The retry time for requests that the run can continue without.
 const SHORT: Duration = Duration::from_mins(1);
 
 /// The least that an attempt gets: one with less is as good as none.
@@ -26,14 +26,14 @@ const LONGEST_DELAY: Duration = Duration::from_mins(1);
 /// while the registry restarts, but an endpoint that is a web page stays one.
 const NOT_UNDERSTOOD_RETRIES: usize = 2;
 
-/// How much of the registry's time a request is worth.
+/// How long a request is retried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Patience {
-    /// For what loses the run when it is lost: the configuration and the final status.
+    /// For requests that the run depends on: the configuration and the final status.
     Long,
-    /// For what the run can go on without.
+    /// For requests that the run can continue without.
     Short,
-    /// For what is asked again soon anyway: one attempt.
+    /// For requests that are repeated soon anyway: one attempt.
     Once,
 }
 

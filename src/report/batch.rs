@@ -1,4 +1,4 @@
-//! One request's worth of log lines, as the body that the registry takes (registry API, POST logs).
+//! A batch of log lines, as the body of one request (registry API, POST logs).
 
 use std::io::Write;
 use std::ops::RangeInclusive;

@@ -1,6 +1,6 @@
-//! Log lines packed behind one another: how they wait in memory, and byte for byte in a file.
+//! Packed log lines: the same bytes in memory and in a file.
 //!
-//! A line costs its text and nine bytes, and no allocation of its own.
+//! A line needs its text plus nine bytes, and no allocation of its own.
 
 use butler_base::event::{LogLineRef, Stream};
 

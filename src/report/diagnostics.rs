@@ -1,8 +1,8 @@
-//! Collects what the tool complains about from the lines of its log, as people read them.
+//! Extracts errors and warnings from the tool's human-readable log.
 //!
-//! Commands that a plan or an apply consists of have no other form of their errors that is the same
-//! in every version. The lines are masked already. A module can print lines that look so too: what
-//! is found here is shown and nothing else, and there is a bound to how much of it.
+//! The text is the only form of these messages that is the same in every version of the tool. The lines
+//! are already redacted. A module can print lines in the same form, so the result is only displayed, never
+//! interpreted, and its size is limited.
 
 use butler_base::event::Stream;
 use butler_result::{Diagnostic, Place, Severity};
@@ -39,7 +39,7 @@ const AFTERWARDS: [&str; 15] = [
     "The configuration is ",
 ];
 
-/// What the tool has complained about so far.
+/// The errors and warnings so far.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     found: Vec<Diagnostic>,

@@ -1,4 +1,4 @@
-//! Tells the world how a run goes: log stream, plan, outputs and status.
+//! Reports on a run: log stream, plan, outputs and status.
 
 mod batch;
 mod block;

@@ -1,8 +1,8 @@
-//! The file behind a queue of log lines, for what does not fit into memory.
+//! The file behind a queue of log lines, for lines that do not fit into memory.
 //!
-//! It is made when it is needed first, with mode 0600, and overwritten and removed in the end. Its
-//! lines are redacted already. It is divided into slots that are used again as soon as they were
-//! read, so that its bound is one on what waits, not on what has ever passed.
+//! It is created on first use, with mode 0600, and overwritten and removed at the end. Its lines are
+//! already redacted. It is divided into slots that are reused as soon as they were read, so that its size
+//! limits the waiting lines, not the length of the log.
 
 use std::collections::VecDeque;
 use std::fs::File;

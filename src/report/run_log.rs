@@ -41,7 +41,7 @@ struct State {
     warnings: Vec<String>,
 }
 
-/// Who looks on while the run goes on. They see what the runner itself says elsewhere.
+/// The live output. It does not contain the runner's own messages, which are shown elsewhere.
 #[derive(Debug)]
 pub struct Shown {
     /// Where the lines go.
@@ -145,13 +145,13 @@ impl RunLog {
         }
     }
 
-    /// What was warned of, masked.
+    /// The warnings, redacted.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.state().warnings.clone()
     }
 
-    /// What the tool has complained about so far, masked; each is returned once.
+    /// The tool's errors and warnings so far, redacted; each is returned once.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         self.state().complaints.take()

@@ -24,10 +24,10 @@ struct Piece {
 
 /// Writes standard output's lines to `stdout` and the others to `stderr`, flushed whenever nothing
 /// more is there, until the log has ended and all of it was written. From the end of the log on, an
-/// output that takes nothing for `stall` is given up.
+/// output that accepts nothing for `stall` is abandoned.
 ///
-/// Returns whether all of it was written. What is left when it is given up stays with the thread,
-/// which ends with the process.
+/// Returns whether all lines were written. The remaining lines of an abandoned output stay with the
+/// thread, which ends with the process.
 pub async fn show(
     mut receiver: Receiver,
     stdout: impl Write + Send + 'static,

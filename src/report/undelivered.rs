@@ -6,8 +6,8 @@ use std::io::Write;
 use super::batch::{Batch, LARGEST_BODY};
 use super::spool::Receiver;
 
-/// What was left of a log when its upload ended; when it is dropped, the lines are gone and the
-/// file in which they waited is wiped.
+/// The lines that were not delivered when the upload ended. Dropping it discards the lines and wipes the
+/// file that holds them.
 #[derive(Debug)]
 pub struct Undelivered {
     /// What had left the queue, the oldest first.

@@ -1,9 +1,8 @@
-//! Sends the log while the run goes on: decides what is sent when; how is the sink's affair.
+//! Uploads the log during the run: decides when to send which lines; the sink sends them.
 //!
-//! One batch is in flight at a time, because the registry's readers never see a lower number that
-//! arrives late. Lines are sent an interval after the first of them came, or at once when a batch
-//! is full or the log has ended; where there are none, nothing is sent. A batch that cannot be
-//! delivered is kept as it is, and what comes after it waits in the queue.
+//! One batch is in flight at a time, because readers of the registry's log skip lines that arrive late with
+//! a lower number. Lines are sent an interval after the first of them arrived, or at once if a batch is
+//! full or the log has ended. An undelivered batch is kept unchanged, and later lines wait in the queue.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The shortest pause between two tries, however short the interval.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest that the registry is left alone because it asks for it.
+/// The longest `Retry-After` that is followed.
 const LONGEST_REST: Duration = Duration::from_mins(1);
 
 /// Where batches go.
@@ -32,7 +31,7 @@ pub trait LogSink {
     fn send(&self, batch: &Batch) -> impl Future<Output = Delivery> + Send;
 }
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Delivery {
     /// It was stored.
@@ -73,7 +72,8 @@ pub enum UploadEnd {
 pub struct UploadReport {
     /// The number of lines that were delivered.
     pub delivered: u32,
-    /// The numbers of the lines that were not (a batch that was given up in flight may have been).
+    /// The numbers of the lines that were not delivered (a batch that was aborted in flight may have
+    /// been).
     pub undelivered: Option<RangeInclusive<u32>>,
     /// Why it ended.
     pub end: UploadEnd,
@@ -166,7 +166,7 @@ impl<S: LogSink> Uploader<'_, S> {
         true
     }
 
-    /// Draws the conclusion from what became of the oldest batch.
+    /// Handles the result of sending the oldest batch.
     async fn settle(&mut self, outcome: Delivery) -> Option<UploadEnd> {
         match outcome {
             Delivery::Delivered => {

@@ -126,7 +126,7 @@ impl Judge<'_> {
         let ended = tokio::time::timeout(longest, Box::pin(running)).await;
         if ended.is_err() {
             // What was dropped half-way has been killed.
-            butler_base::process::end_left_behind().await;
+            butler_base::process::end_orphans().await;
         }
         let Kept { text, is_cut, .. } =
             said.kept.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -105,7 +105,7 @@ impl Reports {
 
     /// Whether a `running` may be on its way that nobody has answered.
     pub(super) fn has_doubtful_running(&self) -> bool {
-        self.registry.as_ref().is_some_and(|registry| registry.client.has_doubtful_status())
+        self.registry.as_ref().is_some_and(|registry| registry.client.has_unanswered_status())
     }
 
     /// Whether the registry takes the run for an open one.

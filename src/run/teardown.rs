@@ -122,7 +122,7 @@ impl<'run> Teardown<'run> {
     ) -> Concluded<'run> {
         let reporting = self.reports.notices.timeline.begin(Phase::Report);
         // What was dropped half-way has been killed; nothing may write while its files are wiped.
-        butler_base::process::end_left_behind().await;
+        butler_base::process::end_orphans().await;
         let failure = self.settle(failure);
         let mut outcome = Outcome {
             achievement: findings.achievement.clone(),

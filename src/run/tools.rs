@@ -9,7 +9,7 @@ use super::context::Context;
 use super::outcome::Failure;
 use super::tool_options::{tool_options, wish};
 use crate::engine::{OLDEST_WRAPPER, can_wrap, required_version};
-use crate::tool::{self, InstalledTool, Reach, ToolOptions, VersionWish, Whereabouts};
+use crate::tool::{self, InstalledTool, Reach, RunLocation, ToolOptions, VersionWish};
 use butler_base::event::Phase;
 use butler_base::http::LazyClient;
 use butler_base::process::Environment;
@@ -80,17 +80,19 @@ impl Tools {
         environment: &Environment,
     ) -> Result<Self, Failure> {
         let progress = |line: &str| context.log.announce(line);
-        let at = Some(Whereabouts { directory, environment });
+        let at = Some(RunLocation { directory, environment });
         let before = self.said(shown);
         let settling = async {
             Ok(match self.terragrunt {
                 // Terragrunt runs it in directories of its own, with files that nobody has seen yet.
                 Some(terragrunt) => Self {
-                    terragrunt: Some(tool::settle(terragrunt, at, options, &progress).await?),
-                    tool: tool::settle(self.tool, None, options, &progress).await?,
+                    terragrunt: Some(
+                        tool::ensure_wanted_version(terragrunt, at, options, &progress).await?,
+                    ),
+                    tool: tool::ensure_wanted_version(self.tool, None, options, &progress).await?,
                 },
                 None => Self {
-                    tool: tool::settle(self.tool, at, options, &progress).await?,
+                    tool: tool::ensure_wanted_version(self.tool, at, options, &progress).await?,
                     terragrunt: None,
                 },
             })

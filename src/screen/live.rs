@@ -1,4 +1,4 @@
-//! Keeps the live line up to date, and takes it away in the end, whatever the end is.
+//! Updates the live line, and always removes it at the end.
 //!
 //! A thread draws, because drawing may wait: a terminal that is stopped (Ctrl-S) stops this thread
 //! and nothing else. While the process itself is stopped (Ctrl-Z) the line is not there.
@@ -91,7 +91,7 @@ impl Live {
         Some(Self { screen: screen.clone(), orders, gone, signals })
     }
 
-    /// Takes the line away before a signal ends this process, where nobody else watches for one.
+    /// Removes the line before a signal terminates this process, if no other code handles signals.
     pub fn leave_with_signals(&self) {
         for mut ending in Ending::watch() {
             let orders = self.orders.clone();
@@ -126,7 +126,7 @@ impl Drop for Live {
     }
 }
 
-/// Draws until nobody orders anything any more, and leaves nothing.
+/// Draws until the last sender is dropped, and then removes the line.
 fn draw(screen: &Screen, orders: &Receiver<Order>) {
     let (mut is_hidden, mut is_paused) = (false, false);
     loop {

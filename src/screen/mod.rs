@@ -1,4 +1,4 @@
-//! The terminal that somebody looks at: what it can do, who may write on it, and what it shows
+//! The terminal of a user: what it can do, who may write on it, and what it shows
 //! beside the lines.
 //!
 //! One [`Screen`] owns it. Lines of children, lines of the runner's own log and the live line at the

@@ -1,4 +1,5 @@
-//! Colours for the lines of the tool, which runs without them so that nobody else ever gets any.
+//! Colours for the tool's lines. The tool itself runs without colours, so that only the terminal receives
+//! them.
 //!
 //! The colours are those that Terraform itself has: only signs, headings and results, from the
 //! sixteen that every terminal has. A line that has colours of its own stays as it is.

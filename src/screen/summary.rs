@@ -1,4 +1,4 @@
-//! What somebody at a terminal reads when a run has ended: how, what changed, how long it took, where
+//! The summary of a run on a terminal: its result, its changes, its duration, where
 //! there is more, and at the very end why it failed and what to do about it.
 
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ const MOST_CHANGES: usize = 20;
 /// What stands before everything but the headline.
 const INDENT: &str = "  ";
 
-/// The widest that lines get: nobody reads across a whole wide screen.
+/// The maximum width of lines; longer lines are hard to read on a wide screen.
 const WIDEST: usize = 120;
 
 /// How a run ended, and how that may be shown.

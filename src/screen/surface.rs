@@ -48,7 +48,7 @@ struct Shared {
     abilities: Abilities,
     /// Held while something is written, which may take for ever.
     surface: Mutex<Surface>,
-    /// What the live line is to say. Nobody writes while holding it.
+    /// The text of the live line. Code that holds this lock does not write to the terminal.
     board: Mutex<Board>,
 }
 
@@ -56,7 +56,7 @@ struct Shared {
 pub(super) struct Surface {
     /// Whether standard output goes to the terminal that the live line is on.
     stdout_is_here: bool,
-    /// The live line, and how many columns it takes; empty where there is none.
+    /// The live line and its width in columns; empty if there is no live line.
     live: String,
     columns: usize,
     /// Whether it is there now.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What stands for what was cut away.
+/// The mark for text that was cut off.
 const CUT: &str = "...";
 
 /// How many columns `text` takes.

@@ -16,7 +16,7 @@ use butler_protocol::spec::AfterPlan;
 /// The command in `text`: words separated by white space.
 ///
 /// # Errors
-/// When it has quotes, which would mean nothing without a shell, or when there is no such program.
+/// If it has quotes, which have no meaning without a shell, or if the program does not exist.
 pub(super) fn parse(text: &str, environment: &Environment) -> Result<AfterPlan, String> {
     if text.contains(['"', '\'', '`']) {
         return Err(format!(
@@ -36,7 +36,7 @@ the settings file",
 /// name in `path`, a list as in `PATH`.
 ///
 /// # Errors
-/// When there is none that can be executed; the message says where it was looked for.
+/// If no executable program is found; the message names the searched directories.
 pub fn find_program(program: &Path, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let is_executable = |path: &Path| path.is_file() && access(path, AccessFlags::X_OK).is_ok();
     let name = shown(&program.to_string_lossy());
@@ -54,7 +54,7 @@ pub fn find_program(program: &Path, path: Option<&OsStr>) -> Result<PathBuf, Str
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(program))
         .find(|path| is_executable(path))
-        .ok_or_else(|| format!("there is no program {name} in PATH"))
+        .ok_or_else(|| format!("cannot find the program {name} in PATH"))
 }
 
 impl super::reader::Reader<'_> {
@@ -80,7 +80,7 @@ mod tests {
         let variables = BTreeMap::from([("PATH".into(), path.into())]);
         let environment = Environment::new(variables, "butler-runner".into());
         let parse = |text: &str| parse(text, &environment);
-        assert!(parse("judge").unwrap_err().contains("no program `judge` in PATH"));
+        assert!(parse("judge").unwrap_err().contains("cannot find the program `judge` in PATH"));
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
         let expected = AfterPlan {
             program: program.clone(),

@@ -10,7 +10,7 @@ use butler_base::process;
 /// By these variables Jenkins knows the processes of a build, and ends each that has them when the build
 /// is aborted: those of its core (`Job.getCharacteristicEnvVars`, `EnvVars.createCookie`), of `sh`
 /// steps and of `node` blocks. What the runner starts must not have them, or it is found by them. It is
-/// found all the same as a descendant of the step's shell.
+/// still found as a descendant of the step's shell.
 const JENKINS_COOKIES: [&str; 4] =
     ["HUDSON_COOKIE", "HUDSON_SERVER_COOKIE", "JENKINS_NODE_COOKIE", "JENKINS_SERVER_COOKIE"];
 

@@ -104,7 +104,7 @@ mod tests {
         let error = cluster_template(&Arguments::default().with(&TOKEN_FILE, "/x")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "--token-file does not go with a file that is printed: add --apply"
+            "--token-file cannot be used with a file that is printed: add --apply"
         );
     }
 }

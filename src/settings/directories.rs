@@ -1,4 +1,4 @@
-//! Where a run happens and where tools are kept when nobody says so.
+//! The default directories of runs and of installed tools.
 //!
 //! A home directory that cannot be written is common in containers; the stand-in for it lies where
 //! everybody can write, so it counts only when nobody else can have put anything into it. What an
@@ -50,7 +50,7 @@ pub(super) fn temporary(
 /// Only the latter is created here, because its safety depends on who creates it.
 ///
 /// # Errors
-/// When it belongs to somebody else, or others can write to it.
+/// If it belongs to another user, or if other users can write to it.
 pub(super) fn default_cache(
     environment: &Environment,
     missing: Missing,
@@ -87,14 +87,14 @@ pub(super) fn prebaked(environment: &Environment, warnings: &mut Vec<String>) ->
         std::fs::read_dir(&cache).map_err(|error| error.to_string())
     });
     if let Err(problem) = trusted {
-        warnings.push(format!("the tools in `{shown}` are passed over: {problem}"));
+        warnings.push(format!("the tools in `{shown}` are ignored: {problem}"));
         return None;
     }
     if !Product::ALL.iter().any(|product| cache.join(product.name()).is_dir()) {
         return None;
     }
     warnings.push(format!(
-        "`{shown}` cannot be written: the tools in it are used, and no others can be installed; to install some, name another directory with --cache-dir (BUTLER_CACHE_DIR)"
+        "`{shown}` is not writable: installed tools are used, but others cannot be installed; to install tools, set another directory with --cache-dir (BUTLER_CACHE_DIR)"
     ));
     Some(cache)
 }

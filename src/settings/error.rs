@@ -1,4 +1,4 @@
-//! What is wrong with a setting: one line that names its flags and its variables.
+//! Errors in settings: one line that names the flags and the variables.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use super::setting::{ENDPOINT, TOKEN};
 use super::{Setting, Variable};
 use butler_base::error::Advice;
 
-/// A setting that is missing or cannot be.
+/// A setting that is missing or has an unusable value.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// A required setting is missing.
@@ -15,7 +15,7 @@ pub enum SettingsError {
         /// The setting.
         setting: &'static Setting,
     },
-    /// A value that cannot be.
+    /// A value that cannot be used.
     #[error("{problem} ({setting})")]
     Impossible {
         /// The setting.
@@ -23,7 +23,7 @@ pub enum SettingsError {
         /// What is wrong with it; shows the value only where it cannot be secret.
         problem: String,
     },
-    /// A variable that has no flag, with a value that cannot be.
+    /// A variable without a flag that has an unusable value.
     #[error("{problem} ({})", variable.name)]
     Foreign {
         /// The variable.
@@ -50,8 +50,8 @@ pub enum SettingsError {
         /// The other one.
         second: &'static Setting,
     },
-    /// A flag that has no meaning for the kind of run that is asked for.
-    #[error("{flag} does not go with {mode}")]
+    /// A flag that has no effect on the requested kind of run.
+    #[error("{flag} cannot be used with {mode}")]
     OutOfPlace {
         /// The flag.
         flag: &'static str,
@@ -64,10 +64,12 @@ impl Advice for SettingsError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Missing { setting } if **setting == ENDPOINT => Some(
-                "without a registry: `butler-runner plan DIR`, or `butler-runner demo`".to_owned(),
+                "to run without a registry, use `butler-runner plan DIR` or `butler-runner demo`"
+                    .to_owned(),
             ),
             Self::Missing { setting } if **setting == TOKEN => Some(
-                "also possible: a file that holds it (--token-file, BUTLER_TOKEN_FILE)".to_owned(),
+                "set it, or name a file that contains it (--token-file, BUTLER_TOKEN_FILE)"
+                    .to_owned(),
             ),
             // An example of a token would invite to put a real one into an argument.
             Self::Impossible { setting, .. } if **setting == TOKEN => None,

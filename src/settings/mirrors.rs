@@ -147,7 +147,7 @@ pub(super) fn sites(
     for (variable, product) in FOREIGN_KEYS {
         match reader.environment.value(variable.name).map(Path::new) {
             Some(key) if key.to_str().is_some_and(is_web) => warnings.push(format!(
-                "the key that {} names by a URL is not fetched; download it, and name the file with --signing-key",
+                "the runner does not download the signing key at the URL in {}; download it, and name the file with --signing-key",
                 variable.name
             )),
             Some(key) => {
@@ -188,7 +188,7 @@ fn mirror(foreign: &ForeignMirror, value: &str) -> Result<Mirror, SettingsError>
             if is_releases { Mirror::Releases(url) } else { Mirror::Base(url) }
         }),
         Kind::Template => Template::parse(value).map(Mirror::Template).ok_or_else(|| {
-            "the template is no URL with `{{ .Version }}` and `{{ .Artifact }}`".to_owned()
+            "the template is not a URL with `{{ .Version }}` and `{{ .Artifact }}`".to_owned()
         }),
     }
     .map_err(impossible)
@@ -200,7 +200,10 @@ fn own_login(reader: &Reader<'_>) -> Result<Option<GivenLogin>, SettingsError> {
     match (token, basic(reader, &MIRROR_USER, &MIRROR_PASSWORD)?) {
         (Some(_), Some(_)) => Err(SettingsError::Foreign {
             variable: &MIRROR_TOKEN,
-            problem: format!("{} is given too: a mirror knows one or the other", MIRROR_USER.name),
+            problem: format!(
+                "{} is set too: use either a token or a user name and password",
+                MIRROR_USER.name
+            ),
         }),
         (Some(token), None) => {
             let login = Login::Bearer(SecretString::from(token.trim()));
@@ -253,8 +256,9 @@ fn netrc(reader: &Reader<'_>, warnings: &mut Vec<String>) -> Option<Netrc> {
             let text = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());
             if std::str::from_utf8(&bytes).is_err() {
                 let path = path.display();
-                warnings
-                    .push(format!("`{path}` is not UTF-8: logins in it that are not do not count"));
+                warnings.push(format!(
+                    "`{path}` is not valid UTF-8: logins with other characters are ignored"
+                ));
             }
             Some(Netrc::parse(&path, &text))
         }
@@ -423,7 +427,7 @@ mod tests {
         let mirror = ("TFENV_REMOTE", "https://a.example");
         let (sites, warnings) =
             resolve(&[mirror, ("NETRC", file.path().to_str().unwrap())], None).unwrap();
-        assert!(warnings[0].contains("is not UTF-8"), "{warnings:?}");
+        assert!(warnings[0].contains("is not valid UTF-8"), "{warnings:?}");
         assert!(sites.secrets().next().is_some());
     }
 }

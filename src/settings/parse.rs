@@ -34,7 +34,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
         Err(_) => humantime::parse_duration(text).ok(),
     };
-    let duration = duration.ok_or_else(|| format!("{} is no duration", shown(text)))?;
+    let duration = duration.ok_or_else(|| format!("{} is not a duration", shown(text)))?;
     if duration > LONGEST {
         return Err(format!("{} is longer than 24 hours", shown(text)));
     }
@@ -44,7 +44,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 /// A duration between two acts: not zero.
 ///
 /// # Errors
-/// When it is no duration, zero, or longer than anybody means; the message shows it.
+/// If it is not a duration, is zero, or is longer than 24 hours; the message shows it.
 pub fn interval(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("the interval is zero".to_owned()),
@@ -81,7 +81,7 @@ pub(super) fn site_url(text: &str) -> Result<Url, String> {
     match Url::parse(text.trim()) {
         Ok(url) if url.scheme() == "file" => match url.to_file_path() {
             Ok(_) => Ok(url),
-            Err(()) => Err("the URL names no file of this machine: write file:///PATH".to_owned()),
+            Err(()) => Err("the URL does not name a local file: write file:///PATH".to_owned()),
         },
         _ => web_url(text),
     }
@@ -107,7 +107,7 @@ pub(super) fn plan_status(text: &str) -> Result<PlanStatus, String> {
 pub(super) fn ci_system(text: &str) -> Result<System, String> {
     System::named(text).ok_or_else(|| {
         let known = System::ALL.map(System::id).join(", ");
-        format!("{} is none of {known}", shown(text))
+        format!("{} is not one of {known}", shown(text))
     })
 }
 
@@ -126,7 +126,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
             Err(format!("{} is less than {SMALLEST_BODY} bytes", shown(text)))
         }
         Ok(size) => Ok(size),
-        Err(_) => Err(format!("{} is no size", shown(text))),
+        Err(_) => Err(format!("{} is not a size", shown(text))),
     }
 }
 
@@ -145,10 +145,10 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "kB" => 1000,
         "MB" => 1_000_000,
         "GB" => 1_000_000_000,
-        _ => return Err(format!("{} is no size", shown(text))),
+        _ => return Err(format!("{} is not a size", shown(text))),
     };
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    bytes.ok_or_else(|| format!("{} is no size", shown(text)))
+    bytes.ok_or_else(|| format!("{} is not a size", shown(text)))
 }
 
 pub(super) fn sensitive_values(text: &str) -> Result<SensitiveValues, String> {
@@ -198,7 +198,7 @@ pub(super) fn run_id(text: &str) -> Result<RunId, String> {
 }
 
 pub(super) fn operation(text: &str) -> Result<Operation, String> {
-    text.parse().map_err(|_| format!("{} is no operation", shown(text)))
+    text.parse().map_err(|_| format!("{} is not an operation", shown(text)))
 }
 
 /// The version of a run: an exact one, or a constraint.

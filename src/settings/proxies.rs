@@ -1,5 +1,5 @@
 //! What the variables for proxies say that is not done: the HTTP library passes over it in silence,
-//! and requests go another way than somebody meant.
+//! and requests do not use the intended proxy.
 
 use hyper_util::client::proxy::matcher::Matcher;
 
@@ -23,19 +23,19 @@ pub(super) fn doubts(environment: &Environment) -> Vec<String> {
     let unreadable = proxies.into_iter().filter(|(_, value)| !is_proxy(value));
     // A proxy's URL may hold a password, so no line shows it.
     let mut doubts: Vec<_> = unreadable
-        .map(|(name, _)| format!("{name} names no proxy that can be used: requests go past it"))
+        .map(|(name, _)| format!("{name} is not a usable proxy URL: requests bypass it"))
         .collect();
     if let Some((name, value)) = both("NO_PROXY").into_iter().find_map(value) {
         let entries = || value.split(',').map(str::trim);
         if entries().any(|entry| entry == "*") {
             doubts.push(format!(
-                "`*` in {name} spares names of hosts only: add `0.0.0.0/0,::/0` for addresses"
+                "`*` in {name} only matches host names: add `0.0.0.0/0,::/0` for addresses"
             ));
         }
         doubts.extend(
-            entries().filter(|entry| has_port(entry)).map(|entry| {
-                format!("`{entry}` in {name} spares nothing: write it without the port")
-            }),
+            entries()
+                .filter(|entry| has_port(entry))
+                .map(|entry| format!("`{entry}` in {name} has no effect: remove the port")),
         );
     }
     doubts
@@ -71,8 +71,8 @@ mod tests {
     fn what_is_said_of_proxies_and_not_done_is_warned_of() {
         let proxy = ("https_proxy", "http://user:hunter2@proxy.example:3128");
         for (variable, value, warned) in [
-            ("HTTP_PROXY", "garbage://user:hunter2@x", Some("HTTP_PROXY names no proxy")),
-            ("all_proxy", "garbage://x", Some("all_proxy names no proxy")),
+            ("HTTP_PROXY", "garbage://user:hunter2@x", Some("HTTP_PROXY is not a usable proxy")),
+            ("all_proxy", "garbage://x", Some("all_proxy is not a usable proxy")),
             ("HTTP_PROXY", "proxy.example:3128", None),
             ("NO_PROXY", "*", Some("`*` in NO_PROXY")),
             ("no_proxy", "a.example, b.example:443", Some("`b.example:443` in no_proxy")),

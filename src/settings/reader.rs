@@ -72,11 +72,11 @@ impl Reader<'_> {
         let made = self.path(&REPORT_DIR)?.is_some_and(|made| made.starts_with(directory));
         match (std::fs::metadata(&target), std::fs::metadata(directory)) {
             (Ok(found), _) if found.is_dir() => Err(wrong(ErrorKind::IsADirectory.into())),
-            (Ok(found), _) if !found.is_file() => Err(refused("it is no ordinary file")),
+            (Ok(found), _) if !found.is_file() => Err(refused("it is not a regular file")),
             (Err(_), Ok(found)) if !found.is_dir() => Err(wrong(ErrorKind::NotADirectory.into())),
             (Err(_), Err(source)) if !made => Err(wrong(source)),
             _ if reports.is_some_and(|reports| is_report(&target, reports)) => {
-                Err(refused("the run writes a report of its own there"))
+                Err(refused("the run writes one of its own reports to this path"))
             }
             _ => Ok(Some(target)),
         }
@@ -98,7 +98,7 @@ fn target(path: &Path) -> Result<PathBuf, Error> {
         // What the kernel shows there leads to what this process, or another, has open.
         let found = std::fs::canonicalize(directory);
         if found.is_ok_and(|it| it == Path::new("/dev") || it.starts_with("/proc")) {
-            return Err(Error::new(ErrorKind::InvalidInput, "it is no ordinary file"));
+            return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
         }
         match std::fs::read_link(&path) {
             Ok(link) => path = directory.join(link),

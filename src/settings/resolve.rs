@@ -26,13 +26,13 @@ use butler_source::git::GitEnvironment;
 /// How often log lines are sent: as often as the registry's page asks for them.
 const LOG_EVERY: Duration = Duration::from_secs(2);
 
-/// How often the registry is asked whether the run was cancelled (ADR-001, pre-flight check).
+/// How often the runner asks the registry whether the run was cancelled (ADR-001, pre-flight check).
 const ASK_EVERY: Duration = Duration::from_secs(30);
 
 /// Longer than any healthy registry needs for an answer, short enough to try again.
 pub(super) const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 
-/// A registry that is being deployed anew is back within minutes.
+/// A registry is available again within minutes after a deployment.
 const REGISTRY_LIMIT: Duration = Duration::from_mins(5);
 
 /// A large archive over a slow line; installers of neighbouring systems wait as long.
@@ -98,7 +98,7 @@ impl Settings {
         if let (Some(summary), Some(report)) = (&summary, &report)
             && same_place(summary, report)
         {
-            let problem = "it is where the summary goes".to_owned();
+            let problem = "it is the file of --summary".to_owned();
             return Err(SettingsError::Impossible { setting: &REPORT, problem });
         }
         Ok(Self {
@@ -154,7 +154,7 @@ impl CleanSettings {
         Self::read(&Reader { arguments, environment }, Missing::Make)
     }
 
-    /// The same for somebody who only looks: creates nothing.
+    /// The same for a dry run: does not create any directories.
     ///
     /// # Errors
     /// When one of these settings cannot be.

@@ -118,7 +118,7 @@ pub enum PlanStatus {
     /// `succeeded`: frees the registry's queue.
     #[default]
     Succeeded,
-    /// `planned`: the run waits for somebody to confirm or discard it.
+    /// `planned`: the run waits until a user confirms or discards it.
     Planned,
 }
 
@@ -168,7 +168,7 @@ pub struct ToolSettings {
     pub default_version: Option<ToolRequest>,
     /// How long it may take to make one version ready.
     pub timeout: Duration,
-    /// How long a version that is to be removed is left to the runs that are just starting.
+    /// How long the runner waits before it removes a version, for runs that are just starting.
     pub drain_period: Duration,
     /// Where runs keep packages of providers; none where they keep none.
     pub provider_cache: Option<PathBuf>,

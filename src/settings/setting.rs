@@ -1,4 +1,4 @@
-//! The table of all settings: what `--help`, docs/settings.md and the errors say comes from here.
+//! The table of all settings, which is the source of `--help`, docs/settings.md and error messages.
 
 use super::{Kind, Section, Setting};
 
@@ -55,7 +55,7 @@ pub const ENDPOINT: Setting = Setting {
     variables: &["BUTLER_ENDPOINT", "BUTLER_URL"],
     kind: Kind::Value("URL"),
     default: "required",
-    help: "The registry's address, with its path",
+    help: "The URL of the registry, including its path",
     example: "https://portal.example.com/api/registry",
     section: Section::Registry,
 };
@@ -66,7 +66,7 @@ pub const RUN_ID: Setting = Setting {
     variables: &["BUTLER_RUN_ID"],
     kind: Kind::Value("ID"),
     default: "required",
-    help: "The run to carry out",
+    help: "The id of the run to execute",
     example: "550e8400-e29b-41d4-a716-446655440000",
     section: Section::Registry,
 };
@@ -77,7 +77,7 @@ pub const TOKEN: Setting = Setting {
     variables: &["BUTLER_TOKEN"],
     kind: Kind::Value("TOKEN"),
     default: "required, here or in a file",
-    help: "The run's callback token; as a flag it shows in the process list, so prefer the variable or a file",
+    help: "The callback token of the run; a flag is visible in the process list, so prefer the variable or a file",
     example: "brce_...",
     section: Section::Registry,
 };
@@ -99,7 +99,7 @@ pub const LOCAL: Setting = Setting {
     variables: &["BUTLER_LOCAL"],
     kind: Kind::Switch,
     default: "false",
-    help: "Run on a directory of your own, in place, and tell nobody",
+    help: "Run in a local directory, without a registry",
     example: "true",
     section: Section::Alone,
 };
@@ -110,7 +110,7 @@ pub const MODULE_DIR: Setting = Setting {
     variables: &["BUTLER_MODULE_DIR", "BUTLER_WORKING_DIR"],
     kind: Kind::Value("DIR"),
     default: "required with --local",
-    help: "The module to run on, with --local",
+    help: "The directory of the module, with --local",
     example: "./network",
     section: Section::Alone,
 };
@@ -132,7 +132,7 @@ pub const TF_VERSION: Setting = Setting {
     variables: &["BUTLER_TF_VERSION"],
     kind: Kind::Value("VERSION"),
     default: "what the module asks for",
-    help: "The version to use, with --local: 1.9.8, 1.9 for the newest 1.9.x, opentofu-1.8.3, terragrunt-1.0.0 or latest",
+    help: "The version of the tool, with --local: 1.9.8, 1.9 for the newest 1.9.x, opentofu-1.8.3, terragrunt-1.0.0 or latest",
     example: "1.9.0",
     section: Section::Alone,
 };
@@ -143,7 +143,7 @@ pub const VAR_FILE: Setting = Setting {
     variables: &["BUTLER_VAR_FILE"],
     kind: Kind::Paths("FILE"),
     default: "none",
-    help: "A file with variables, with --local; can be repeated, in the variable separated by colons",
+    help: "A file with variables, with --local; can be repeated, or separated by colons in the environment variable",
     example: "prod.tfvars",
     section: Section::Alone,
 };
@@ -154,7 +154,7 @@ pub const CONFIG: Setting = Setting {
     variables: &["BUTLER_CONFIG"],
     kind: Kind::Value("FILE"),
     default: "none",
-    help: "Carry out the run that this file describes, as a registry would send it",
+    help: "Execute the run that this file describes, in the registry's format",
     example: "run.json",
     section: Section::Alone,
 };
@@ -165,7 +165,7 @@ pub const REPORT_DIR: Setting = Setting {
     variables: &["BUTLER_REPORT_DIR"],
     kind: Kind::Value("DIR"),
     default: "none",
-    help: "Also write logs, plan, outputs and status into this directory",
+    help: "Also write logs, plan, outputs and status to this directory",
     example: "./report",
     section: Section::Alone,
 };
@@ -175,8 +175,8 @@ pub const CI: Setting = Setting {
     flags: &["--ci"],
     variables: &["BUTLER_CI"],
     kind: Kind::Value("SYSTEM"),
-    default: "the one whose variables are there",
-    help: "Whose log and files to write: github-actions, gitlab-ci, jenkins, azure-pipelines, bitbucket-pipelines, \
+    default: "detected from environment variables",
+    help: "The CI system whose log format and files to use: github-actions, gitlab-ci, jenkins, azure-pipelines, bitbucket-pipelines, \
 circleci, buildkite, teamcity, tekton, plain or none",
     example: "gitlab-ci",
     section: Section::Output,
@@ -188,7 +188,7 @@ pub const SUMMARY: Setting = Setting {
     variables: &["BUTLER_SUMMARY"],
     kind: Kind::Value("FILE"),
     default: "none",
-    help: "Write a summary of the run here, in Markdown",
+    help: "Write a Markdown summary of the run to this file",
     example: "summary.md",
     section: Section::Output,
 };
@@ -199,7 +199,7 @@ pub const REPORT: Setting = Setting {
     variables: &["BUTLER_REPORT"],
     kind: Kind::Value("FILE"),
     default: "none",
-    help: "Write a page on the run here, in HTML: one file that needs no network",
+    help: "Write an HTML report of the run to this file; the report does not load other files",
     example: "report.html",
     section: Section::Output,
 };
@@ -210,7 +210,7 @@ pub const WORK_DIR: Setting = Setting {
     variables: &["BUTLER_WORK_DIR"],
     kind: Kind::Value("DIR"),
     default: "the directory for temporary files",
-    help: "Where the run makes its own directory, which it removes at the end",
+    help: "The directory in which the run creates its own directory and removes it at the end",
     example: "/workspace",
     section: Section::Run,
 };
@@ -220,8 +220,8 @@ pub const TMPFS_DIR: Setting = Setting {
     flags: &["--tmpfs-dir"],
     variables: &["BUTLER_TMPFS_DIR"],
     kind: Kind::Value("DIR"),
-    default: "/dev/shm, where it is in memory and has room",
-    help: "Where the run's secret files are made, so that they never reach a disk",
+    default: "/dev/shm, if it is in memory and has free space",
+    help: "The directory in memory for secret files, so that they are never written to a disk",
     example: "/dev/shm",
     section: Section::Run,
 };
@@ -232,7 +232,7 @@ pub const RECOVERY_DIR: Setting = Setting {
     variables: &["BUTLER_RECOVERY_DIR"],
     kind: Kind::Value("DIR"),
     default: "recovery, in the cache directory",
-    help: "Where a state that could not be stored and log lines that could not be delivered are kept; in Kubernetes a volume",
+    help: "The directory for states that could not be stored and for undelivered log lines; use a volume in Kubernetes",
     example: "/var/lib/butler-runner",
     section: Section::Run,
 };
@@ -243,7 +243,7 @@ pub const SECRETS_DIR: Setting = Setting {
     variables: &["BUTLER_SECRETS_DIR"],
     kind: Kind::Value("DIR"),
     default: "none",
-    help: "Mounted secrets: DIR/NAMESPACE/NAME/KEY or DIR/NAME/KEY",
+    help: "The directory with mounted secrets: DIR/NAMESPACE/NAME/KEY or DIR/NAME/KEY",
     example: "/var/run/secrets/butler",
     section: Section::Run,
 };
@@ -254,7 +254,7 @@ pub const LOG_INTERVAL: Setting = Setting {
     variables: &["BUTLER_LOG_INTERVAL"],
     kind: Kind::Value("DURATION"),
     default: "2s",
-    help: "How often log lines are sent to the registry",
+    help: "How often the runner sends log lines to the registry",
     example: "2s",
     section: Section::Run,
 };
@@ -265,7 +265,7 @@ pub const REQUEST_TIMEOUT: Setting = Setting {
     variables: &["BUTLER_REQUEST_TIMEOUT"],
     kind: Kind::Value("DURATION"),
     default: "30s",
-    help: "How long one attempt of a request to the registry may take",
+    help: "The timeout for one attempt of a request to the registry",
     example: "30s",
     section: Section::Registry,
 };
@@ -276,7 +276,7 @@ pub const REGISTRY_TIMEOUT: Setting = Setting {
     variables: &["BUTLER_REGISTRY_TIMEOUT"],
     kind: Kind::Value("DURATION"),
     default: "5m",
-    help: "How long the configuration and the final status are tried again while the registry is away",
+    help: "How long the runner retries the configuration request and the final status while the registry is unreachable",
     example: "5m",
     section: Section::Registry,
 };
@@ -287,7 +287,7 @@ pub const BODY_LIMIT: Setting = Setting {
     variables: &["BUTLER_BODY_LIMIT"],
     kind: Kind::Value("SIZE"),
     default: "50MiB",
-    help: "The largest request body that the registry takes; a plan that is larger is sent without its less important parts",
+    help: "The maximum size of a request body; the runner removes less important parts from a larger plan",
     example: "50MiB",
     section: Section::Registry,
 };
@@ -298,7 +298,7 @@ pub const CANCEL_INTERVAL: Setting = Setting {
     variables: &["BUTLER_CANCEL_INTERVAL"],
     kind: Kind::Value("DURATION"),
     default: "30s",
-    help: "How often the registry is asked whether the run was cancelled",
+    help: "How often the runner asks the registry whether the run was cancelled",
     example: "30s",
     section: Section::Run,
 };
@@ -308,8 +308,8 @@ pub const GRACE_PERIOD: Setting = Setting {
     flags: &["--grace-period"],
     variables: &["BUTLER_GRACE_PERIOD"],
     kind: Kind::Value("DURATION"),
-    default: "60s; 20s inside Kubernetes, 5s under GitHub Actions, GitLab CI and Jenkins, where the platform kills sooner",
-    help: "How long the tool may take to end after it was asked to, before it is killed",
+    default: "60s; 20s in Kubernetes; 5s in GitHub Actions, GitLab CI and Jenkins, which send SIGKILL sooner",
+    help: "The time between the stop signal to the tool and SIGKILL",
     example: "60s",
     section: Section::Run,
 };
@@ -320,7 +320,7 @@ pub const LOCK_TIMEOUT: Setting = Setting {
     variables: &["BUTLER_LOCK_TIMEOUT"],
     kind: Kind::Value("DURATION"),
     default: "0s",
-    help: "How long the tool waits for a state lock that somebody else holds",
+    help: "How long the tool waits for a state lock that another process holds",
     example: "5m",
     section: Section::Run,
 };
@@ -331,7 +331,7 @@ pub const FORCE_UNLOCK_OWN: Setting = Setting {
     variables: &["BUTLER_FORCE_UNLOCK_OWN"],
     kind: Kind::Switch,
     default: "false",
-    help: "Remove a state lock that this run's own tool left when it had to be killed",
+    help: "Remove the state lock of this run if its tool was killed and left the lock",
     example: "true",
     section: Section::Run,
 };
@@ -342,7 +342,7 @@ pub const ALLOW_EPHEMERAL_STATE: Setting = Setting {
     variables: &["BUTLER_ALLOW_EPHEMERAL_STATE"],
     kind: Kind::Switch,
     default: "false",
-    help: "Let apply and destroy keep their state in the clone, where it is lost at the end",
+    help: "Allow apply and destroy to store their state in the clone, where it is lost at the end of the run",
     example: "true",
     section: Section::Run,
 };
@@ -353,7 +353,7 @@ pub const PLAN_STATUS: Setting = Setting {
     variables: &["BUTLER_PLAN_STATUS"],
     kind: Kind::Value("STATUS"),
     default: "succeeded",
-    help: "What a plan that found changes is reported as: succeeded or planned",
+    help: "The status that the runner reports for a plan with changes: succeeded or planned",
     example: "planned",
     section: Section::Run,
 };
@@ -364,7 +364,7 @@ pub const PLAN_JSON: Setting = Setting {
     variables: &["BUTLER_PLAN_JSON"],
     kind: Kind::Value("KIND"),
     default: "clean",
-    help: "clean: sensitive values are masked in the plan's JSON; raw: it is sent as Terraform writes it",
+    help: "clean: mask sensitive values in the plan's JSON; raw: send the JSON as Terraform writes it",
     example: "raw",
     section: Section::Run,
 };
@@ -387,7 +387,7 @@ pub const SENSITIVE_VALUES: Setting = Setting {
     variables: &["BUTLER_SENSITIVE_VALUES"],
     kind: Kind::Value("KIND"),
     default: "auto",
-    help: "auto: a sensitive value in the form of a reference must lead to a secret; literal: it is always the secret itself",
+    help: "auto: resolve a sensitive value that has the form of a reference; literal: always use the value itself as the secret",
     example: "literal",
     section: Section::Run,
 };
@@ -398,7 +398,7 @@ pub const SETTINGS_FILE: Setting = Setting {
     variables: &["BUTLER_SETTINGS"],
     kind: Kind::Value("FILE"),
     default: "none",
-    help: "Settings for Terraform in YAML or JSON: provider mirrors, credentials, backend, environment, logging",
+    help: "A YAML or JSON file with settings for Terraform: provider mirrors, credentials, backend, environment, logging",
     example: "terraform-settings.yaml",
     section: Section::Run,
 };
@@ -409,7 +409,7 @@ pub const PROVIDER_CACHE: Setting = Setting {
     variables: &["BUTLER_PROVIDER_CACHE"],
     kind: Kind::Value("DIR"),
     default: "providers, in the cache directory",
-    help: "Where provider packages are kept for the next run; off keeps none",
+    help: "The cache directory for provider packages; off disables the cache",
     example: "off",
     section: Section::Run,
 };
@@ -419,8 +419,8 @@ pub const CACHE_DIR: Setting = Setting {
     flags: &["--cache-dir"],
     variables: &["BUTLER_CACHE_DIR"],
     kind: Kind::Value("DIR"),
-    default: "~/.butler-runner, even read-only where tools are in it; where HOME is missing or not writable, butler-runner-UID in the directory for temporary files",
-    help: "Where installed versions are kept",
+    default: "~/.butler-runner, also if it is read-only and contains tools; butler-runner-UID in the directory for temporary files if HOME is missing or not writable",
+    help: "The cache directory for installed versions",
     example: "/var/cache/butler-runner",
     section: Section::Tool,
 };
@@ -431,7 +431,7 @@ pub const MIRROR: Setting = Setting {
     variables: &["BUTLER_MIRROR"],
     kind: Kind::Value("URL"),
     default: "the vendor's site",
-    help: "Download from here, an http, https or file URL: the path of the vendor's URL is appended",
+    help: "The http, https or file URL of a mirror; the runner appends the path of the vendor's URL",
     example: "https://mirror.example.com/hashicorp",
     section: Section::Tool,
 };
@@ -441,8 +441,8 @@ pub const SIGNING_KEY: Setting = Setting {
     flags: &["--signing-key"],
     variables: &["BUTLER_SIGNING_KEY"],
     kind: Kind::Paths("FILE"),
-    default: "the vendors' keys, which are built in",
-    help: "A file with a further OpenPGP key that may sign releases; can be repeated, in the variable separated by colons",
+    default: "the built-in keys of the vendors",
+    help: "A file with an additional OpenPGP key to trust for releases; can be repeated, or separated by colons in the environment variable",
     example: "mirror.asc",
     section: Section::Tool,
 };
@@ -453,7 +453,7 @@ pub const CA_BUNDLE: Setting = Setting {
     variables: &["BUTLER_CA_BUNDLE"],
     kind: Kind::Value("FILE"),
     default: "the system's certificates",
-    help: "A PEM file with certificates to trust beside the system's",
+    help: "A PEM file with CA certificates to trust in addition to the system's",
     example: "/etc/ssl/company.pem",
     section: Section::Tool,
 };
@@ -463,8 +463,8 @@ pub const DEFAULT_TOOL_VERSION: Setting = Setting {
     flags: &["--default-tool-version"],
     variables: &["BUTLER_DEFAULT_TOOL_VERSION"],
     kind: Kind::Value("VERSION"),
-    default: "the one that `tool use` set, else the one on PATH",
-    help: "The exact version to use when neither the run nor the module decides",
+    default: "the version that `tool use` set, otherwise the version on PATH",
+    help: "The exact version to use if neither the run nor the module requests one",
     example: "1.11.4",
     section: Section::Tool,
 };
@@ -475,7 +475,7 @@ pub const TOOL_TIMEOUT: Setting = Setting {
     variables: &["BUTLER_TOOL_TIMEOUT"],
     kind: Kind::Value("DURATION"),
     default: "10m",
-    help: "How long it may take to make one version ready, with the wait for another process that installs it",
+    help: "The timeout for installing one version, including the wait for another process that installs it",
     example: "30m",
     section: Section::Tool,
 };
@@ -486,7 +486,7 @@ pub const DRAIN_PERIOD: Setting = Setting {
     variables: &["BUTLER_DRAIN_PERIOD"],
     kind: Kind::Value("DURATION"),
     default: "30s",
-    help: "How long a version that is to be removed is left to the runs that are just starting",
+    help: "How long the runner waits before it removes a version, for runs that are just starting",
     example: "1m",
     section: Section::Lifecycle,
 };
@@ -497,7 +497,7 @@ pub const LOG_FORMAT: Setting = Setting {
     variables: &["BUTLER_LOG_FORMAT"],
     kind: Kind::Value("FORMAT"),
     default: "text",
-    help: "How the runner's own log looks on standard error: text or json",
+    help: "The format of the runner's log on standard error: text or json",
     example: "json",
     section: Section::Log,
 };
@@ -508,7 +508,7 @@ pub const LOG: Setting = Setting {
     variables: &["BUTLER_LOG"],
     kind: Kind::Value("FILTER"),
     default: "info",
-    help: "What the runner's own log says: error, warn, info, debug, trace, or butler_runner::tool=debug",
+    help: "The filter for the runner's log: error, warn, info, debug, trace, or butler_runner::tool=debug",
     example: "debug",
     section: Section::Log,
 };

@@ -183,12 +183,12 @@ mod tests {
         let misplaced = Arguments::default().with(&OPERATION, "plan");
         assert_eq!(
             message(&misplaced, &REGISTRY),
-            "--operation does not go with a registry: add --local"
+            "--operation cannot be used with a registry: add --local"
         );
         let variables = [&REGISTRY[..], &[("BUTLER_OPERATION", "plan")]].concat();
         assert!(resolve(&Arguments::default(), &variables).is_ok());
         let misplaced =
             Arguments::default().with(&LOCAL, "true").with(&TOKEN_FILE, "/proc/nonexistent/token");
-        assert_eq!(message(&misplaced, &[]), "--token-file does not go with --local");
+        assert_eq!(message(&misplaced, &[]), "--token-file cannot be used with --local");
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Platform {
     pub(super) report: Duration,
 }
 
-/// Where nobody presses.
+/// The default.
 const ELSEWHERE: Platform =
     Platform { grace: Duration::from_mins(1), report: Duration::from_secs(10) };
 

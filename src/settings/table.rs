@@ -1,9 +1,9 @@
-//! What the table of settings is made of.
+//! The types of the table of settings.
 
-/// One thing that can be set, by flags or by variables.
+/// A setting with its flags and variables.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Setting {
-    /// What it is, in a sentence: `no run id is given`.
+    /// Its name in a sentence: `no run id is given`.
     pub noun: &'static str,
     /// Its flags; the first is its name, the others mean the same.
     pub flags: &'static [&'static str],
@@ -11,13 +11,13 @@ pub struct Setting {
     pub variables: &'static [&'static str],
     /// What its value is.
     pub kind: Kind,
-    /// What holds when it is not given, in words.
+    /// The default, in words.
     pub default: &'static str,
     /// What it does, in one line.
     pub help: &'static str,
-    /// A value that can be.
+    /// A valid value.
     pub example: &'static str,
-    /// What it is about.
+    /// The topic, which is the heading in `--help`.
     pub section: Section,
 }
 
@@ -41,11 +41,11 @@ pub enum Section {
     Alone,
     /// How a run goes.
     Run,
-    /// What is written beside the log for people and other programs.
+    /// Output files in addition to the log.
     Output,
     /// Where the tool comes from.
     Tool,
-    /// What becomes of installed versions; only the commands of `tool` have these flags.
+    /// The lifecycle of installed versions; only the commands of `tool` have these flags.
     Lifecycle,
     /// The runner's own log.
     Log,
@@ -95,7 +95,7 @@ impl std::fmt::Display for Setting {
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// What the runner takes it for.
+    /// Its purpose.
     pub help: &'static str,
 }
 

@@ -12,7 +12,7 @@ use crate::telemetry::Collector;
 /// The one form of the protocol that is spoken.
 const PROTOCOL: &str = "http/protobuf";
 
-/// None where nobody is named, or somebody who cannot be told.
+/// None if no collector is configured, or if its protocol is not supported.
 pub(super) fn collector(
     environment: &Environment,
     ca_bundle: Option<&PathBuf>,
@@ -30,7 +30,7 @@ pub(super) fn collector(
     }
     if let Some(other) = text(&OTLP_PROTOCOL).filter(|protocol| *protocol != PROTOCOL) {
         warnings.push(format!(
-            "{} is {}, but only {PROTOCOL} is spoken: the collector is told nothing",
+            "{} is {}, but the runner only supports {PROTOCOL}: nothing is exported",
             OTLP_PROTOCOL.name,
             parse::shown(other)
         ));

@@ -30,7 +30,7 @@ pub(super) fn token(
         }
         (Some(token), None) => {
             warnings.push(
-                "the token is an argument and shows in the process list; prefer BUTLER_TOKEN or --token-file"
+                "the token is visible in the process list; use BUTLER_TOKEN or --token-file"
                     .to_owned(),
             );
             (&TOKEN, own(token.as_encoded_bytes()))
@@ -87,7 +87,9 @@ fn check(
         return impossible("the token is empty");
     }
     if token.starts_with(REGISTRY) {
-        return impossible("a `breg_` token is not for runs; a callback token starts with `brce_`");
+        return impossible(
+            "`breg_` tokens cannot be used for runs; a callback token starts with `brce_`",
+        );
     }
     if !token.starts_with(CALLBACK) {
         warnings.push("the token does not start with `brce_` as callback tokens do".to_owned());

@@ -1,4 +1,4 @@
-//! The variables that are read but have no flag: secrets, and those that belong to others.
+//! Variables without a flag: secrets, and variables of other programs.
 
 use super::Variable;
 
@@ -81,14 +81,16 @@ pub const NETWORK: [&str; 10] = [
 ];
 
 /// `BUTLER_GIT_TOKEN`.
-pub const GIT_TOKEN: Variable =
-    Variable { name: "BUTLER_GIT_TOKEN", help: "A token for the git host, before all others" };
+pub const GIT_TOKEN: Variable = Variable {
+    name: "BUTLER_GIT_TOKEN",
+    help: "A token for the git host; overrides all other tokens",
+};
 /// `GITHUB_TOKEN`.
 pub const GITHUB_TOKEN: Variable =
     Variable { name: "GITHUB_TOKEN", help: "A token for the git host" };
 /// `CI_JOB_TOKEN`.
 pub const CI_JOB_TOKEN: Variable =
-    Variable { name: "CI_JOB_TOKEN", help: "A token for the git host, under GitLab CI" };
+    Variable { name: "CI_JOB_TOKEN", help: "A token for the git host, in GitLab CI" };
 /// `BUTLER_GIT_HOST`.
 pub const GIT_HOST: Variable = Variable {
     name: "BUTLER_GIT_HOST",
@@ -97,226 +99,223 @@ pub const GIT_HOST: Variable = Variable {
 /// `BUTLER_CI_TOKEN`.
 pub const CI_TOKEN: Variable = Variable {
     name: "BUTLER_CI_TOKEN",
-    help: "What trigger and ci-status log in to the CI system with, where no reference names it: a token, or the private key of a GitHub App",
+    help: "The credential for the CI system that trigger and ci-status use if no reference names one: a token, or the private key of a GitHub App",
 };
 /// `BUTLER_CI_API_TOKEN`.
 pub const CI_API_TOKEN: Variable = Variable {
     name: "BUTLER_CI_API_TOKEN",
-    help: "An access token that reads GitLab's pipelines, beside the trigger token",
+    help: "An access token that can read GitLab pipelines, in addition to the trigger token",
 };
 /// `SSH_AUTH_SOCK`.
 pub const SSH_AUTH_SOCK: Variable =
     Variable { name: "SSH_AUTH_SOCK", help: "The SSH agent, for ssh repositories" };
 /// `HOME`.
 pub const HOME: Variable =
-    Variable { name: "HOME", help: "For ~/.ssh and the default cache directory" };
+    Variable { name: "HOME", help: "The parent of ~/.ssh and of the default cache directory" };
 /// `TMPDIR`.
 pub const TMPDIR: Variable = Variable { name: "TMPDIR", help: "The directory for temporary files" };
 /// `PATH`.
 pub const PATH: Variable =
-    Variable { name: "PATH", help: "Where an installed terraform or tofu is looked for" };
+    Variable { name: "PATH", help: "The search path for an installed terraform or tofu" };
 /// `BUTLER_NO_SELF_UPDATE`.
 pub const NO_SELF_UPDATE: Variable = Variable {
     name: "BUTLER_NO_SELF_UPDATE",
-    help: "Why `self update` must not replace the executable, and what to do instead; set by images and packages",
+    help: "The reason why `self update` must not replace the executable, and the alternative; set by images and packages",
 };
 /// `BUTLER_COMPLETE`.
 pub const COMPLETE: Variable = Variable {
     name: "BUTLER_COMPLETE",
-    help: "The shell that asks what it can complete; set by the scripts of `completions`",
+    help: "The shell that requests completions; set by the scripts of `completions`",
 };
 /// `GITHUB_ACTIONS`.
 pub const GITHUB_ACTIONS: Variable = Variable {
     name: "GITHUB_ACTIONS",
-    help: "With the value true, a grace period of 5s, and secrets are registered as the job's masks",
+    help: "If true, the grace period is 5s and secrets are registered as masks of the job",
 };
 /// `GITHUB_STEP_SUMMARY`.
 pub const GITHUB_STEP_SUMMARY: Variable = Variable {
     name: "GITHUB_STEP_SUMMARY",
-    help: "Where the summary of the step goes, under GitHub Actions",
+    help: "The file for the summary of the step, in GitHub Actions",
 };
 /// `GITHUB_OUTPUT`.
 pub const GITHUB_OUTPUT: Variable = Variable {
     name: "GITHUB_OUTPUT",
-    help: "Where the outputs of the step go, under GitHub Actions",
+    help: "The file for the outputs of the step, in GitHub Actions",
 };
 /// `GITHUB_WORKSPACE`.
 pub const GITHUB_WORKSPACE: Variable = Variable {
     name: "GITHUB_WORKSPACE",
-    help: "Where the job has its repository, for the files of annotations, under GitHub Actions",
+    help: "The directory of the job's repository, for the file names in annotations, in GitHub Actions",
 };
 /// `GITHUB_REPOSITORY`.
 pub const GITHUB_REPOSITORY: Variable = Variable {
     name: "GITHUB_REPOSITORY",
-    help: "Which repository that is: annotations name files of no other",
+    help: "The job's repository; annotations only name files of this repository",
 };
 /// `GITHUB_SERVER_URL`.
 pub const GITHUB_SERVER_URL: Variable = Variable {
     name: "GITHUB_SERVER_URL",
-    help: "Where that repository is: annotations name files of no other host",
+    help: "The host of the job's repository; annotations only name files on this host",
 };
 /// `GITHUB_SHA`.
 pub const GITHUB_SHA: Variable = Variable {
     name: "GITHUB_SHA",
-    help: "Which commit the job is for: annotations name files of no other",
+    help: "The job's commit; annotations only name files of this commit",
 };
 /// `GITHUB_EVENT_PATH`.
 pub const GITHUB_EVENT_PATH: Variable = Variable {
     name: "GITHUB_EVENT_PATH",
-    help: "Kept from Terraform where that file holds the callback token",
+    help: "Not passed to Terraform if the file contains the callback token",
 };
 /// `BUILD_SOURCESDIRECTORY`.
 pub const BUILD_SOURCESDIRECTORY: Variable = Variable {
     name: "BUILD_SOURCESDIRECTORY",
-    help: "The same as GITHUB_WORKSPACE, under Azure Pipelines",
+    help: "The same as GITHUB_WORKSPACE, in Azure Pipelines",
 };
 /// `BUILD_REPOSITORY_NAME`.
 pub const BUILD_REPOSITORY_NAME: Variable = Variable {
     name: "BUILD_REPOSITORY_NAME",
-    help: "The same as GITHUB_REPOSITORY, under Azure Pipelines",
+    help: "The same as GITHUB_REPOSITORY, in Azure Pipelines",
 };
 /// `BUILD_REPOSITORY_URI`.
 pub const BUILD_REPOSITORY_URI: Variable = Variable {
     name: "BUILD_REPOSITORY_URI",
-    help: "The same as GITHUB_SERVER_URL, under Azure Pipelines",
+    help: "The same as GITHUB_SERVER_URL, in Azure Pipelines",
 };
 /// `BUILD_SOURCEVERSION`.
 pub const BUILD_SOURCEVERSION: Variable =
-    Variable { name: "BUILD_SOURCEVERSION", help: "The same as GITHUB_SHA, under Azure Pipelines" };
+    Variable { name: "BUILD_SOURCEVERSION", help: "The same as GITHUB_SHA, in Azure Pipelines" };
 /// `CI_PROJECT_DIR`.
 pub const CI_PROJECT_DIR: Variable = Variable {
     name: "CI_PROJECT_DIR",
-    help: "Where files for GitLab go without --report-dir: butler-report in it",
+    help: "The parent of the directory butler-report, which holds the files for GitLab if --report-dir is not set",
 };
 /// `KUBERNETES_SERVICE_HOST`.
 pub const KUBERNETES_SERVICE_HOST: Variable =
-    Variable { name: "KUBERNETES_SERVICE_HOST", help: "A grace period of 20s" };
+    Variable { name: "KUBERNETES_SERVICE_HOST", help: "If set, the grace period is 20s" };
 /// `KUBECONFIG`.
 pub const KUBECONFIG: Variable = Variable {
     name: "KUBECONFIG",
-    help: "Where clusters for --apply and trigger kubernetes are described; by default ~/.kube/config",
+    help: "The file with cluster configurations for --apply and trigger kubernetes; by default ~/.kube/config",
 };
 /// `NO_COLOR`.
 pub const NO_COLOR: Variable =
-    Variable { name: "NO_COLOR", help: "No colours, whatever else is set" };
+    Variable { name: "NO_COLOR", help: "Disables colours; overrides all other settings" };
 /// `CLICOLOR_FORCE`.
 pub const CLICOLOR_FORCE: Variable = Variable {
     name: "CLICOLOR_FORCE",
-    help: "With a value but 0 or false, colours also where no terminal is",
+    help: "Enables colours without a terminal, unless the value is 0 or false",
 };
 /// `FORCE_COLOR`.
-pub const FORCE_COLOR: Variable = Variable { name: "FORCE_COLOR", help: "The same" };
+pub const FORCE_COLOR: Variable =
+    Variable { name: "FORCE_COLOR", help: "The same as CLICOLOR_FORCE" };
 /// `BUTLER_MIRROR_USER`.
 pub const MIRROR_USER: Variable = Variable {
     name: "BUTLER_MIRROR_USER",
-    help: "Who asks at the mirror, with BUTLER_MIRROR_PASSWORD",
+    help: "The user name for the mirror, with BUTLER_MIRROR_PASSWORD",
 };
 /// `BUTLER_MIRROR_PASSWORD`.
 pub const MIRROR_PASSWORD: Variable = Variable {
     name: "BUTLER_MIRROR_PASSWORD",
-    help: "The password for it; sent to the mirror's origin only",
+    help: "The password for the mirror; only sent to the mirror's origin",
 };
 /// `BUTLER_MIRROR_TOKEN`.
 pub const MIRROR_TOKEN: Variable = Variable {
     name: "BUTLER_MIRROR_TOKEN",
-    help: "A bearer token for the mirror, instead; sent to the mirror's origin only",
+    help: "A bearer token for the mirror, instead of user name and password; only sent to the mirror's origin",
 };
 /// `NETRC`.
 pub const NETRC: Variable = Variable {
     name: "NETRC",
-    help: "A file with logins by host, for mirrors that have no other; by default ~/.netrc",
+    help: "A file with logins by host, for mirrors without another login; by default ~/.netrc",
 };
 /// `TFENV_REMOTE`.
 pub const TFENV_REMOTE: Variable = Variable {
     name: "TFENV_REMOTE",
-    help: "A mirror for Terraform, as tfenv and tenv read it, where there is no --mirror",
+    help: "A mirror for Terraform, in the format of tfenv and tenv; used if --mirror is not set",
 };
 /// `TFENV_REMOTE_USER`.
 pub const TFENV_REMOTE_USER: Variable =
-    Variable { name: "TFENV_REMOTE_USER", help: "Who asks at that mirror" };
+    Variable { name: "TFENV_REMOTE_USER", help: "The user name for this mirror" };
 /// `TFENV_REMOTE_PASSWORD`.
 pub const TFENV_REMOTE_PASSWORD: Variable =
-    Variable { name: "TFENV_REMOTE_PASSWORD", help: "The password for it" };
+    Variable { name: "TFENV_REMOTE_PASSWORD", help: "The password for this mirror" };
 /// `TFENV_HASHICORP_PGP_KEY`.
 pub const TFENV_HASHICORP_PGP_KEY: Variable = Variable {
     name: "TFENV_HASHICORP_PGP_KEY",
-    help: "A file with a further key that may sign Terraform",
+    help: "A file with an additional signing key to trust for Terraform",
 };
 /// `ATLANTIS_TF_DOWNLOAD_URL`.
 pub const ATLANTIS_TF_DOWNLOAD_URL: Variable = Variable {
     name: "ATLANTIS_TF_DOWNLOAD_URL",
-    help: "A mirror for Terraform, as Atlantis reads it, where there is neither --mirror nor TFENV_REMOTE",
+    help: "A mirror for Terraform, in the format of Atlantis; used if neither --mirror nor TFENV_REMOTE is set",
 };
 /// `TOFUENV_URL_TEMPLATE`.
 pub const TOFUENV_URL_TEMPLATE: Variable = Variable {
     name: "TOFUENV_URL_TEMPLATE",
-    help: "Where files of OpenTofu are, as tenv reads it, where there is no --mirror",
+    help: "A URL template for OpenTofu's files, in the format of tenv; used if --mirror is not set",
 };
 /// `TOFUENV_REMOTE`.
 pub const TOFUENV_REMOTE: Variable = Variable {
     name: "TOFUENV_REMOTE",
-    help: "A mirror for OpenTofu, as tofuenv and tenv read it, where there is neither --mirror nor TOFUENV_URL_TEMPLATE",
+    help: "A mirror for OpenTofu, in the format of tofuenv and tenv; used if neither --mirror nor TOFUENV_URL_TEMPLATE is set",
 };
 /// `TOFUENV_REMOTE_USER`.
 pub const TOFUENV_REMOTE_USER: Variable =
-    Variable { name: "TOFUENV_REMOTE_USER", help: "Who asks at that mirror" };
+    Variable { name: "TOFUENV_REMOTE_USER", help: "The user name for this mirror" };
 /// `TOFUENV_REMOTE_PASSWORD`.
 pub const TOFUENV_REMOTE_PASSWORD: Variable =
-    Variable { name: "TOFUENV_REMOTE_PASSWORD", help: "The password for it" };
+    Variable { name: "TOFUENV_REMOTE_PASSWORD", help: "The password for this mirror" };
 /// `TOFUENV_OPENTOFU_PGP_KEY`.
 pub const TOFUENV_OPENTOFU_PGP_KEY: Variable = Variable {
     name: "TOFUENV_OPENTOFU_PGP_KEY",
-    help: "A file with a further key that may sign OpenTofu",
+    help: "A file with an additional signing key to trust for OpenTofu",
 };
 /// `TG_REMOTE`.
 pub const TG_REMOTE: Variable = Variable {
     name: "TG_REMOTE",
-    help: "A mirror for Terragrunt, as tenv reads it, where there is no --mirror",
+    help: "A mirror for Terragrunt, in the format of tenv; used if --mirror is not set",
 };
 /// `TG_REMOTE_USER`.
 pub const TG_REMOTE_USER: Variable =
-    Variable { name: "TG_REMOTE_USER", help: "Who asks at that mirror" };
+    Variable { name: "TG_REMOTE_USER", help: "The user name for this mirror" };
 /// `TG_REMOTE_PASSWORD`.
 pub const TG_REMOTE_PASSWORD: Variable =
-    Variable { name: "TG_REMOTE_PASSWORD", help: "The password for it" };
+    Variable { name: "TG_REMOTE_PASSWORD", help: "The password for this mirror" };
 /// `TERM`.
 pub const TERM: Variable = Variable {
     name: "TERM",
-    help: "What the terminal can: with the value dumb neither colours nor a live line",
+    help: "The type of the terminal; dumb disables colours and the live line",
 };
 /// `COLORTERM`.
 pub const COLORTERM: Variable =
-    Variable { name: "COLORTERM", help: "Says of a terminal that it has colours" };
+    Variable { name: "COLORTERM", help: "Indicates that the terminal supports colours" };
 /// `OTEL_EXPORTER_OTLP_ENDPOINT`.
 pub const OTLP_ENDPOINT: Variable = Variable {
     name: "OTEL_EXPORTER_OTLP_ENDPOINT",
-    help: "An OpenTelemetry collector that is told of phases, requests and durations; without one nothing is told",
+    help: "The OpenTelemetry collector that receives phases, requests and durations; nothing is exported without it",
 };
 /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
-pub const OTLP_TRACES_ENDPOINT: Variable = Variable {
-    name: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    help: "Another address for traces alone",
-};
+pub const OTLP_TRACES_ENDPOINT: Variable =
+    Variable { name: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", help: "The endpoint for traces only" };
 /// `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT`.
-pub const OTLP_METRICS_ENDPOINT: Variable = Variable {
-    name: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-    help: "Another address for metrics alone",
-};
+pub const OTLP_METRICS_ENDPOINT: Variable =
+    Variable { name: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", help: "The endpoint for metrics only" };
 /// `OTEL_EXPORTER_OTLP_PROTOCOL`.
 pub const OTLP_PROTOCOL: Variable = Variable {
     name: "OTEL_EXPORTER_OTLP_PROTOCOL",
-    help: "What the collector speaks; with anything but http/protobuf nothing is told",
+    help: "The protocol of the collector; nothing is exported unless it is http/protobuf",
 };
 /// `OTEL_SERVICE_NAME`.
 pub const OTEL_SERVICE_NAME: Variable = Variable {
     name: "OTEL_SERVICE_NAME",
-    help: "What the runner is called there; by default butler-runner",
+    help: "The service name of the runner; by default butler-runner",
 };
 /// `OTEL_SDK_DISABLED`.
 pub const OTEL_SDK_DISABLED: Variable =
-    Variable { name: "OTEL_SDK_DISABLED", help: "With the value true, nothing is told" };
+    Variable { name: "OTEL_SDK_DISABLED", help: "If true, nothing is exported" };
 /// `TRACEPARENT`.
 pub const TRACEPARENT: Variable = Variable {
     name: "TRACEPARENT",
-    help: "What the run is a part of (W3C Trace Context); Terraform gets the run's own",
+    help: "The parent of the run's trace (W3C Trace Context); Terraform receives the trace context of the run",
 };

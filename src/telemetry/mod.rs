@@ -1,9 +1,9 @@
-//! Tells an OpenTelemetry collector how a run goes: one trace with a span for each phase and each
-//! request, and metrics of what it took.
+//! Exports a run to an OpenTelemetry collector: one trace with a span for each phase and each
+//! request, and metrics of durations and sizes.
 //!
-//! There is nothing of this unless a collector is named (`OTEL_EXPORTER_OTLP_ENDPOINT`). What is told
-//! are names, times, counts and addresses without their queries: no line of the log, no variable. A
-//! collector that is gone costs the run nothing but a moment at its end.
+//! Nothing is exported unless a collector is configured (`OTEL_EXPORTER_OTLP_ENDPOINT`). The data
+//! contain names, times, counts and URLs without their queries, but never log lines or variables. An
+//! unreachable collector only delays the end of a run by a few seconds.
 
 mod exporter;
 mod metrics;

@@ -183,7 +183,7 @@ pub enum ToolError {
         /// The archive.
         url: String,
         /// The source of the expected checksum.
-        meant: Meant,
+        meant: ChecksumSource,
         /// The expected checksum.
         expected: Sha256Sum,
         /// The checksum of the download.
@@ -231,7 +231,7 @@ pub enum ToolError {
 
 /// The source of the expected checksum.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Meant {
+pub enum ChecksumSource {
     /// The checksum file that its vendor signed.
     Signed,
     /// The checksum file on the vendor's own site, from before the vendor signed.
@@ -240,7 +240,7 @@ pub enum Meant {
     Given,
 }
 
-impl Meant {
+impl ChecksumSource {
     const fn what(self) -> &'static str {
         match self {
             Self::Signed => "that was signed",
@@ -306,7 +306,7 @@ impl Advice for ToolError {
             Self::Http(_) => "check the file that --ca-bundle names",
             Self::Download(error) => return error.advice(),
             Self::Key(error) | Self::Signature { source: error, .. } => return error.advice(),
-            Self::Checksum { meant: Meant::Given, .. } => {
+            Self::Checksum { meant: ChecksumSource::Given, .. } => {
                 "do not use this download; check the URL and the checksum, which must be that of the archive, not of the executable inside it"
             }
             Self::Checksums(_) | Self::Checksum { .. } | Self::Archive(_) => {

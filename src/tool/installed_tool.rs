@@ -12,8 +12,8 @@ use crate::tool::store::usage::InUse;
 pub enum Origin {
     /// On PATH, in exactly the wanted version.
     Path,
-    /// On PATH, as a script or the shim of a version manager: it printed the wanted version, but may start
-    /// another one in the directory of the run.
+    /// On PATH, as a script or the shim of a version manager: it printed the wanted version, but
+    /// may start another one in the directory of the run.
     Shim,
     /// In the cache, verified before and unchanged since.
     Cache,

@@ -4,10 +4,11 @@
 //! downloads and verifies them, and `store` keeps what was verified.
 //!
 //! Every executable that the runner installs has a verified hash, and that hash has a verified
-//! signature. There are two exceptions to the signature: the user gave the checksum and the URL, or the
-//! vendor did not sign releases yet and the files come from the vendor's own site. `fetch::release`
-//! creates the only type that `store::install` installs, and `store::lookup` returns an executable only
-//! if it still has the verified checksum. A mirror and a cache are trusted only with the list of versions.
+//! signature. There are two exceptions to the signature: the user gave the checksum and the URL, or
+//! the vendor did not sign releases yet and the files come from the vendor's own site.
+//! `fetch::release` creates the only type that `store::install` installs, and `store::lookup`
+//! returns an executable only if it still has the verified checksum. A mirror and a cache are
+//! trusted only with the list of versions.
 
 mod choice;
 mod digest;
@@ -26,7 +27,7 @@ mod version_question;
 pub use choice::choose::{Reach, choose, choose_for_module, choose_wanted};
 pub use choice::wish::VersionWish;
 pub use digest::{NoSha256Sum, Sha256Sum};
-pub use error::{Meant, ToolError};
+pub use error::{ChecksumSource, ToolError};
 pub use fetch::bundle::bundle;
 pub use fetch::bundle::error::BundleError;
 pub use fetch::download::{Asked, DownloadError};
@@ -37,7 +38,7 @@ pub use fetch::sites::{Mirror, Sites, Template};
 pub use fetch::transfer::{Meter, Transfer};
 pub use installed_tool::{InstalledTool, Origin};
 pub use options::{ToolOptions, WhenBusy};
-pub use ready::{Whereabouts, ready, settle, startable};
+pub use ready::{RunLocation, ensure_wanted_version, ready, startable};
 pub use runner_release::{RunnerArchive, RunnerReleaseError, fetch_runner, newest_runner};
 pub use store::archive::ArchiveError;
 pub use store::audit::{Audited, Verdict, audit};

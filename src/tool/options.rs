@@ -23,7 +23,8 @@ pub struct ToolOptions {
     pub search_path: Option<OsString>,
     /// The HTTP client to download with, made when something is downloaded.
     pub http: LazyClient,
-    /// Receives the progress of each download; without it, slow downloads are reported every ten seconds.
+    /// Receives the progress of each download; without it, slow downloads are reported every ten
+    /// seconds.
     pub meter: Option<Meter>,
     /// How long it may take to make one version ready, other processes' installs included.
     pub timeout: Duration,

@@ -44,25 +44,25 @@ pub async fn ready(
 
 /// The directory and environment in which a tool is going to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Whereabouts<'a> {
+pub struct RunLocation<'a> {
     /// The directory.
     pub directory: &'a Path,
     /// Its environment.
     pub environment: &'a Environment,
 }
 
-/// Checks that `tool` starts the wanted version in the directory of the run, if that is known, and makes
-/// another executable ready if it does not. Only a possible shim is started for that.
+/// Checks that `tool` starts the wanted version in the directory of the run, if that is known, and
+/// makes another executable ready if it does not. Only a possible shim is started for that.
 ///
 /// # Errors
 /// When it cannot be downloaded, verified or stored.
-pub async fn settle(
+pub async fn ensure_wanted_version(
     tool: InstalledTool,
-    at: Option<Whereabouts<'_>>,
+    at: Option<RunLocation<'_>>,
     options: &ToolOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<InstalledTool, ToolError> {
-    if stays(&tool, at).await {
+    if starts_wanted_version(&tool, at).await {
         return Ok(tool);
     }
     let cache = Cache::new(&options.cache, Platform::current()?)?;
@@ -78,12 +78,12 @@ pub async fn settle(
 /// When it is not there, not the one that was verified, or another user could have written it.
 pub async fn startable(
     request: &ToolRequest,
-    at: Whereabouts<'_>,
+    at: RunLocation<'_>,
     options: &ToolOptions,
 ) -> Result<InstalledTool, ToolError> {
     let cache = Cache::new(&options.cache, Platform::current()?)?;
     if let Some(tool) = on_path(request, options, &cache, |_| true).await {
-        if stays(&tool, Some(at)).await {
+        if starts_wanted_version(&tool, Some(at)).await {
             return Ok(tool);
         }
         if let Some(tool) = on_path(request, options, &cache, |found| found.is_itself).await {
@@ -95,12 +95,12 @@ pub async fn startable(
 }
 
 /// Whether `tool` is the wanted version where it is going to run.
-async fn stays(tool: &InstalledTool, at: Option<Whereabouts<'_>>) -> bool {
+async fn starts_wanted_version(tool: &InstalledTool, at: Option<RunLocation<'_>>) -> bool {
     if tool.origin != Origin::Shim {
         return true;
     }
     let (path, request) = (tool.path.display(), &tool.request);
-    let Some(Whereabouts { directory, environment }) = at else {
+    let Some(RunLocation { directory, environment }) = at else {
         tracing::warn!(
             "not using `{path}`: in the directory of the run, it may start a version other than {request}"
         );
@@ -127,8 +127,8 @@ async fn stays(tool: &InstalledTool, at: Option<Whereabouts<'_>>) -> bool {
     }
 }
 
-/// The executable on PATH, if it exists. An executable in the cache is skipped: it is used through the
-/// cache, which records its users.
+/// The executable on PATH, if it exists. An executable in the cache is skipped: it is used through
+/// the cache, which records its users.
 async fn on_path(
     request: &ToolRequest,
     options: &ToolOptions,

@@ -1,8 +1,8 @@
 //! The releases of the runner itself: finds the newest one and fetches its executable.
 //!
-//! A release has an archive for each platform and one `SHA256SUMS`, all fetched over TLS from one site.
-//! No key signs that list, so it proves that the site published the archive, but not who built it. The
-//! attestation proves that; `update` verifies it with `gh`.
+//! A release has an archive for each platform and one `SHA256SUMS`, all fetched over TLS from one
+//! site. No key signs that list, so it proves that the site published the archive, but not who
+//! built it. The attestation proves that; `update` verifies it with `gh`.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};

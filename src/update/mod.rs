@@ -1,9 +1,9 @@
 //! Replaces this executable by a released one, for `self update`.
 //!
-//! The new executable replaces the old one only if its archive has the published checksum, its attestation
-//! is verified (if that was requested), and it starts and prints the wanted version. The replacement is
-//! one rename: other processes start the old or the new executable. An executable that a package manager
-//! installed is not replaced (`installer`).
+//! The new executable replaces the old one only if its archive has the published checksum, its
+//! attestation is verified (if that was requested), and it starts and prints the wanted version.
+//! The replacement is one rename: other processes start the old or the new executable. An
+//! executable that a package manager installed is not replaced (`installer`).
 
 mod installer;
 
@@ -227,7 +227,8 @@ impl Update {
         }
     }
 
-    /// Unpacks the new executable next to the old one, starts it to check its version, and renames it.
+    /// Unpacks the new executable next to the old one, starts it to check its version, and renames
+    /// it.
     async fn replace(
         &self,
         archive: RunnerArchive,

@@ -54,10 +54,10 @@ pub struct BackendFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
     /// The type cannot be a backend's name.
-    #[error("`{}` is no type of a state backend", .0.escape_debug())]
+    #[error("`{}` is not a type of a state backend", .0.escape_debug())]
     Kind(String),
     /// The setting cannot be a setting's name.
-    #[error("`{}` is no setting of a state backend", .0.escape_debug())]
+    #[error("`{}` is not a setting of a state backend", .0.escape_debug())]
     Setting(String),
     /// The setting's value cannot be written.
     #[error("cannot write the backend's setting `{name}`")]
@@ -101,7 +101,7 @@ impl butler_base::error::Advice for BackendError {
 /// `null` is left out.
 ///
 /// # Errors
-/// When the type is no backend's name or a file cannot be written.
+/// If the type is not the name of a backend, or if a file cannot be written.
 pub fn write_backend(
     backend: &Backend,
     tool: &ToolRequest,

@@ -1,6 +1,6 @@
 //! Writes the CLI configuration file of one run: where providers come from, and credentials.
 //!
-//! It holds tokens, so it goes to the run's private directory, never into anybody's home. Terraform
+//! It contains tokens, so it is written to the run's private directory, never to a home directory. Terraform
 //! reads it with the first version of HCL, which knows no `$${`: what could begin a template is
 //! written as a code point, which means the same in every version.
 

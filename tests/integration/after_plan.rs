@@ -188,10 +188,10 @@ async fn a_program_that_cannot_be_started_is_refused_before_anything_is_sent() {
     world.add_run(world.config("plan"));
     std::fs::write(world.path("settings.yaml"), "afterPlan: {command: [no-such-judge]}\n").unwrap();
     for (name, value, said) in [
-        ("BUTLER_AFTER_PLAN", "no-such-judge -", "there is no program `no-such-judge` in PATH"),
+        ("BUTLER_AFTER_PLAN", "no-such-judge -", "cannot find the program `no-such-judge` in PATH"),
         ("BUTLER_AFTER_PLAN", "/etc/passwd", "`/etc/passwd` is not an executable file"),
         ("BUTLER_AFTER_PLAN", "sh -c 'exit 0'", "has quotes"),
-        ("BUTLER_SETTINGS", "settings.yaml", "there is no program `no-such-judge` in PATH"),
+        ("BUTLER_SETTINGS", "settings.yaml", "cannot find the program `no-such-judge` in PATH"),
     ] {
         let value = match name {
             "BUTLER_SETTINGS" => world.path(value).into_os_string(),

@@ -275,34 +275,40 @@ fn misspelt_command_is_answered_with_the_nearest_one_or_with_none() {
         &["exceute"],
         &["mann"],
         &["xyzzy"],
+        &["instal"],
+        &["github"],
         &["tool", "brce_secret"],
         &["help", "tool", "lsit"],
         &["init"],
         &["tofu", "install", "1.8.3"],
     ]);
     expect![[r"
-        error: there is no command `instal`
+        error: unknown command `instal`
         hint: did you mean `install`?
-        error: there is no command `unistall`
+        error: unknown command `unistall`
         hint: did you mean `uninstall`?
-        error: there is no command `github`
+        error: unknown command `github`
         hint: did you mean `github-actions`?
-        error: there is no command `gitlab`
+        error: unknown command `gitlab`
         hint: did you mean `gitlab-ci`?
-        error: there is no command `exceute`
+        error: unknown command `exceute`
         hint: did you mean `execute`?
-        error: there is no command `mann`
+        error: unknown command `mann`
         hint: did you mean `man`?
-        error: there is no command `xyzzy`
-        hint: `butler-runner --help` shows what there is
-        error: there is no command `***`
-        hint: `butler-runner tool --help` shows what there is
-        error: there is no command `lsit`
+        error: unknown command `xyzzy`
+        hint: run `butler-runner --help`
+        error: unknown command `instal`
+        hint: did you mean `tool install`?
+        error: unknown command `github`
+        hint: did you mean `generate github-actions`?
+        error: unknown command `***`
+        hint: run `butler-runner tool --help`
+        error: unknown command `lsit`
         hint: did you mean `list`?
-        error: there is no command `init`
-        hint: `butler-runner tool exec -- init` runs Terraform's own
-        error: there is no command `tofu`
-        hint: `butler-runner tool install tofu@latest` installs it, and `butler-runner tool exec tofu@latest -- ARGUMENTS` runs it
+        error: unknown command `init`
+        hint: to run Terraform's `init`, use `butler-runner tool exec -- init`
+        error: unknown command `tofu`
+        hint: to install it, use `butler-runner tool install tofu@latest`; to run it, use `butler-runner tool exec tofu@latest -- ARGUMENTS`
     "]].assert_eq(&shown);
 }
 
@@ -339,11 +345,11 @@ fn stray_word_is_named_with_what_it_should_have_been() {
         error: unexpected argument `https://portal.example.com/api/registry`
         hint: use `--endpoint https://portal.example.com/api/registry`
         error: unexpected argument `***`
-        hint: `butler-runner execute --help` shows what there is
+        hint: run `butler-runner execute --help`
         error: unexpected argument `***`
-        hint: `butler-runner execute --help` shows what there is
+        hint: run `butler-runner execute --help`
         error: unexpected argument `***`
-        hint: `butler-runner execute --help` shows what there is
+        hint: run `butler-runner execute --help`
         error: unexpected argument `tofu`
         hint: use `--product tofu`
         error: unexpected argument `1.8.5`
@@ -463,19 +469,19 @@ fn value_that_is_none_of_a_list_is_answered_with_the_list() {
         said(&["schema", "foo"]),
     ];
     expect![[r"
-        error: `--oidc <CLOUD>` does not know `foo`
-        hint: it knows aws, gcp, azure
-        error: `--oidc <CLOUD>` does not know `aws,gcp`
-        hint: it knows aws, gcp, azure
-        error: `--oidc <CLOUD>` does not know `azur`
-        hint: it knows aws, gcp, azure
-        error: `--oidc <CLOUD>` does not know `***`
-        hint: it knows aws, gcp, azure
+        error: unknown value `foo` for `--oidc <CLOUD>`
+        hint: use one of: aws, gcp, azure
+        error: unknown value `aws,gcp` for `--oidc <CLOUD>`
+        hint: use one of: aws, gcp, azure
+        error: unknown value `azur` for `--oidc <CLOUD>`
+        hint: use one of: aws, gcp, azure
+        error: unknown value `***` for `--oidc <CLOUD>`
+        hint: use one of: aws, gcp, azure
         error: `--oidc <CLOUD>` needs a value
-        error: `<SHELL>` does not know `foo`
-        hint: it knows bash, elvish, fish, powershell, zsh
-        error: `<DOCUMENT>` does not know `foo`
-        hint: it knows settings, run, status
+        error: unknown value `foo` for `<SHELL>`
+        hint: use one of: bash, elvish, fish, powershell, zsh
+        error: unknown value `foo` for `<DOCUMENT>`
+        hint: use one of: settings, run, status
     "]]
     .assert_eq(&shown.concat());
 }

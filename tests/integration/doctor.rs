@@ -42,8 +42,8 @@ async fn doctor(machine: &Machine, words: &[&str]) -> Said {
 
 /// The page, without what differs from machine to machine.
 fn page(said: &Said) -> String {
-    let line = |line: &str| match (line.split_once("can be written; "), line.split_once("limits")) {
-        (Some((before, _)), _) => format!("{before}can be written; <room>\n"),
+    let line = |line: &str| match (line.split_once("is writable; "), line.split_once("limits")) {
+        (Some((before, _)), _) => format!("{before}is writable; <room>\n"),
         (_, Some((before, _))) => format!("{before}limits <number>\n"),
         _ => format!("{line}\n"),
     };
@@ -74,8 +74,8 @@ async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
     let said = doctor(&machine, &[]).await.well();
     expect![[r"
         exit 0
-        ok    settings        all settings can be used
-        ok    registry        `<registry>` takes the token of run 550e8400-e29b-41d4-a716-446655440000 (queued)
+        ok    settings        all settings are valid
+        ok    registry        `<registry>` accepts the token of run 550e8400-e29b-41d4-a716-446655440000 (queued)
         ok    tls             trusts the system's certificates
         note  proxy           no proxy is set
         ok    clock           agrees with 4 of 4 servers
@@ -83,14 +83,14 @@ async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
         ok    releases        opentofu: `<site>/tofu/api.json` answers
         ok    releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers
         ok    tools           terraform 1.9.7 on PATH: `<machine>/bin/terraform`
-        ok    tools           terraform 1.9.8 in the cache, as verified
+        ok    tools           terraform 1.9.8 in the cache, unchanged
         ok    tools           terraform 1.9.8 is the default
-        ok    cache           `<machine>/cache` can be written; <room>
-        ok    work directory  `<machine>/tmp` can be written; <room>
-        ok    secret files    `<machine>/tmp` can be written; <room>
+        ok    cache           `<machine>/cache` is writable; <room>
+        ok    work directory  `<machine>/tmp` is writable; <room>
+        ok    secret files    `<machine>/tmp` is writable; <room>
         ok    git             `<machine>/bin/git`, for modules from git
         ok    limits <number>
-        note  system          no CI system; after a signal the tool gets 1m to end
+        note  system          no CI system; the grace period of the tool is 1m
     "]].assert_eq(&page(&said));
     assert!(world.received().statuses.is_empty(), "it reports nothing");
 }
@@ -102,21 +102,21 @@ fn without_anything_configured_it_says_what_there_is() {
     let said = machine.run(&["doctor"]).well();
     expect![[r"
         exit 0
-        ok    settings        all settings can be used
-        note  registry        no registry is named: only --local and --config can run
+        ok    settings        all settings are valid
+        note  registry        no registry is configured: only runs with --local or --config are possible
         ok    tls             trusts the system's certificates
         note  proxy           no proxy is set
         ok    clock           agrees with 3 of 3 servers
         ok    releases        terraform: `<site>/terraform/index.json` answers
         ok    releases        opentofu: `<site>/tofu/api.json` answers
         ok    releases        terragrunt: `<site>/repos/gruntwork-io/terragrunt/releases` answers
-        note  tools           neither on PATH nor in the cache: each run downloads what it asks for
-        ok    cache           `<machine>/cache` can be written; <room>
-        ok    work directory  `<machine>/tmp` can be written; <room>
-        ok    secret files    `<machine>/tmp` can be written; <room>
+        note  tools           no tool on PATH or in the cache: each run downloads its version
+        ok    cache           `<machine>/cache` is writable; <room>
+        ok    work directory  `<machine>/tmp` is writable; <room>
+        ok    secret files    `<machine>/tmp` is writable; <room>
         ok    git             `<machine>/bin/git`, for modules from git
         ok    limits <number>
-        note  system          no CI system; after a signal the tool gets 1m to end
+        note  system          no CI system; the grace period of the tool is 1m
     "]]
     .assert_eq(&page(&said));
     assert!(!machine.path("cache").exists(), "nothing is made");
@@ -178,7 +178,7 @@ fn a_private_authority_has_to_be_named() {
     machine.set("BUTLER_CA_BUNDLE", authority.bundle());
     let said = machine.run(&["doctor", "--json"]).well();
     let found = about(&said, "registry").join("\n").replace(&registry, "<registry>");
-    assert_eq!(found, "ok: `https://<registry>/` takes the token of run 7 (queued)");
+    assert_eq!(found, "ok: `https://<registry>/` accepts the token of run 7 (queued)");
     let tls = about(&said, "tls").join("\n");
     assert!(tls.contains(authority.bundle().to_str().unwrap()), "{tls}");
 }
@@ -252,13 +252,10 @@ fn a_version_that_was_changed_is_a_warning_with_its_cure() {
     std::fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "changed").unwrap();
     let said = machine.run(&["doctor", "--json"]).well();
     let tools = about(&said, "tools");
-    assert!(
-        tools.contains(&"ok: terraform 1.9.7 in the cache, as verified".to_owned()),
-        "{tools:?}"
-    );
+    assert!(tools.contains(&"ok: terraform 1.9.7 in the cache, unchanged".to_owned()), "{tools:?}");
     let changed = "warning: terraform 1.9.8 in the cache: its SHA-256 is ";
     assert!(tools.iter().any(|it| it.starts_with(changed)), "{tools:?}");
-    let hint = "no run uses it; `butler-runner tool install terraform-1.9.8`";
+    let hint = "runs do not use it; reinstall it with `butler-runner tool install terraform-1.9.8`";
     assert!(said.json().as_array().unwrap().iter().any(|it| it["hint"] == hint), "{said:?}");
 }
 
@@ -354,7 +351,7 @@ fn the_cache_stays_as_it_was() {
     let said = machine.run(&["doctor", "--json"]).well();
     assert_eq!(
         about(&said, "tools"),
-        ["ok: terraform 1.9.8 in the cache, as verified", "ok: terraform 1.9.8 is the default"]
+        ["ok: terraform 1.9.8 in the cache, unchanged", "ok: terraform 1.9.8 is the default"]
     );
     assert_eq!(everything(&machine.path("cache")), before);
 }

@@ -261,22 +261,22 @@ fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
         error: `generic` does not support `--image`
         hint: start `butler-runner execute` in the image, with the variables of `runner.envVars`
         exit 2
-        error: invalid value *** for '--endpoint <URL>': it holds a user name or password, which the file would show
-        hint: `butler-runner generate github-actions --help` shows what there is
+        error: invalid value *** for '--endpoint <URL>': must not contain a user name or password, because the file would show it
+        hint: run `butler-runner generate github-actions --help`
         exit 2
-        error: invalid value 'http://mirror.example.com/' for '--releases <URL>': it has to begin with https://
-        hint: `butler-runner generate github-actions --help` shows what there is
+        error: invalid value 'http://mirror.example.com/' for '--releases <URL>': must begin with https://
+        hint: run `butler-runner generate github-actions --help`
         exit 2
-        error: `--latest` does not go with `--checksum <SHA256>`
+        error: `--latest` cannot be used with `--checksum <SHA256>`
         exit 2
         error: `--image [<NAME>]` is missing
-        hint: `butler-runner generate github-actions --help` shows what there is
+        hint: run `butler-runner generate github-actions --help`
         exit 2
-        error: invalid value '123' for '--checksum <SHA256>': it has to be 64 hexadecimal digits
-        hint: `butler-runner generate github-actions --help` shows what there is
+        error: invalid value '123' for '--checksum <SHA256>': must be 64 hexadecimal digits
+        hint: run `butler-runner generate github-actions --help`
         exit 2
-        error: invalid value 'x:latest' for '--image [<NAME>]': it has to be the name of an image without a tag or a digest
-        hint: `butler-runner generate github-actions --help` shows what there is
+        error: invalid value 'x:latest' for '--image [<NAME>]': must be the name of an image without a tag or a digest
+        hint: run `butler-runner generate github-actions --help`
     "#]].assert_eq(&refused.concat());
 }
 

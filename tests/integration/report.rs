@@ -373,7 +373,7 @@ async fn a_path_that_cannot_be_written_is_refused_before_anything_is_done() {
         (place.path("missing/page.html"), "No such file or directory"),
         (place.path("module"), "is a directory"),
         (place.path("file/page.html"), "ot a directory"),
-        (Path::new("/dev/null").to_owned(), "no ordinary file"),
+        (Path::new("/dev/null").to_owned(), "not a regular file"),
     ] {
         for flag in ["--report", "--summary"] {
             let end = place.run("plan", 1, &[flag, path.to_str().unwrap()]).await;
@@ -423,7 +423,7 @@ async fn an_output_of_the_process_is_refused_and_a_link_stays_one() {
             command.stdout(std::fs::File::create(&written).unwrap());
             let end = place.world.end(&command.output().await.unwrap());
             assert_eq!(end.code, Some(2), "{}", end.stderr);
-            assert!(end.stderr.contains("no ordinary file"), "{}", end.stderr);
+            assert!(end.stderr.contains("not a regular file"), "{}", end.stderr);
             assert!(place.path(link).is_symlink());
         }
     }

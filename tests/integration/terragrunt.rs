@@ -413,7 +413,7 @@ async fn a_run_is_one_unit_whatever_the_environment_says() {
     }
     assert!(environment.contains("TG_LOG_LEVEL=info"), "{environment}");
     let log = bench.world.received().log_text();
-    assert!(log.contains("`TG_ALL` of the run is left out: a run is one unit"), "{log}");
+    assert!(log.contains("`TG_ALL` of the run is ignored: a run is one unit"), "{log}");
 
     for name in ["TG_SOURCE", "TG_SOURCE_MAP", "TG_EXPERIMENTAL_ENGINE", "TERRAGRUNT_SOURCE"] {
         config["envVars"] = json!({name: {"value": "/elsewhere"}});

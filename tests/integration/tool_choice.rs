@@ -320,8 +320,8 @@ fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
     let show = |words: &[&str]| machine.run(words).shown().to_owned();
     expect![[r"
         exit 2
-        error: invalid value 'it's' for '--timeout <DURATION>': `it's` is no duration
-        hint: `butler-runner tool install --help` shows what there is
+        error: invalid value 'it's' for '--timeout <DURATION>': `it's` is not a duration
+        hint: run `butler-runner tool install --help`
     "]]
     .assert_eq(&show(&["tool", "install", "1.9.8", "--timeout", "it's"]));
     expect![[r"
@@ -332,26 +332,26 @@ fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
     .assert_eq(&show(&["tool", "list", "extra"]));
     expect![[r"
         exit 2
-        error: there is no flag `--unused`
+        error: unknown flag `--unused`
         hint: did you mean `--unused-for`?
     "]]
     .assert_eq(&show(&["tool", "--product", "terraform", "prune", "--unused"]));
     expect![[r"
         exit 2
         error: no command is given
-        hint: `butler-runner tool --help` shows what there is
+        hint: run `butler-runner tool --help`
     "]]
     .assert_eq(&show(&["tool"]));
     expect![[r"
         exit 2
-        error: there is no flag `--hello`
+        error: unknown flag `--hello`
         hint: did you mean `--help`?
     "]]
     .assert_eq(&show(&["clean", "--hello"]));
     expect![[r"
         exit 2
         error: `<VERSION>` is missing
-        hint: `butler-runner tool use --help` shows what there is
+        hint: run `butler-runner tool use --help`
     "]]
     .assert_eq(&show(&["tool", "use"]));
 }

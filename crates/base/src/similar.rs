@@ -1,7 +1,7 @@
 //! Suggests the known name that is most similar to an unknown one, for "did you mean".
 //!
 //! A name is similar if few letters differ, or if the typed one is its beginning. If no name is
-//! similar, there is no suggestion, because a wrong one wastes time.
+//! similar, it does not make a suggestion, because a wrong one wastes time.
 
 /// The shortest typed beginning that can be completed.
 const SHORTEST_BEGINNING: usize = 2;

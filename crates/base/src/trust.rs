@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::platform::fs::{DirBuilderExt, MetadataExt, user};
 
 /// The reason for rejecting a file of another user.
-pub const FOREIGN: &str = "it belongs to another user";
+pub const OTHER_OWNER: &str = "it belongs to another user";
 
 /// Why a file or directory is not trusted.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +30,9 @@ pub enum Distrust {
 /// # Errors
 /// If the directory belongs to another user or cannot be inspected.
 pub fn inspect_root(root: &Path) -> Result<(), Distrust> {
-    if std::fs::symlink_metadata(root).is_ok_and(|found| found.is_symlink() && is_foreign(&found)) {
+    if std::fs::symlink_metadata(root)
+        .is_ok_and(|found| found.is_symlink() && belongs_to_another_user(&found))
+    {
         return Err(Distrust::Unsafe("it is a symbolic link of another user"));
     }
     let metadata = match std::fs::metadata(root) {
@@ -38,8 +40,8 @@ pub fn inspect_root(root: &Path) -> Result<(), Distrust> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(source) => return Err(Distrust::Read(source)),
     };
-    if is_foreign(&metadata) {
-        return Err(Distrust::Unsafe(FOREIGN));
+    if belongs_to_another_user(&metadata) {
+        return Err(Distrust::Unsafe(OTHER_OWNER));
     }
     // With the sticky bit, others can add entries to a directory but cannot replace the runner's.
     if metadata.mode() & 0o1002 == 0o002 {
@@ -58,8 +60,8 @@ pub fn inspect(path: &Path) -> Result<Option<Metadata>, Distrust> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Distrust::Read(source)),
     };
-    if is_foreign(&metadata) {
-        return Err(Distrust::Unsafe(FOREIGN));
+    if belongs_to_another_user(&metadata) {
+        return Err(Distrust::Unsafe(OTHER_OWNER));
     }
     if metadata.is_symlink() {
         return Err(Distrust::Unsafe("it is a symbolic link"));
@@ -78,6 +80,6 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-fn is_foreign(metadata: &Metadata) -> bool {
+fn belongs_to_another_user(metadata: &Metadata) -> bool {
     metadata.uid() != 0 && metadata.uid() != user()
 }

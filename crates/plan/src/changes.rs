@@ -24,7 +24,7 @@ const MOST_RESOURCES: usize = 5000;
 const MOST: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Place {
+enum Part {
     Resources,
     Drift,
     Outputs,
@@ -38,7 +38,7 @@ pub(super) struct Collected<'a> {
     /// Why the changes cannot be listed.
     failed: Option<Error>,
     room: usize,
-    place: Place,
+    part: Part,
     /// The last name that was read, as JSON text.
     name: String,
 }
@@ -104,7 +104,7 @@ impl<'a> Collected<'a> {
             found: Changes::default(),
             failed: None,
             room: MOST,
-            place: Place::Elsewhere,
+            part: Part::Elsewhere,
             name: String::new(),
         }
     }
@@ -122,9 +122,9 @@ impl<'a> Collected<'a> {
             serde_json::from_str(json.get())?;
         let action = action(&change.actions);
         let previous = previous_address.filter(|previous| previous.get() != address.get());
-        let counts = match self.place {
-            // What was only renamed is listed there too.
-            Place::Drift => matches!(action, Action::Update | Action::Delete),
+        let counts = match self.part {
+            // A resource that was only renamed is in the drift too.
+            Part::Drift => matches!(action, Action::Update | Action::Delete),
             _ => is_listed(action, previous.is_some(), change.importing.is_some()),
         };
         if !counts {
@@ -156,8 +156,8 @@ impl<'a> Collected<'a> {
         };
         let cost = 128 + planned.address.len();
         self.room = self.room.saturating_sub(cost);
-        match self.place {
-            Place::Drift => self.found.drift.push(planned),
+        match self.part {
+            Part::Drift => self.found.drift.push(planned),
             _ => self.found.planned.push(planned),
         }
         Ok(())
@@ -205,7 +205,7 @@ impl<'a> Collected<'a> {
 
 impl Target for Collected<'_> {
     fn layout(&mut self, text: &str) -> Result<()> {
-        if self.place == Place::Outputs && text.starts_with('"') {
+        if self.part == Part::Outputs && text.starts_with('"') {
             text.clone_into(&mut self.name);
         }
         Ok(())
@@ -214,10 +214,10 @@ impl Target for Collected<'_> {
     /// A plan whose changes cannot be listed is still reported.
     fn piece(&mut self, _: &str, json: &RawValue) -> Result<()> {
         if self.failed.is_none() {
-            let told = match self.place {
-                Place::Resources | Place::Drift => self.resource(json),
-                Place::Outputs => self.output(json),
-                Place::Elsewhere => Ok(()),
+            let told = match self.part {
+                Part::Resources | Part::Drift => self.resource(json),
+                Part::Outputs => self.output(json),
+                Part::Elsewhere => Ok(()),
             };
             self.failed = told.err();
         }
@@ -231,11 +231,11 @@ impl Target for Collected<'_> {
 
 impl Destination for Collected<'_> {
     fn begin(&mut self, member: &str) {
-        self.place = match member {
-            "resource_changes" => Place::Resources,
-            "resource_drift" => Place::Drift,
-            "output_changes" => Place::Outputs,
-            _ => Place::Elsewhere,
+        self.part = match member {
+            "resource_changes" => Part::Resources,
+            "resource_drift" => Part::Drift,
+            "output_changes" => Part::Outputs,
+            _ => Part::Elsewhere,
         };
     }
 }
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn values_nested_without_end_need_no_stack() {
+    fn deeply_nested_changes_are_read_without_recursion() {
         let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(100_000), "]".repeat(100_000));
         let json = format!(
             r#"{{"resource_changes":[{{"address":"a.b","change":{{"actions":["update"],"before":{{"v":{}}},

@@ -204,7 +204,7 @@ impl Difference<'_, '_> {
         }
         for name in names {
             let (old, new) = (old.part(name), new.part(name));
-            // What stays needs no path, which is masked.
+            // An unchanged value does not need a path, whose redaction takes time.
             if !old.same(new) {
                 let path = path.member(name, self.cleaned)?;
                 self.compare(&path, old, new, depth + 1)?;
@@ -258,7 +258,7 @@ impl Difference<'_, '_> {
         let (old, new) = (Side::of(old, None, None), Side::of(new, None, None));
         self.compare(&path.inside(), old, new, depth + 1)?;
         if self.found.len() + self.more == known {
-            // Only written otherwise.
+            // Only the formatting differs.
             return self.note(path, before, after, false);
         }
         Ok(())
@@ -303,7 +303,7 @@ impl Difference<'_, '_> {
             Some(Shown::Value(text) | Shown::Text(text)) => text.len(),
             _ => 0,
         };
-        // What an attribute costs besides its texts: itself, and what is in between them.
+        // The cost of an attribute besides its texts: the struct, and the markup around it.
         let cost = 128 + change.path.len() + size(&change.before) + size(&change.after);
         *self.room = self.room.saturating_sub(cost);
         self.found.push(change);
@@ -384,7 +384,7 @@ fn without_html_escapes(json: &str) -> String {
             text.push(sign);
             escape.len()
         } else {
-            // With the character that it escapes, which may be another one of its kind.
+            // Together with the escaped character, which may be a backslash.
             let length = rest.chars().take(2).map(char::len_utf8).sum();
             text.push_str(&rest[..length]);
             length
@@ -402,7 +402,7 @@ fn cut(mut text: String) -> String {
         text.truncate(end);
         let _ = write!(text, "… ({more} more bytes)");
     }
-    // Not the room of what was cut away.
+    // Without the capacity of the truncated part.
     text.shrink_to_fit();
     text
 }

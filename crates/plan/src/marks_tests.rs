@@ -133,7 +133,7 @@ fn every_kind_of_piece_is_cleaned_by_its_own_marks() {
 }
 
 #[test]
-fn what_is_deeper_than_anybody_looks_is_hidden_and_needs_no_stack() {
+fn deeply_nested_values_are_hidden_without_recursion() {
     let deep = |inner: &str, levels: usize| {
         let text = format!("{}{inner}{}", "[".repeat(levels), "]".repeat(levels));
         RawValue::from_string(text).unwrap()
@@ -150,7 +150,7 @@ fn what_is_deeper_than_anybody_looks_is_hidden_and_needs_no_stack() {
     let change = format!(r#"{{"before":{value},"before_sensitive":{{"no":true}},"x":{value}}}"#);
     let change = RawValue::from_string(change).unwrap();
     PlanCopy::new(Content::Clean, &redactor, &mut text).piece("", &change).unwrap();
-    assert!(text.len() > 200_000, "what has no mark stays, whatever its depth");
+    assert!(text.len() > 200_000, "unmarked values remain at any depth");
 }
 
 /// A random value with random marks: what is left of it, and every leaf under a mark.
@@ -186,7 +186,7 @@ fn random(random: &mut fastrand::Rng, depth: usize, hidden: &mut Vec<String>) ->
             for name in ["value", "sensitive", "a_sensitive", "a"].iter().take(random.usize(..5)) {
                 let parts = self::random(random, depth + 1, hidden);
                 for (object, part) in objects.iter_mut().zip(parts) {
-                    // Terraform leaves out what marks nothing.
+                    // Terraform omits marks without effect.
                     if part != json!(false) {
                         object[name] = part;
                     }

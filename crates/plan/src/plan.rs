@@ -139,14 +139,14 @@ impl std::fmt::Display for Counts {
 #[derive(Default)]
 pub(super) struct Summarized {
     summary: PlanSummary,
-    place: Place,
+    part: Part,
     /// Whether the document has a `format_version`, which distinguishes a plan from other JSON
     /// objects.
     is_plan: bool,
 }
 
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
-enum Place {
+enum Part {
     Format,
     Applyable,
     Values,
@@ -178,23 +178,23 @@ impl Target for Summarized {
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
         let text = json.get();
         let summary = &mut self.summary;
-        match self.place {
-            Place::Format => {
+        match self.part {
+            Part::Format => {
                 self.is_plan = serde_json::from_str::<String>(text).is_ok();
             }
-            Place::Applyable => summary.applyable = serde_json::from_str(text)?,
-            Place::Changes => summary.counts.count_planned(&serde_json::from_str(text)?),
-            Place::Drift => self.note_drift(serde_json::from_str(text)?),
-            Place::Outputs => {
+            Part::Applyable => summary.applyable = serde_json::from_str(text)?,
+            Part::Changes => summary.counts.count_planned(&serde_json::from_str(text)?),
+            Part::Drift => self.note_drift(serde_json::from_str(text)?),
+            Part::Outputs => {
                 let change: Change = serde_json::from_str(text)?;
                 summary.outputs += u32::from(!change.is_no_op());
             }
             // Those of the root module and of all modules below it.
-            Place::Values if name == "resources" => {
+            Part::Values if name == "resources" => {
                 let resource: ResourceValues = serde_json::from_str(text)?;
                 summary.resources_after += u32::from(resource.mode != "data");
             }
-            Place::Values | Place::Other => {}
+            Part::Values | Part::Other => {}
         }
         Ok(())
     }
@@ -206,14 +206,14 @@ impl Target for Summarized {
 
 impl Destination for Summarized {
     fn begin(&mut self, member: &str) {
-        self.place = match member {
-            "format_version" => Place::Format,
-            "applyable" => Place::Applyable,
-            "planned_values" => Place::Values,
-            "resource_changes" => Place::Changes,
-            "resource_drift" => Place::Drift,
-            "output_changes" => Place::Outputs,
-            _ => Place::Other,
+        self.part = match member {
+            "format_version" => Part::Format,
+            "applyable" => Part::Applyable,
+            "planned_values" => Part::Values,
+            "resource_changes" => Part::Changes,
+            "resource_drift" => Part::Drift,
+            "output_changes" => Part::Outputs,
+            _ => Part::Other,
         };
     }
 }

@@ -15,8 +15,8 @@ use super::changes::Collected;
 use super::clean::{Content, PlanCopy};
 use super::marks::Target;
 use super::plan::Summarized;
-use super::survey::{Marked, Survey};
-use super::walk::{Both, Destination, Member, Walk};
+use super::survey::{MarkedValues, Survey};
+use super::walk::{Destination, Member, VisitorPair, Walk};
 use butler_base::secret::Redactor;
 use butler_result::Changes;
 
@@ -49,7 +49,7 @@ pub fn read<R: Read, W: Write>(
     let known = variables.len();
     let mut attempt = Attempt {
         summarized: Summarized::default(),
-        marked: Marked::new(redactor),
+        marked: MarkedValues::new(redactor),
         copying: create(),
     };
     let members = Walk::new(open()?, &mut attempt, &mut variables).document()?;
@@ -89,8 +89,8 @@ impl<'a, W: Write> Copying<'a, W> {
         Self { changes: Collected::new(redactor), target }
     }
 
-    fn both(&mut self) -> Both<'_, Collected<'a>, PlanCopy<'a, W>> {
-        Both(&mut self.changes, &mut self.target)
+    fn both(&mut self) -> VisitorPair<'_, Collected<'a>, PlanCopy<'a, W>> {
+        VisitorPair(&mut self.changes, &mut self.target)
     }
 
     fn end(self, members: Vec<Member>) -> Copied<W> {
@@ -125,13 +125,13 @@ impl<W: Write> Destination for Copying<'_, W> {
 /// The first pass over a plan, with a copy that continues until a new secret is found.
 struct Attempt<'a, W> {
     summarized: Summarized,
-    marked: Marked<'a>,
+    marked: MarkedValues<'a>,
     copying: Result<Copying<'a, W>>,
 }
 
 impl<'a, W: Write> Attempt<'a, W> {
-    fn look(&mut self) -> Both<'_, Summarized, Marked<'a>> {
-        Both(&mut self.summarized, &mut self.marked)
+    fn look(&mut self) -> VisitorPair<'_, Summarized, MarkedValues<'a>> {
+        VisitorPair(&mut self.summarized, &mut self.marked)
     }
 
     /// A write error does not stop the pass.

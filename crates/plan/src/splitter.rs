@@ -150,7 +150,7 @@ impl Inside {
             if self.string {
                 position += self.text(rest);
             } else if self.depth > 0 {
-                // Nothing else can begin a text, or open or close anything.
+                // Only these bytes begin a string, or open or close a value.
                 let next = |byte: &u8| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']');
                 let Some(skipped) = rest.iter().position(next) else { break };
                 self.structure(rest[skipped]);

@@ -64,31 +64,31 @@ fn sort(found: &mut Vec<Candidate>) {
 }
 
 /// Collects values that are marked by themselves and are not redacted yet.
-pub(super) struct Marked<'a> {
+pub(super) struct MarkedValues<'a> {
     redactor: &'a Redactor,
     found: Vec<Candidate>,
     size: usize,
     incomplete: bool,
-    place: Place,
+    part: Part,
     resource: Option<String>,
 }
 
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
-enum Place {
+enum Part {
     Changes,
     Variables,
     #[default]
     Other,
 }
 
-impl<'a> Marked<'a> {
+impl<'a> MarkedValues<'a> {
     pub(super) fn new(redactor: &'a Redactor) -> Self {
         Self {
             redactor,
             found: Vec::new(),
             size: 0,
             incomplete: false,
-            place: Place::default(),
+            part: Part::default(),
             resource: None,
         }
     }
@@ -111,7 +111,7 @@ impl<'a> Marked<'a> {
         let Self { mut found, incomplete, .. } = self;
         sort(&mut found);
         if !found.is_empty() {
-            let mut unmarked = Unmarked { found: &mut found, counts: false, resource: None };
+            let mut unmarked = UnmarkedTexts { found: &mut found, counts: false, resource: None };
             Walk::new(open()?, &mut unmarked, variables).document()?;
         }
         found.retain(|candidate| !candidate.is_open);
@@ -119,16 +119,16 @@ impl<'a> Marked<'a> {
     }
 }
 
-impl Target for Marked<'_> {
+impl Target for MarkedValues<'_> {
     fn hidden(&mut self, json: &str) -> Result<()> {
-        let counts = match self.place {
-            Place::Changes => !json.starts_with(['{', '[']),
-            Place::Variables => true,
-            Place::Other => false,
+        let counts = match self.part {
+            Part::Changes => !json.starts_with(['{', '[']),
+            Part::Variables => true,
+            Part::Other => false,
         };
         for text in scalars(json).filter(|_| counts) {
             for line in text.expose_secret().lines().map(str::trim) {
-                if !is_unmistakable(line) || self.redactor.hides(line) {
+                if !is_unlikely_by_chance(line) || self.redactor.hides(line) {
                     continue;
                 }
                 if self.size + line.len() > MOST {
@@ -147,7 +147,7 @@ impl Target for Marked<'_> {
     }
 
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
-        if self.place == Place::Other || hides_nothing(json) {
+        if self.part == Part::Other || hides_nothing(json) {
             return Ok(());
         }
         self.resource = Labels::of(json).address.map(Cow::into_owned);
@@ -155,19 +155,19 @@ impl Target for Marked<'_> {
     }
 }
 
-impl Destination for Marked<'_> {
+impl Destination for MarkedValues<'_> {
     fn begin(&mut self, member: &str) {
         self.resource = None;
-        self.place = match member {
-            "variables" => Place::Variables,
-            member if CHANGES.contains(&member) => Place::Changes,
-            _ => Place::Other,
+        self.part = match member {
+            "variables" => Part::Variables,
+            member if CHANGES.contains(&member) => Part::Changes,
+            _ => Part::Other,
         };
     }
 }
 
 /// Whether `line` is unlikely to appear by chance: it is long, and not only letters or only digits.
-fn is_unmistakable(line: &str) -> bool {
+fn is_unlikely_by_chance(line: &str) -> bool {
     let has = |class: fn(char) -> bool| usize::from(line.chars().any(class));
     let classes = has(char::is_alphabetic)
         + has(char::is_numeric)
@@ -176,7 +176,7 @@ fn is_unmistakable(line: &str) -> bool {
 }
 
 /// Finds the candidates that appear without a mark.
-struct Unmarked<'a> {
+struct UnmarkedTexts<'a> {
     /// Sorted.
     found: &'a mut Vec<Candidate>,
     /// Whether the current member contains values.
@@ -184,7 +184,7 @@ struct Unmarked<'a> {
     resource: Option<String>,
 }
 
-impl Unmarked<'_> {
+impl UnmarkedTexts<'_> {
     /// Records `text`, which appears without a mark: in `resource`, if it is a value of a resource.
     fn note(&mut self, text: &str, resource: Option<&str>) {
         for line in text.lines().map(str::trim) {
@@ -198,7 +198,7 @@ impl Unmarked<'_> {
     }
 }
 
-impl Target for Unmarked<'_> {
+impl Target for UnmarkedTexts<'_> {
     fn name(&mut self, name: &str) -> Result<()> {
         if self.counts {
             self.note(name, None);
@@ -237,7 +237,7 @@ impl Target for Unmarked<'_> {
     }
 }
 
-impl Destination for Unmarked<'_> {
+impl Destination for UnmarkedTexts<'_> {
     fn begin(&mut self, member: &str) {
         self.resource = None;
         self.counts = CHANGES.contains(&member) || VALUES.contains(&member);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_also_stands_in_the_open_is_shown() {
+    fn unmarked_values_are_not_secrets() {
         let marked = json!({"region": "eu-central-1", "kind": "terraform_data", "named": "network-2024",
             "copied": "hunter22-copied", "key": "each-key-2024"});
         let marks =

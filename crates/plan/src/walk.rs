@@ -26,7 +26,7 @@ pub struct Member {
 
 /// The position of the reader in a plan, which determines how the parts below are read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Place {
+enum NodeKind {
     Plan,
     Variables,
     State,
@@ -46,7 +46,7 @@ enum Place {
     SensitiveVariable,
 }
 
-impl Place {
+impl NodeKind {
     /// The kind of the member `name` of an object.
     fn member(self, name: &str) -> Self {
         match (self, name) {
@@ -120,17 +120,17 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
     }
 
     pub(super) fn document(mut self) -> Result<Vec<Member>> {
-        self.walk(Place::Plan, 0)?;
+        self.walk(NodeKind::Plan, 0)?;
         self.input.end()?;
         Ok(self.members)
     }
 
-    fn walk(&mut self, place: Place, depth: usize) -> Result<()> {
+    fn walk(&mut self, kind: NodeKind, depth: usize) -> Result<()> {
         let opening = self.input.peek()?;
-        if depth == DEEPEST || !place.is_opened_by(opening) {
+        if depth == DEEPEST || !kind.is_opened_by(opening) {
             let piece = self.input.value()?;
-            return match place {
-                Place::SensitiveVariable => self.target.variable(piece),
+            return match kind {
+                NodeKind::SensitiveVariable => self.target.variable(piece),
                 _ => self.target.piece(&self.name, piece),
             };
         }
@@ -147,31 +147,32 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
             }
             first = false;
             if opening == b'[' {
-                self.walk(place.element(), depth + 1)?;
+                self.walk(kind.element(), depth + 1)?;
             } else {
-                self.member(place, depth)?;
+                self.member(kind, depth)?;
             }
         }
         self.target.layout(end)
     }
 
-    fn member(&mut self, place: Place, depth: usize) -> Result<()> {
+    fn member(&mut self, kind: NodeKind, depth: usize) -> Result<()> {
         let start = self.target.written();
         let literal = self.input.name()?;
         let name: String = serde_json::from_str(literal.get())?;
-        if place == Place::Plan {
+        if kind == NodeKind::Plan {
             self.target.begin(&name);
         }
         self.target.layout(literal.get())?;
         self.target.layout(":")?;
         // The names of blocks in the module do not describe their content.
-        let is_own = !matches!(place, Place::Variables | Place::Declarations | Place::Parts);
+        let is_own =
+            !matches!(kind, NodeKind::Variables | NodeKind::Declarations | NodeKind::Parts);
         self.name = if is_own { name.clone() } else { String::new() };
-        match place {
-            Place::Variables if self.variables.contains(&name) => {
-                self.walk(Place::SensitiveVariable, depth + 1)?;
+        match kind {
+            NodeKind::Variables if self.variables.contains(&name) => {
+                self.walk(NodeKind::SensitiveVariable, depth + 1)?;
             }
-            Place::Declarations => {
+            NodeKind::Declarations => {
                 let declaration = self.input.value()?;
                 self.target.piece("", declaration)?;
                 if is_sensitive(declaration) {
@@ -179,9 +180,9 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
                 }
                 return Ok(());
             }
-            _ => self.walk(place.member(&name), depth + 1)?,
+            _ => self.walk(kind.member(&name), depth + 1)?,
         }
-        if place == Place::Plan {
+        if kind == NodeKind::Plan {
             self.members.push(Member { name, place: start..self.target.written() });
         }
         Ok(())
@@ -189,9 +190,9 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
 }
 
 /// Two visitors of the same plan, in this order. The second one writes the output.
-pub(super) struct Both<'a, A, B>(pub(super) &'a mut A, pub(super) &'a mut B);
+pub(super) struct VisitorPair<'a, A, B>(pub(super) &'a mut A, pub(super) &'a mut B);
 
-impl<A: Target, B: Target> Target for Both<'_, A, B> {
+impl<A: Target, B: Target> Target for VisitorPair<'_, A, B> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.0.layout(text)?;
         self.1.layout(text)
@@ -208,7 +209,7 @@ impl<A: Target, B: Target> Target for Both<'_, A, B> {
     }
 }
 
-impl<A: Destination, B: Destination> Destination for Both<'_, A, B> {
+impl<A: Destination, B: Destination> Destination for VisitorPair<'_, A, B> {
     fn written(&self) -> u64 {
         self.1.written()
     }

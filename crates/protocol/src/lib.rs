@@ -1,7 +1,7 @@
 //! The registry's documents: the configuration of a run, and the references in it.
 //!
-//! Parsing happens here, at the border: what leaves [`parse_config`](configuration::parse_config) is
-//! checked. Nothing here sends a request; the runner's client and the server share these types.
+//! The result of [`parse_config`](configuration::parse_config) is fully validated. Nothing here sends
+//! a request; the runner's client and the server share these types.
 
 pub mod configuration;
 pub mod references;

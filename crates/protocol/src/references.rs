@@ -1,4 +1,4 @@
-//! Finds the secrets that a run only refers to.
+//! Resolves references to secrets.
 //!
 //! A reference is looked up where the job runs, never at the registry: in the environment, then
 //! among mounted secrets. A value that only *looks* like a reference is never shown, unless it has a
@@ -20,16 +20,16 @@ use form::{Form, Parts, form, is_dns_label, is_part};
 /// The largest secret that is read from a file; Kubernetes allows no larger ones.
 const LARGEST_SECRET: u64 = 1024 * 1024;
 
-/// What is longer than this can be a secret, and is not shown as the name of one.
+/// A longer text may be a secret itself, so it is not shown as a name.
 const LONGEST_SHOWN: usize = 30;
 
-/// What Terraform's environment variables for the module's variables begin with.
+/// The prefix of Terraform's environment variables for input variables.
 pub const INPUT_PREFIX: &str = "TF_VAR_";
 
 /// The runner's own settings and tokens; a module must not read them as secrets.
 const RESERVED_PREFIX: &str = "BUTLER_";
 
-/// What to do about a secret of such a name.
+/// The hint for a secret with a reserved name.
 const RESERVED_NAME: &str = "call it something else (`BUTLER_*` is reserved)";
 
 /// Where secrets are looked for.
@@ -43,7 +43,7 @@ pub struct SecretSources {
     pub values: SensitiveValues,
 }
 
-/// Why a reference leads nowhere, other than that there is nothing.
+/// Errors of resolving a reference; a missing secret is not one of them.
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceError {
     /// A part of it cannot be a secret's name and must not become part of a path.

@@ -1,40 +1,40 @@
-//! What an apply has not done of its plan.
+//! The changes that an apply has not completed.
 
 use serde::Serialize;
 
 use crate::change::{Action, ChangeOutcome, PlannedChange};
 use crate::counts::ChangeCounts;
 
-/// What an apply or destroy that did not get to its end has left undone.
+/// The incomplete changes of an apply or destroy that ended early.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Incomplete {
-    /// What the plan would have done.
+    /// The counts of the plan.
     pub planned: ChangeCounts,
-    /// How many resources were created, and then failed: the next apply replaces them.
+    /// The number of resources that were created and then failed: the next apply replaces them.
     pub tainted: u32,
-    /// How many changes failed.
+    /// The number of changes that failed.
     pub failed: u32,
-    /// How many changes were going on when the tool was ended.
+    /// The number of changes that were in progress when the tool ended.
     pub interrupted: u32,
-    /// How many changes were not begun.
+    /// The number of changes that were not started.
     pub not_started: u32,
-    /// These changes, in the plan's order; no more than are listed of the plan.
+    /// These changes, in the plan's order; only those that the list of the plan contains.
     pub changes: Vec<IncompleteChange>,
 }
 
-/// A change that was not done.
+/// An incomplete change.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct IncompleteChange {
-    /// The resource, masked.
+    /// The resource, redacted.
     pub address: String,
-    /// What was to be done with it.
+    /// The planned action.
     pub action: Action,
-    /// What became of that.
+    /// The outcome.
     pub outcome: ChangeOutcome,
 }
 
 impl Incomplete {
-    /// Counts `outcomes`; none when all changes were done.
+    /// Counts `outcomes`; none if all changes are complete.
     #[must_use]
     pub fn of(planned: ChangeCounts, outcomes: &[Option<ChangeOutcome>]) -> Option<Self> {
         let mut incomplete = Self { planned, ..Self::default() };
@@ -50,13 +50,13 @@ impl Incomplete {
         (!incomplete.counts().is_empty()).then_some(incomplete)
     }
 
-    /// How many changes were begun and not completed, for whatever reason.
+    /// The number of changes that were started and not completed, for any reason.
     #[must_use]
     pub const fn failed(&self) -> u32 {
         self.tainted + self.failed + self.interrupted
     }
 
-    /// How many changes there are of each kind that there are, with the word for it.
+    /// The number of changes by outcome, with its word; zero is omitted.
     #[must_use]
     pub fn counts(&self) -> Vec<(u32, &'static str)> {
         let all = [
@@ -79,7 +79,7 @@ impl std::fmt::Display for Incomplete {
 }
 
 impl IncompleteChange {
-    /// Those of `changes` that were not done.
+    /// The incomplete ones of `changes`.
     pub(super) fn all(changes: &[PlannedChange]) -> Vec<Self> {
         let incomplete = |change: &PlannedChange| {
             let outcome = change.outcome.filter(|outcome| *outcome != ChangeOutcome::Done)?;

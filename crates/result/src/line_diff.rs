@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_to_be_compared_goes_and_comes_as_a_whole() {
+    fn large_difference_is_not_compared() {
         let [before, after] = ["a\n", "b\n"].map(|line| line.repeat(600));
         let lines = line_diff(&before, &after);
         assert_eq!(lines.len(), 1200);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_log_that_is_too_long_the_beginning_and_the_end_are_kept() {
+    fn long_log_keeps_its_beginning_and_end() {
         let directory = tempfile::tempdir().unwrap();
         let mut copy =
             LogCopy::new(directory.path(), Size { bytes: 1_000_000, lines: 10 }).unwrap();

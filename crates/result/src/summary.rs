@@ -37,7 +37,7 @@ pub fn summary(result: &RunResult, limit: usize) -> String {
     plan(result, room, &mut text);
     text.push_str(&timings);
     if text.len() > limit {
-        // Only where there is hardly any room: a fence that is cut may stay open, and nothing follows.
+        // Only with a very small limit: the fence may stay open, and no text follows it.
         let note = "\n\n… (cut)\n";
         text.truncate(text.floor_char_boundary(limit.saturating_sub(note.len())));
         text.push_str(note);
@@ -186,7 +186,7 @@ fn fold(title: &str, blocks: Vec<String>, count: usize, room: &mut usize, text: 
     if count == 0 {
         return;
     }
-    // What stands around the blocks, fences and note included.
+    // The text around the blocks, including the fences and the note.
     let frame = 400 + title.len();
     let mut shown = String::new();
     let mut missing = 0;
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_written_stands_in_code() {
+    fn untrusted_text_is_always_in_code() {
         let mut result = result();
         result.operation = Some("drift-check".to_owned());
         result.error = Some(Problem {

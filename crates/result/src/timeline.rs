@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_is_told_what_goes_on_and_what_follows() {
+    fn watcher_is_notified_of_open_and_later_phases() {
         let timeline = Timeline::start();
         drop(timeline.begin(Phase::Config));
         let source = timeline.begin(Phase::Source);

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 /// `text` without terminal sequences, and with names for invisible characters. Newlines and tabs
 /// remain.
 pub(super) fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| c == '\u{1b}' || is_sequence(c) || is_unseen(c)) {
+    if !text.chars().any(|c| c == '\u{1b}' || is_sequence(c) || is_invisible(c)) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len());
@@ -20,7 +20,7 @@ pub(super) fn visible(text: &str) -> Cow<'_, str> {
             '\u{1b}' => skip_sequence(&mut rest),
             '\u{9b}' => skip_parameters(&mut rest),
             '\u{9d}' | '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => skip_string(&mut rest),
-            character if is_unseen(character) => {
+            character if is_invisible(character) => {
                 let _ = write!(shown, "⟨U+{:04X}⟩", u32::from(character));
             }
             character => shown.push(character),
@@ -36,7 +36,7 @@ const fn is_sequence(character: char) -> bool {
 
 /// Controls, direction marks, and characters without width. Joiners remain: scripts and emoji need
 /// them.
-const fn is_unseen(character: char) -> bool {
+const fn is_invisible(character: char) -> bool {
     matches!(character,
         '\0'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{ad}' | '\u{61c}'
         | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -53,7 +53,7 @@ fn skip_sequence(rest: &mut std::str::Chars<'_>) {
             rest.next();
             skip_string(rest);
         }
-        // What stands between the escape and the last character of a short one.
+        // The bytes between the escape and the last character of a short sequence.
         Some(' '..='/') => {
             rest.next();
             skip_sequence(rest);
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_are_dropped_and_what_is_not_seen_is_named() {
+    fn sequences_are_dropped_and_invisible_characters_are_named() {
         for (text, expected) in [
             ("plain\ttext ä 👩‍💻\n", "plain\ttext ä 👩‍💻\n"),
             ("\u{1b}[1;31mred\u{1b}[0m\u{1b}(B", "red"),

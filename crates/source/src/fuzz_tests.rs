@@ -55,7 +55,7 @@ const TOKENS: [&[u8]; 26] = [
 ];
 
 #[test]
-fn fuzz_module_whatever_is_in_its_files_the_scan_ends() {
+fn fuzz_module_scan_ends_for_any_files() {
     let directory = tempfile::tempdir().unwrap();
     let mut found = 0;
     Target { name: "module", samples: &[NATIVE, JSON], tokens: &TOKENS, rounds: 400 }.run(

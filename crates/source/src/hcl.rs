@@ -1,4 +1,4 @@
-//! HCL as text: what a user's text is, and values written so that they mean exactly themselves.
+//! Checks HCL expressions of users, and writes values as HCL literals.
 //!
 //! Text of users is checked to be one expression before it goes into a file, so that it cannot
 //! bring a second setting along. Nothing here shows the text that it was given.
@@ -235,7 +235,7 @@ fn append_value(json: &str, target: &mut String, depth: usize) -> Result<(), Jso
         return Err(JsonError::TooDeep);
     }
     let syntax = |_| JsonError::Syntax;
-    // Only one level is taken apart at a time, so that numbers stay text all the way.
+    // Each step parses one level only, so that numbers stay text.
     let json = serde_json::from_str::<&RawValue>(json).map_err(syntax)?.get();
     match json.as_bytes().first() {
         Some(b'"') => append_string(&json_string(json).ok_or(JsonError::Syntax)?, target),

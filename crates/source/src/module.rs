@@ -1,8 +1,8 @@
-//! Reads what the runner must know about a module before Terraform does.
+//! Reads the declarations of a module that the runner needs before Terraform starts.
 //!
 //! Only the files of one directory count, as for Terraform: `*.tf`, `*.tofu` and their `.json`
-//! forms, override files last. A file that cannot be parsed is passed over, because Terraform
-//! explains it better; nothing here is ever the reason why a run fails on valid configuration.
+//! forms, override files last. A file that cannot be parsed is skipped, because Terraform reports it
+//! better: this module must never fail a run with a valid configuration.
 //! Of an `x.tf` and an `x.tofu` both are read, although `OpenTofu` only reads the latter.
 
 mod declaration;

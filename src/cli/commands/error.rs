@@ -15,19 +15,19 @@ pub(super) enum CommandError {
     Place(#[from] PlaceError),
     #[error(transparent)]
     Assignment(#[from] InvalidAssignment),
-    #[error("`{command}` asks before it changes anything, and there is no terminal to ask at")]
+    #[error("`{command}` requires confirmation, but cannot ask without a terminal")]
     NoTerminal { command: &'static str },
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error(transparent)]
     Artifact(#[from] ArtifactError),
-    #[error("`{flag}` does not go with a saved plan, which is applied as it was made")]
+    #[error("`{flag}` cannot be used with a saved plan")]
     PlanIsMade { flag: &'static str },
-    #[error("`{}` is neither a saved plan nor a directory: there is no such file", path.display())]
+    #[error("`{}` is neither a saved plan nor a directory: no such file", path.display())]
     NeitherPlanNorDirectory { path: PathBuf },
-    #[error("`{}` is a directory, and so there can be no `{}`", first.display(), second.display())]
+    #[error("`{}` is a directory, so the second argument `{}` is not allowed", first.display(), second.display())]
     TwoDirectories { first: PathBuf, second: PathBuf },
-    #[error("the plan cannot be saved as `{}`: {why}", path.display())]
+    #[error("cannot save the plan as `{}`: {why}", path.display())]
     PlanFile { path: PathBuf, why: &'static str },
 }
 
@@ -43,7 +43,7 @@ impl Advice for CommandError {
             Self::NoTerminal { .. } => Some("add --yes".to_owned()),
             Self::Settings(error) => error.advice(),
             Self::Artifact(error) => error.advice(),
-            Self::PlanIsMade { .. } => Some("give it to `butler-runner plan --out FILE`".to_owned()),
+            Self::PlanIsMade { .. } => Some("pass it to `butler-runner plan --out FILE`".to_owned()),
             Self::NeitherPlanNorDirectory { path } => {
                 neighbour(path).map(|name| format!("did you mean `{}`?", name.display()))
             }

@@ -24,13 +24,13 @@ pub(super) struct Place {
 pub(super) struct Planning {
     #[command(flatten)]
     pub(super) assignments: Assignments,
-    /// Limit the plan to this resource or module, and to what it depends on; can be repeated
+    /// Limit the plan to this resource or module and its dependencies; can be repeated
     #[arg(long = "target", value_name = "ADDRESS", help_heading = "Plan")]
     pub(super) targets: Vec<String>,
-    /// Replace this resource, even where nothing about it changes; can be repeated
+    /// Replace this resource, even if it has no changes; can be repeated
     #[arg(long = "replace", value_name = "ADDRESS", help_heading = "Plan")]
     pub(super) replacements: Vec<String>,
-    /// Whether to bring the state up to date first: true or false
+    /// Whether to refresh the state first: true or false
     #[arg(
         long,
         value_name = "BOOL",
@@ -42,17 +42,17 @@ pub(super) struct Planning {
         help_heading = "Plan"
     )]
     pub(super) refresh: bool,
-    /// The workspace to run in, which must exist; by default the one that is selected in the directory
+    /// The workspace, which must exist; by default the selected workspace of the directory
     #[arg(long, value_name = "NAME", help_heading = "Plan")]
     pub(super) workspace: Option<String>,
-    /// How many operations run at the same time; by default as many as the tool itself allows
+    /// The number of concurrent operations; by default the tool's own limit
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pub(super) parallelism: Option<NonZeroU16>,
 }
 
 #[derive(Args)]
 pub(super) struct Consent {
-    /// Apply without asking
+    /// Apply without asking for confirmation
     #[arg(long, alias = "auto-approve", help_heading = "Plan")]
     pub(super) yes: bool,
 }
@@ -94,7 +94,7 @@ impl Planning {
 }
 
 impl Consent {
-    /// Whether somebody is to be asked; an error where that cannot be.
+    /// Whether to ask the user for confirmation. An error without a terminal.
     pub(super) fn approval(&self, command: &'static str) -> Result<Approval, CommandError> {
         if self.yes {
             return Ok(Approval::Given);

@@ -71,7 +71,7 @@ pub(super) fn plan_to_save(out: &Path) -> Result<PathBuf, CommandError> {
     match (std::fs::metadata(&path), path.parent().map(Path::is_dir)) {
         (Ok(found), _) if found.is_dir() => Err(unusable("it is a directory")),
         (Ok(found), _) if !found.is_file() => Err(unusable("it is not a regular file")),
-        (Err(_), Some(false)) => Err(unusable("its directory is not there")),
+        (Err(_), Some(false)) => Err(unusable("its directory does not exist")),
         _ => Ok(path),
     }
 }

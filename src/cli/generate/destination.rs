@@ -24,9 +24,9 @@ pub(in crate::cli) struct Destination {
 /// Who may read what is written.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(in crate::cli) enum Readers {
-    /// Whoever can read the repository that it goes into.
+    /// All users who can read the repository.
     All,
-    /// Nobody else: it has a place for a secret.
+    /// Only the owner, because a secret will be added to the file.
     Owner,
 }
 
@@ -51,8 +51,8 @@ impl Destination {
     }
 }
 
-/// Writes a file whole, or not at all. A file that is overwritten is read by nobody who could not read
-/// it before.
+/// Writes a file completely or not at all. An overwritten file does not become readable for additional
+/// users.
 fn save(path: &Path, text: &str, readers: Readers, overwrite: bool) -> anyhow::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));

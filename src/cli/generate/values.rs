@@ -11,17 +11,17 @@ pub(in crate::cli) fn version(text: &str) -> Result<semver::Version, String> {
 }
 
 pub(in crate::cli) fn https(text: &str) -> Result<Url, String> {
-    let url: Url = text.parse().map_err(|_| "it is no URL".to_owned())?;
+    let url: Url = text.parse().map_err(|_| "not a valid URL".to_owned())?;
     if url.scheme() != "https" {
-        return Err("it has to begin with https://".to_owned());
+        return Err("must begin with https://".to_owned());
     }
     without_login(url)
 }
 
 pub(in crate::cli) fn endpoint(text: &str) -> Result<Url, String> {
-    let url: Url = text.parse().map_err(|_| "it is no URL".to_owned())?;
+    let url: Url = text.parse().map_err(|_| "not a valid URL".to_owned())?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err("it has to begin with https:// or http://".to_owned());
+        return Err("must begin with https:// or http://".to_owned());
     }
     without_login(url)
 }
@@ -30,19 +30,19 @@ fn without_login(url: Url) -> Result<Url, String> {
     if url.username().is_empty() && url.password().is_none() {
         Ok(url)
     } else {
-        Err("it holds a user name or password, which the file would show".to_owned())
+        Err("must not contain a user name or password, because the file would show it".to_owned())
     }
 }
 
 pub(in crate::cli) fn sha256(text: &str) -> Result<String, String> {
     let is_digest = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let digest = is_digest.then(|| text.to_ascii_lowercase());
-    digest.ok_or_else(|| "it has to be 64 hexadecimal digits".to_owned())
+    digest.ok_or_else(|| "must be 64 hexadecimal digits".to_owned())
 }
 
 pub(in crate::cli) fn digest(text: &str) -> Result<String, String> {
     let digest = text.strip_prefix("sha256:").map(sha256);
-    let digest = digest.unwrap_or_else(|| Err("it has to begin with sha256:".to_owned()))?;
+    let digest = digest.unwrap_or_else(|| Err("must begin with sha256:".to_owned()))?;
     Ok(format!("sha256:{digest}"))
 }
 
@@ -51,7 +51,7 @@ pub(in crate::cli) fn image(text: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
     let last = text.rsplit('/').next().unwrap_or_default();
     if text.is_empty() || !text.bytes().all(is_name) || last.contains(':') {
-        return Err("it has to be the name of an image without a tag or a digest".to_owned());
+        return Err("must be the name of an image without a tag or a digest".to_owned());
     }
     Ok(text.to_owned())
 }

@@ -22,21 +22,21 @@ use butler_start::cluster::{
 
 /// What `--help` says of the exit codes.
 const EXIT_CODES: &str = "Exit codes: 0 printed, created, or the run succeeded; with --apply the \
-exit code of the runner in the pod, 1 where it has none; 2 usage, 128+n stopped by signal n";
+exit code of the runner in the pod, or 1 if it is unknown; 2 usage, 128+n stopped by signal n";
 
-/// A Job for a Kubernetes cluster; with --apply, created there and followed to its end
+/// A Job for a Kubernetes cluster; with --apply, create it and follow the run to its end
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Kubernetes {
     #[command(flatten)]
     job: JobFlags,
-    /// Create it in the cluster that kubeconfig or the pod's account points at, and follow the run
+    /// Create the Job in the cluster of the kubeconfig or of the pod's service account, and follow the run
     #[arg(long, conflicts_with_all = ["output", "force"])]
     apply: bool,
     /// Do not follow the run
     #[arg(long, requires = "apply")]
     detach: bool,
-    /// Have the cluster check the objects and a pod of the Job, and create nothing
+    /// Validate the objects and a pod of the Job in the cluster without creating them
     #[arg(long, requires = "apply", value_name = "WHERE")]
     dry_run: Option<DryRun>,
     #[command(flatten)]
@@ -95,7 +95,7 @@ impl Kubernetes {
 async fn dry_run(cluster: &Cluster, manifests: &Manifests) -> Result<Ending, ClusterError> {
     let unchecked = check(cluster, manifests).await?;
     let (namespace, name) = (cluster.namespace(), manifests.name());
-    tracing::info!("the cluster would take the Job {name} in namespace {namespace}");
+    tracing::info!("the cluster would accept the Job {name} in namespace {namespace}");
     for what in unchecked {
         tracing::info!("not checked: {what}");
     }
@@ -135,7 +135,7 @@ async fn carry_out(
     let applied = tokio::select! {
         applied = apply(cluster, manifests, stop) => applied?,
         () = stop.urgent() => {
-            let message = format!("left while the Job `{name}` was being created: it may be there");
+            let message = format!("interrupted while creating the Job `{name}`: unclear whether it exists");
             return Ok(Ending::with(code_of(stop), message, None));
         }
     };
@@ -154,14 +154,14 @@ async fn carry_out(
         Err(error) => {
             let why = chain(&error);
             let message = format!(
-                "the Job `{name}` in namespace `{namespace}` goes on without being followed: {why}"
+                "cannot follow the Job `{name}` in namespace `{namespace}`, which continues: {why}"
             );
             Ending::with(code_of(stop), message, error.advice())
         }
     })
 }
 
-/// What a signal ends the command with, where there is no more to say.
+/// The exit code after a signal.
 fn code_of(stop: &Stop) -> u8 {
     match stop.reason() {
         Some(StopReason::Signal(signal)) => Exit::Signal(signal).code(),

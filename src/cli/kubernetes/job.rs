@@ -19,10 +19,10 @@ use butler_start::generate::IMAGE;
 /// Which cluster.
 #[derive(Args)]
 pub(super) struct ClusterFlags {
-    /// A file that describes clusters [default: KUBECONFIG, else ~/.kube/config, else the pod's account]
+    /// The kubeconfig file [default: KUBECONFIG, otherwise ~/.kube/config, otherwise the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context in it [default: its current one]
+    /// The context in the kubeconfig file [default: its current context]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 }
@@ -38,7 +38,7 @@ impl ClusterFlags {
 pub(super) struct PlaceFlags {
     #[command(flatten)]
     pub(super) cluster: ClusterFlags,
-    /// The namespace [default: the context's]
+    /// The namespace [default: the namespace of the context]
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(super) namespace: Option<String>,
 }
@@ -58,88 +58,88 @@ pub(super) struct JobFlags {
     /// The image, without a tag
     #[arg(long, value_name = "NAME", default_value = IMAGE, value_parser = image)]
     image: String,
-    /// The version of the runner, which is the image's tag [default: this one]
+    /// The version of the runner, which is the tag of the image [default: the version of this executable]
     #[arg(long, value_name = "VERSION")]
     runner_version: Option<semver::Version>,
-    /// Use whatever version is newest when the pod starts
+    /// Use the newest version when the pod starts
     #[arg(long, conflicts_with_all = ["runner_version", "digest"])]
     latest: bool,
-    /// The digest of the image, and no other: sha256:...
+    /// The required digest of the image: sha256:...
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     digest: Option<String>,
     /// A Secret with a login for the image's registry; can be repeated
     #[arg(long = "pull-secret", value_name = "NAME", value_parser = name)]
     pull_secrets: Vec<String>,
-    /// When the cluster ends the run, counted from the Job's start
+    /// The time after which the cluster terminates the Job
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
     timeout: Duration,
-    /// How long the tool may take to end when the pod is to end; the pod gets 10s more
+    /// The time between the stop signal to the tool and SIGKILL; the pod's grace period is 10s longer
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = seconds)]
     grace_period: Duration,
-    /// How long the ended Job and its log are kept
+    /// How long the cluster keeps the finished Job and its log
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
     keep: Duration,
-    /// The CPU that is asked for
+    /// The CPU request
     #[arg(long, value_name = "QUANTITY", default_value = "500m", value_parser = quantity)]
     cpu: String,
-    /// The memory that is asked for, and the most that there is
+    /// The memory request and limit
     #[arg(long, value_name = "QUANTITY", default_value = "2Gi", value_parser = quantity)]
     memory: String,
-    /// A label of the nodes on which it may run; can be repeated
+    /// A label of the nodes on which the pod may run; can be repeated
     #[arg(long = "node-selector", value_name = "KEY=VALUE", value_parser = pair)]
     node_selector: Vec<(String, String)>,
-    /// A taint of nodes on which it may run all the same; can be repeated
+    /// A taint that the pod tolerates; can be repeated
     #[arg(long = "toleration", value_name = "KEY[=VALUE][:EFFECT]")]
     tolerations: Vec<Toleration>,
-    /// The pod's service account [default: the namespace's; butler-runner where a cloud is asked for]
+    /// The service account of the pod [default: the default account of the namespace; butler-runner if a cloud is configured]
     #[arg(long, value_name = "NAME", value_parser = name)]
     service_account: Option<String>,
-    /// Give the pod a token of its service account's for the cluster itself
+    /// Mount a token of the service account for the Kubernetes API
     #[arg(long)]
     mount_account_token: bool,
-    /// The role at AWS that trusts the service account (EKS)
+    /// The AWS role that trusts the service account (EKS)
     #[arg(long, value_name = "ARN", value_parser = text)]
     aws_role: Option<String>,
-    /// The region at AWS
+    /// The AWS region
     #[arg(long, value_name = "REGION", requires = "aws_role", value_parser = text)]
     aws_region: Option<String>,
-    /// The service account at Google Cloud that it stands for (GKE)
+    /// The Google Cloud service account that the pod's service account impersonates (GKE)
     #[arg(long, value_name = "EMAIL", value_parser = text)]
     gcp_service_account: Option<String>,
-    /// The application at Azure that it stands for (AKS)
+    /// The client id of the Azure application that the pod uses (AKS)
     #[arg(long, value_name = "ID", requires = "azure_tenant_id", value_parser = text)]
     azure_client_id: Option<String>,
-    /// The directory at Azure that the application is in
+    /// The Azure tenant of the application
     #[arg(long, value_name = "ID", requires = "azure_client_id", value_parser = text)]
     azure_tenant_id: Option<String>,
-    /// The subscription at Azure
+    /// The Azure subscription
     #[arg(long, value_name = "ID", requires = "azure_client_id", value_parser = text)]
     azure_subscription_id: Option<String>,
-    /// Keep tools, providers and what could not be handed over in this volume claim
+    /// The volume claim for tools, providers, and recovery files
     #[arg(long, value_name = "NAME", value_parser = name)]
     cache_claim: Option<String>,
     /// The proxy that the pod uses
     #[arg(long, value_name = "URL", value_parser = endpoint)]
     proxy: Option<Url>,
-    /// Hosts that are asked directly, separated by commas
+    /// Hosts that are accessed without the proxy, separated by commas
     #[arg(long, value_name = "HOSTS", value_parser = text)]
     no_proxy: Option<String>,
-    /// A config map with certificates to trust beside the system's [default key: ca.crt]
+    /// A config map with CA certificates to trust in addition to the system's [default key: ca.crt]
     #[arg(long, value_name = "NAME[/KEY]")]
     ca_config_map: Option<CaBundle>,
-    /// Let nobody talk to the pod, and the pod to nobody but DNS, the registry and port 443
+    /// Deny connections to the pod, and connections of the pod except to DNS, the registry and port 443
     #[arg(long)]
     network_policy: bool,
-    /// A further port that the pod may talk to; can be repeated
+    /// An additional port to which the pod may connect; can be repeated
     #[arg(long = "egress-port", value_name = "PORT", requires = "network_policy")]
     egress_ports: Vec<u16>,
-    /// A network that the pod may talk to, and no other; can be repeated
+    /// A network to which the pod may connect, instead of all networks; can be repeated
     #[arg(long = "egress-network", value_name = "CIDR", requires = "network_policy", value_parser = network)]
     egress_networks: Vec<String>,
-    /// A Secret whose keys become variables: git tokens, credentials; can be repeated
+    /// A Secret whose keys are set as environment variables: git tokens, credentials; can be repeated
     #[arg(long = "env-from", value_name = "SECRET", value_parser = name)]
     environment_from: Vec<String>,
-    /// A Secret that is mounted for the references of runs; can be repeated
+    /// A Secret to mount, for secret references in runs; can be repeated
     #[arg(long = "mount-secret", value_name = "SECRET", value_parser = name)]
     mounted_secrets: Vec<String>,
 }

@@ -19,7 +19,7 @@ use crate::settings::{Arguments, Environment, Logging};
 use butler_base::secret::Redactor;
 use butler_start::cluster::{Cluster, JobName, status};
 
-/// How long a run is followed where nobody says.
+/// The default of `--timeout`.
 const USUAL_WAIT: Duration = Duration::from_hours(24);
 /// Longer than that is for ever; clocks cannot count all that can be typed in.
 const LONGEST_WAIT: Duration = Duration::from_hours(24 * 366);
@@ -30,7 +30,7 @@ pub(crate) struct Look {
     /// NAMESPACE/JOB: `externalRunId` of trigger
     #[arg(long, value_name = "ID", value_parser = place)]
     external_run_id: (String, String),
-    /// Follow the run until it is over
+    /// Wait until the run has ended
     #[arg(long)]
     wait: bool,
     /// How long to wait [default: 24h]
@@ -38,7 +38,7 @@ pub(crate) struct Look {
     timeout: Option<Duration>,
     #[command(flatten)]
     cluster: ClusterFlags,
-    /// The address of a page on the run, in which {namespace} and {job} are put
+    /// The URL of a page about the run; {namespace} and {job} are replaced
     #[arg(long, value_name = "URL")]
     page: Option<String>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Start {
     job: JobFlags,
     #[command(flatten)]
     place: PlaceFlags,
-    /// The address of a page on the run, in which {namespace} and {job} are put
+    /// The URL of a page about the run; {namespace} and {job} are replaced
     #[arg(long, value_name = "URL")]
     page: Option<String>,
     #[command(flatten)]

@@ -11,7 +11,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     if text.len() <= 253 && text.bytes().all(is_plain) && ends_well {
         return Ok(text.to_owned());
     }
-    Err("it has to consist of lower-case letters, digits, `-` and `.`".to_owned())
+    Err("must consist of lower-case letters, digits, `-` and `.`".to_owned())
 }
 
 /// An amount as Kubernetes writes it.
@@ -23,19 +23,19 @@ pub(super) fn quantity(text: &str) -> Result<String, String> {
     if is_positive && !number.starts_with('+') && units.contains(&unit) {
         return Ok(text.to_owned());
     }
-    Err("it has to be an amount such as 500m or 2Gi".to_owned())
+    Err("must be an amount such as 500m or 2Gi".to_owned())
 }
 
 /// A label.
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let pair = pair.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    pair.ok_or_else(|| "it has to be KEY=VALUE".to_owned())
+    pair.ok_or_else(|| "must be KEY=VALUE".to_owned())
 }
 
 /// A network as `10.0.0.0/8`.
 pub(super) fn network(text: &str) -> Result<String, String> {
-    let wrong = || "it has to be a network such as 10.0.0.0/8".to_owned();
+    let wrong = || "must be a network such as 10.0.0.0/8".to_owned();
     let (address, length) = text.split_once('/').ok_or_else(wrong)?;
     let address: std::net::IpAddr = address.parse().map_err(|_| wrong())?;
     let longest = if address.is_ipv4() { 32 } else { 128 };
@@ -46,12 +46,12 @@ pub(super) fn network(text: &str) -> Result<String, String> {
 /// `NAMESPACE/JOB`.
 pub(super) fn place(text: &str) -> Result<(String, String), String> {
     let (namespace, job) =
-        text.split_once('/').ok_or_else(|| "it has to be NAMESPACE/JOB".to_owned())?;
+        text.split_once('/').ok_or_else(|| "must be NAMESPACE/JOB".to_owned())?;
     Ok((name(namespace)?, name(job)?))
 }
 
 /// A time that Kubernetes counts in seconds.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let time = crate::cli::generate::values::timeout(text)?;
-    if time.subsec_nanos() == 0 { Ok(time) } else { Err("it has to be whole seconds".to_owned()) }
+    if time.subsec_nanos() == 0 { Ok(time) } else { Err("must be whole seconds".to_owned()) }
 }

@@ -6,11 +6,11 @@ use crate::cli::output::complain;
 use crate::exit::Exit;
 use butler_base::error::{Advice, chain};
 
-/// What a command has to say.
+/// The result of a command.
 pub(super) struct Answer {
     pub(super) json: serde_json::Value,
     pub(super) text: String,
-    /// What is wrong with what was found, although the question was answered.
+    /// A problem to report after the result.
     pub(super) failure: Option<Failure>,
 }
 
@@ -20,7 +20,7 @@ impl Answer {
         Ok(Self { json, text, failure: None })
     }
 
-    /// The answer, which is not what one would like to hear.
+    /// The same result, with a failure to report after it.
     pub(super) fn failed(self, message: String, advice: String) -> Self {
         Self {
             failure: Some(Failure { exit: Exit::Failed, message, advice: Some(advice) }),
@@ -29,7 +29,7 @@ impl Answer {
     }
 }
 
-/// Why a command has no answer, and what to do.
+/// An error of a command, with its hint and exit code.
 pub(super) struct Failure {
     pub(super) exit: Exit,
     pub(super) message: String,
@@ -37,7 +37,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// What was asked for cannot be.
+    /// A usage error without a hint.
     pub(super) fn usage(error: &(dyn std::error::Error + 'static)) -> Self {
         Self { exit: Exit::Usage, message: chain(error), advice: None }
     }
@@ -48,7 +48,7 @@ impl Failure {
         self.exit.code()
     }
 
-    /// What was typed in cannot be, and its error knows what can.
+    /// A usage error with the hint of `error`.
     pub(super) fn misuse(error: &(impl Advice + 'static)) -> Self {
         Self { exit: Exit::Usage, message: chain(error), advice: error.advice() }
     }

@@ -1,4 +1,4 @@
-//! A progress bar in the live line, for whoever waits for a download at a terminal.
+//! A progress bar for downloads in the live line of the terminal.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::screen::Screen;
 use crate::tool::{Meter, Transfer};
 
-/// What is smaller is there before anybody has read a bar.
+/// Smaller downloads finish before a user can read a progress bar.
 const SMALL: u64 = 1_000_000;
 
 /// How many characters the bar itself has.

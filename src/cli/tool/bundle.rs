@@ -12,7 +12,7 @@ use crate::run::signals;
 use crate::tool::{Platform, bundle};
 use butler_base::cancel::{Stop, StopReason};
 
-/// Download and verify versions into a bundle that `tool install` takes without network
+/// Download and verify versions, and write them to a bundle for `tool install` without network access
 #[derive(Args)]
 #[command(after_help = "There: tool install VERSION --url file:///PATH, or \
 BUTLER_MIRROR=file:///PATH for runs too.")]
@@ -20,10 +20,10 @@ pub(super) struct Bundle {
     /// The exact versions: 1.9.0 or opentofu-1.8.3
     #[arg(required = true, value_name = "VERSION")]
     versions: Vec<String>,
-    /// Where to: a directory, which may hold a bundle already, or a file that ends in .tar
+    /// The output: a directory, which may contain a bundle, or a file that ends in .tar
     #[arg(long, value_name = "DIR|FILE.tar", default_value = "bundle.tar", value_parser = output)]
     output: PathBuf,
-    /// For which platform; can be repeated; by default for this one
+    /// The platform; can be repeated; by default the platform of this machine
     #[arg(long = "platform", value_name = "OS_ARCH", value_parser = platform)]
     platforms: Vec<Platform>,
 }

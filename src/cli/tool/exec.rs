@@ -16,19 +16,19 @@ use butler_base::error::chain;
 use butler_base::process::{Environment as ChildEnvironment, become_program};
 use butler_protocol::spec::ToolRequest;
 
-/// Run a version with these arguments, after verifying it; installs it if it is not there
+/// Verify a version and run it with these arguments; install it if necessary
 ///
-/// The tool takes the place of butler-runner: standard input, output, signals and the exit code are
-/// its own.
+/// The tool replaces the process of butler-runner and has its standard input, its output, its signals
+/// and its exit code.
 #[derive(Args)]
 #[command(after_help = "For example: butler-runner tool exec -- fmt -check, or \
 butler-runner tool exec opentofu-1.8.3 -- state list")]
 pub(super) struct Exec {
-    /// The version: 1.9.8, 1.9, opentofu-1.8.3, '~> 1.9' or latest; without it, what the version files
-    /// or `required_version` of the current directory ask for, else the default
+    /// The version: 1.9.8, 1.9, opentofu-1.8.3, '~> 1.9' or latest; by default the version that the
+    /// version files or `required_version` of the current directory request, otherwise the default version
     #[arg(add = versions())]
     version: Option<String>,
-    /// What the tool is given
+    /// The arguments of the tool
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }

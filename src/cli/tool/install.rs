@@ -13,21 +13,21 @@ use crate::cli::complete::versions;
 use crate::settings::interval;
 use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_given, ready};
 
-/// Download and verify a version, unless it is in the cache, and print its path
+/// Download and verify a version if it is not in the cache, and print its path
 #[derive(Args)]
 pub(super) struct Install {
-    /// The version: 1.9.8, opentofu-1.8.3, '~> 1.9', '>= 1.6, < 2' or latest; without it, what the
-    /// version files or `required_version` of the current directory ask for
+    /// The version: 1.9.8, opentofu-1.8.3, '~> 1.9', '>= 1.6, < 2' or latest; by default the
+    /// version that the version files or `required_version` of the current directory request
     #[arg(add = versions())]
     version: Option<String>,
-    /// What the version files or `required_version` of this directory ask for; of what the latter
-    /// allows `BUTLER_DEFAULT_TOOL_VERSION` comes first
+    /// Install the version that the version files or `required_version` of this directory request; if
+    /// `required_version` allows it, `BUTLER_DEFAULT_TOOL_VERSION` is preferred
     #[arg(long, value_name = "DIR", conflicts_with = "version")]
     from: Option<PathBuf>,
-    /// The newest released version that fits, even where an older one is installed
+    /// Install the newest matching release, even if an older matching version is installed
     #[arg(long)]
     latest: bool,
-    /// How long it may take, with the choice of a version and the wait for another process that installs it; before --tool-timeout
+    /// The timeout, including the choice of the version and the wait for another process that installs it; overrides --tool-timeout
     #[arg(long, value_name = "DURATION", value_parser = interval)]
     timeout: Option<Duration>,
     /// Whether to wait for another process that installs it

@@ -7,14 +7,14 @@ use super::columns::{columns, size};
 use super::toolbox::Toolbox;
 use crate::tool::{Available, InstalledVersion, State, available, inventory};
 
-/// Print the installed versions, of all products unless one is named
+/// Print the installed versions of all products, or of --product
 #[derive(Args)]
 pub(super) struct List {
-    /// Print the versions that the release site or mirror lists instead; of terraform, unless
-    /// another product is named
+    /// Print the versions that the release site or mirror lists instead; of terraform, or of
+    /// --product
     #[arg(long)]
     available: bool,
-    /// With --available: also versions before a release, such as 1.15.0-rc1
+    /// With --available: include prereleases, such as 1.15.0-rc1
     #[arg(long, requires = "available")]
     prereleases: bool,
 }

@@ -45,10 +45,10 @@ use butler_protocol::spec::Product;
 #[derive(Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
 pub(super) struct Tool {
-    /// The product, where the version does not say it: terraform, opentofu or terragrunt
+    /// The product, if the version does not include it: terraform, opentofu or terragrunt
     #[arg(long, global = true, value_name = "PRODUCT", value_parser = product, add = products())]
     product: Option<Product>,
-    /// Answer in JSON
+    /// Print the result as JSON
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]

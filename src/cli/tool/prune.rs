@@ -11,20 +11,20 @@ use crate::providers;
 use crate::settings::bytes;
 use crate::tool::{Fate, Limits, Pruned, PrunedVersion, prune};
 
-/// Remove versions and providers that nobody has used for long, and what killed processes left
+/// Remove unused versions and providers, and files that killed processes left
 ///
-/// Without a limit only leftovers go. What is in use stays, whatever the limits say, and so does the
-/// default version. Where a product is named, it is about its versions alone.
+/// Without a limit, the command only removes leftovers. It never removes a version in use or the
+/// default version. With --product, it only removes versions of this product.
 #[derive(Args)]
 pub(super) struct Prune {
-    /// Remove what was not used for this long: 30d
+    /// Remove versions and providers that were not used for this time: 30d
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     unused_for: Option<Duration>,
-    /// Remove the least recently used until all versions take no more than this, and all providers
-    /// no more than this: 5GiB
+    /// Remove the least recently used versions until all versions use at most this size, and the same
+    /// for providers: 5GiB
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     larger_than: Option<u64>,
-    /// Say what would be done, and do nothing
+    /// Print the planned actions without executing them
     #[arg(long)]
     dry_run: bool,
 }
@@ -80,8 +80,8 @@ impl Prune {
         Ok(match left {
             0 => answer,
             _ => answer.failed(
-                "not everything could be removed".to_owned(),
-                "the answer says what, and why".to_owned(),
+                "some items could not be removed".to_owned(),
+                "see the output for the items and the reasons".to_owned(),
             ),
         })
     }

@@ -11,12 +11,12 @@ use crate::tool::Sha256Sum;
 /// Where the version comes from and what it has to be.
 #[derive(Args)]
 pub(super) struct Source {
-    /// Download this archive, or from this bundle: an http, https or file URL. Without --checksum
-    /// the checksum file and its signature have to be beside it
+    /// The http, https or file URL of an archive or a bundle. Without --checksum, the checksum file
+    /// and its signature must be in the same directory
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// The SHA-256 sum that the archive has to have. With --url it is trusted without a signature,
-    /// else it is checked in addition to the signature
+    /// The required SHA-256 checksum of the archive. With --url it replaces the signature, otherwise
+    /// it is checked in addition to the signature
     #[arg(long, value_name = "sha256:HEX")]
     checksum: Option<String>,
 }
@@ -47,7 +47,7 @@ fn url(text: &str) -> Result<Url, String> {
         _ if url.fragment().is_some() => "the URL holds a fragment (--url)",
         "http" | "https" => return Ok(url),
         "file" if url.to_file_path().is_ok() => return Ok(url),
-        "file" => "the URL names no file of this machine: write file:///PATH (--url)",
+        "file" => "the URL does not name a local file: write file:///PATH (--url)",
         _ => "the URL is neither http, https nor file (--url)",
     };
     Err(problem.to_owned())

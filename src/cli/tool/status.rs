@@ -10,7 +10,7 @@ use crate::tool::{Act, Entry, InProgress, InstalledVersion, Outcome, Status, Use
 /// How much of the history is shown to people; JSON has all of it.
 const RECENT: usize = 5;
 
-/// Print the current version, how it stands, what else is installed, and what was done
+/// Print the current version and its status, other installed versions, and the history
 #[derive(Args)]
 pub(super) struct Show;
 

@@ -9,7 +9,7 @@ use crate::tool::{Reach, ToolError, ToolOptions, VersionWish, choose_for_module,
 use butler_base::http::LazyClient;
 use butler_protocol::spec::{Product, ToolRequest, Wanted};
 
-/// What every command works with.
+/// The settings and options of a `tool` command.
 pub(super) struct Toolbox {
     /// The product that all is about, if the command line says so.
     pub(super) named: Option<Product>,

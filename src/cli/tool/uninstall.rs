@@ -1,4 +1,4 @@
-//! `tool uninstall`: removes a version that nobody uses.
+//! `tool uninstall`: removes an unused version.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::run::signals;
 use crate::tool::{UninstallError, Uninstalled, uninstall};
 use butler_base::cancel::Stop;
 
-/// Remove a version, unless a run uses it or begins to within the drain period
+/// Remove a version, unless a run uses it or starts to use it within the drain period
 #[derive(Args)]
 pub(super) struct Uninstall {
     /// The exact version: 1.9.0 or opentofu-1.8.3
@@ -50,7 +50,9 @@ impl Uninstall {
         };
         let text = match (removed, was_default) {
             (true, true) => {
-                format!("removed {request}, which was the default; `tool use` chooses another one")
+                format!(
+                    "removed {request}, which was the default; set another one with `butler-runner tool use`"
+                )
             }
             (true, false) => format!("removed {request}"),
             (false, _) => format!("{request} is not installed"),

@@ -9,10 +9,10 @@ use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::tool::{Reach, installed, use_version};
 
-/// Use an installed version where neither a run nor a module decides
+/// Set the default version, which is used if neither a run nor a module requests one
 #[derive(Args)]
 pub(super) struct Use {
-    /// The version, or a constraint or latest, of which the newest installed one is meant
+    /// The version; or a constraint or latest, which select the newest matching installed version
     #[arg(add = versions())]
     version: String,
 }

@@ -9,17 +9,18 @@ use crate::cli::complete::versions;
 use crate::exit::Exit;
 use crate::tool::{Audited, Verdict, audit};
 
-/// Read every installed version and compare it with what was verified when it was installed
+/// Check that every installed version is unchanged since it was installed
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Verify {
-    /// Only this version: 1.9.0 or opentofu-1.8.3; by default all, of all products unless one is named
+    /// Only this version: 1.9.0 or opentofu-1.8.3; by default all versions, of all products or of --product
     #[arg(add = versions())]
     version: Option<String>,
 }
 
 /// What `--help` says of the exit codes.
-const EXIT_CODES: &str = "Exit codes: 0 all is as it was verified, 1 something is not, 2 usage";
+const EXIT_CODES: &str =
+    "Exit codes: 0 all versions are unchanged, 1 a version was changed, 2 usage";
 
 impl Verify {
     pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {

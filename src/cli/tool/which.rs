@@ -1,4 +1,4 @@
-//! `tool which`: says where an installed version is, and asks nobody.
+//! `tool which`: prints the path of an installed version, without network access.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +10,20 @@ use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::settings::{Environment, variable};
 use crate::tool::{
-    Origin, Reach, ToolError, ToolOptions, Whereabouts, choose, default_version, installed,
+    Origin, Reach, RunLocation, ToolError, ToolOptions, choose, default_version, installed,
     startable,
 };
 use butler_protocol::spec::ToolRequest;
 
-/// Print the path of an installed version, after checking that it is the one that was verified
+/// Verify an installed version and print its path
 #[derive(Args)]
 pub(super) struct Which {
-    /// The version, or a constraint, of which the newest installed one is meant; without it, the
-    /// default that `use` set
+    /// The version; or a constraint, which selects the newest matching installed version; by default the
+    /// version that `use` set
     #[arg(add = versions())]
     version: Option<String>,
-    /// What a run in this directory would start, as far as that is installed; what is on PATH and
-    /// `BUTLER_DEFAULT_TOOL_VERSION` count as for a run
+    /// Print the version that a run in this directory would use, if it is installed; PATH and
+    /// `BUTLER_DEFAULT_TOOL_VERSION` are considered as in a run
     #[arg(long, value_name = "DIR", conflicts_with = "version")]
     from: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ async fn started(
         other => other?,
     };
     let environment = &environment.of_children();
-    let tool = startable(&request, Whereabouts { directory, environment }, &options).await?;
+    let tool = startable(&request, RunLocation { directory, environment }, &options).await?;
     answer(tools, &request, &tool.path, tool.origin)
 }
 

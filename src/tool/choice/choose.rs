@@ -1,8 +1,9 @@
-//! Which version it is to be, out of everything that has a say; docs/versions.md is the table of it.
+//! Chooses the exact version of a tool; docs/versions.md has the rules as a table.
 //!
-//! What names a version beats what only limits it, and what is nearer to the run beats what is
-//! further away. Within a limit what is there already beats what would have to be downloaded, so
-//! that a run does not change its tool because a new version was released.
+//! A source that names a version takes precedence over one that only limits it, and a source that
+//! is closer to the run over one that is farther away. Within a limit, an installed version is
+//! preferred to a download, so that a run does not change its tool because a new version was
+//! released.
 
 use semver::Version;
 
@@ -18,27 +19,27 @@ use butler_protocol::spec::{
     Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, ToolRequest, VersionFile, Wanted, What,
 };
 
-/// Where a version is looked for that is only limited.
+/// Where to search for a version that satisfies a constraint.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Reach {
-    /// Among what is installed, and where nothing fits among what is released.
+    /// Among the installed versions; if none fits, among the released ones.
     #[default]
     InstalledFirst,
     /// Only among the installed versions, without network access.
     Installed,
-    /// Among what is released only.
+    /// Only among the released versions.
     Released,
 }
 
-/// Decides on the exact version of a run: the one that it names, else a version file's, else one
+/// Chooses the exact version of a run: the one that it names, else a version file's, else one
 /// that satisfies `required_version`, else the default, else the default of this machine
 /// ([`crate::tool::use_version`]), else what is on PATH.
 ///
-/// A `required_version` that the run's version or a file's contradicts is left to the tool, which
-/// says so best; of a file's it is warned.
+/// If the version of the run or of a file contradicts `required_version`, the tool itself reports it.
+/// For a version file, the runner also warns.
 ///
 /// # Errors
-/// When nothing decides, a constraint cannot be read or satisfied, or the list of releases is
+/// When no version is requested, a constraint cannot be read or satisfied, or the list of releases is
 /// needed and cannot be fetched.
 pub async fn choose(
     wish: &VersionWish,
@@ -55,11 +56,11 @@ pub async fn choose(
     if let Some(default) = choice.default() {
         return Ok(default.clone());
     }
-    choice.first_there_is().await.ok_or(ToolError::NoVersion)
+    choice.first_on_machine().await.ok_or(ToolError::NoVersion)
 }
 
-/// Decides on the version that a directory asks for, with its version files or `required_version`:
-/// the same one as for a run in it. None where neither says anything.
+/// Chooses the version for a directory from its version files or `required_version`, as for a run in
+/// it. `None` if neither requests a version.
 ///
 /// # Errors
 /// When a constraint cannot be read or satisfied, or a list is needed and cannot be fetched.
@@ -217,7 +218,7 @@ impl<'a> Choice<'a> {
             if let Some(default) = default.filter(|default| allowed(&default.version)) {
                 return Ok(default.clone());
             }
-            if let Some(found) = self.there(product, allowed).await {
+            if let Some(found) = self.on_machine(product, allowed).await {
                 return Ok(found);
             }
         }
@@ -231,25 +232,25 @@ impl<'a> Choice<'a> {
             (Some(product), _) => product,
             (None, Some(default)) => default.product,
             (None, None) => {
-                let first = self.first_there_is().await;
+                let first = self.first_on_machine().await;
                 first.map_or(Product::Terraform, |request| request.product)
             }
         }
     }
 
-    /// What this machine has for everybody, of the first product of which it has anything.
-    async fn first_there_is(&self) -> Option<ToolRequest> {
+    /// The version of this machine, of the first product that it has.
+    async fn first_on_machine(&self) -> Option<ToolRequest> {
         for product in self.products() {
-            if let Some(found) = self.there(*product, |_| true).await {
+            if let Some(found) = self.on_machine(*product, |_| true).await {
                 return Some(found);
             }
         }
         None
     }
 
-    /// What this machine has of `product` for everybody, and is as `wanted`: its default, else what
-    /// is on PATH.
-    async fn there(
+    /// The version of `product` on this machine that is as `wanted`: its default, else the one on
+    /// PATH.
+    async fn on_machine(
         &self,
         product: Product,
         wanted: impl Fn(&Version) -> bool,

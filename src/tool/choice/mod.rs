@@ -1,4 +1,4 @@
-//! Which version is meant: by a run, a file, a constraint, a default, or what is on PATH.
+//! Chooses the version: from the run, a file, a constraint, a default, or PATH.
 
 pub(super) mod choose;
 mod package;

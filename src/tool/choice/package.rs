@@ -1,15 +1,16 @@
 //! Reads the package from which an executable was built, which Go writes into each executable.
 //!
-//! The shim of a version manager on PATH is also called `terraform` and prints the version of Terraform,
-//! but it selects the version at each start, by directory and variables. Only an executable that was built
-//! from the product's own package has the version that it prints in every directory. The package of
-//! scripts, of programs not written in Go, and of Go before 1.18 is unknown.
+//! The shim of a version manager on PATH is also called `terraform` and prints the version of
+//! Terraform, but it selects the version at each start, by directory and variables. Only an
+//! executable that was built from the product's own package has the version that it prints in every
+//! directory. The package of scripts, of programs not written in Go, and of Go before 1.18 is
+//! unknown.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// What the block begins with that Go puts into an executable.
+/// The first bytes of the block that Go writes into an executable.
 const MAGIC: &[u8] = b"\xff Go buildinf:";
 
 /// The flags behind the magic, of which this one says that the texts follow.
@@ -19,7 +20,7 @@ const INLINE: u8 = 2;
 /// Where the texts follow: two, each with its length before it.
 const TEXTS: usize = 32;
 
-/// What stands around the second text, and what it begins with.
+/// The length of the sentinels around the second text, and its first bytes.
 const SENTINEL: usize = 16;
 const PACKAGE: &[u8] = b"path\t";
 
@@ -28,8 +29,8 @@ const PACKAGE: &[u8] = b"path\t";
 const PIECE: u64 = 1 << 20;
 const OVERLAP: usize = 1024;
 
-/// Where an ELF file of 64 bits says where the table of its sections is, how many there are, and which
-/// of them has their names; and what stands where in an entry of that table.
+/// Where an ELF file of 64 bits says where the table of its sections is, how many there are, and
+/// which of them has their names; and what stands where in an entry of that table.
 const ELF: &[u8] = b"\x7fELF\x02\x01";
 const HEADER: usize = 64;
 const SECTION: usize = 64;
@@ -38,8 +39,8 @@ const SECTION: usize = 64;
 const SECTION_NAME: &[u8] = b".go.buildinfo\0";
 const LARGEST_BLOCK: u64 = 1 << 20;
 
-/// The package, if the executable at `path` names one and no other. Where a section says so, that is
-/// all that is read; else the whole file: 90 MB in some 30 ms, once for each that is found.
+/// The package, if the executable at `path` names exactly one. If the file has the section, only that
+/// is read; otherwise the whole file: 90 MB in about 30 ms, once for each executable.
 pub(super) fn of(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     match section(&mut file) {
@@ -103,7 +104,7 @@ fn anywhere(file: &mut File) -> Option<String> {
     found
 }
 
-/// The package in a block of build information that begins here, if it is all there.
+/// The package in a block of build information that begins here, if the block is complete.
 fn in_block(block: &[u8]) -> Option<String> {
     if block.get(FLAGS)? & INLINE == 0 {
         return None;

@@ -1,11 +1,11 @@
 //! Tools on PATH: finds an executable and its version.
 //!
-//! Only the executable knows its version, so it is started once; the cache stores the version for as long
-//! as the metadata of the file is the same. For an executable that a runner installed itself, as in an
-//! image, the record is read instead. A script is started each time, because the version that it starts
-//! may change while the script does not.
-//! An executable that may be a shim ([`package`]) is checked again in the directory of the run.
-//! Executables that cannot be started are skipped, because they belong to another program.
+//! Only the executable knows its version, so it is started once; the cache stores the version for
+//! as long as the metadata of the file is the same. For an executable that a runner installed
+//! itself, as in an image, the record is read instead. A script is started each time, because the
+//! version that it starts may change while the script does not. An executable that may be a shim
+//! ([`package`]) is checked again in the directory of the run. Executables that cannot be started
+//! are skipped, because they belong to another program.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -42,7 +42,7 @@ pub(in crate::tool) struct SearchPath<'a> {
     memory: PathBuf,
 }
 
-/// What one executable said about itself when its file looked like this.
+/// The version of an executable whose file has this metadata.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Answer {
     identity: Identity,
@@ -73,7 +73,7 @@ impl<'a> SearchPath<'a> {
     }
 
     /// Learns the version of the first executable of the first of `products` that is there at all.
-    /// A script is left alone: what it says is not remembered.
+    /// A script is not started, because its version is not stored.
     pub(in crate::tool) async fn learn(&self, products: &[Product]) {
         for product in products {
             if let Some(path) = self.candidates(*product).into_iter().next() {

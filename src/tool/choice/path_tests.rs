@@ -75,7 +75,7 @@ async fn version_is_read_from_json_and_from_old_text() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_tool_is_passed_over() {
+async fn files_that_cannot_be_a_tool_are_skipped() {
     let bench = Bench::new();
     bench.file("text/terraform", b"#!/bin/sh\necho '{\"terraform_version\": \"1.9.8\"}'", 0o644);
     std::fs::create_dir_all(bench.directory.path().join("directory/terraform")).unwrap();
@@ -136,7 +136,7 @@ async fn executable_is_not_asked_again_while_it_looks_the_same() {
 }
 
 #[tokio::test]
-async fn memory_that_others_can_write_to_is_not_believed() {
+async fn stored_versions_that_others_can_write_to_are_ignored() {
     let bench = Bench::new();
     let path = bench.file("bin/terraform", &std::fs::read("/bin/sh").unwrap(), 0o755);
     let search_path = path.parent().unwrap().as_os_str().to_owned();
@@ -149,7 +149,7 @@ async fn memory_that_others_can_write_to_is_not_believed() {
 }
 
 #[tokio::test]
-async fn memory_that_cannot_be_kept_costs_nothing_but_itself() {
+async fn version_is_found_if_it_cannot_be_stored() {
     let bench = Bench::new();
     bench.file("cache", b"a file where the cache should be", 0o600);
     let path = bench.script("bin/terraform", JSON);
@@ -161,7 +161,7 @@ async fn memory_that_cannot_be_kept_costs_nothing_but_itself() {
 }
 
 #[tokio::test]
-async fn terragrunt_is_asked_in_its_own_words() {
+async fn terragrunt_is_started_with_its_own_version_flag() {
     let bench = Bench::new();
     let script = "#!/bin/sh\n[ \"$*\" = --version ] && echo 'terragrunt version v0.99.1'\n";
     let path = bench.file("new/terragrunt", script.as_bytes(), 0o755);

@@ -1,7 +1,7 @@
 //! Logins for mirrors: the value of the `Authorization` header.
 //!
-//! A login belongs to one origin (scheme, host and port). It is never sent to another one, even after a
-//! redirect, and never to a vendor's site.
+//! A login belongs to one origin (scheme, host and port). It is never sent to another one, even
+//! after a redirect, and never to a vendor's site.
 
 use percent_encoding::percent_decode_str;
 use reqwest::RequestBuilder;

@@ -1,4 +1,4 @@
-//! Looks around without installing anything: whether a release site answers, and what is on PATH.
+//! Checks, without installing anything, whether a release site responds and which tools are on PATH.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -16,26 +16,26 @@ use crate::tool::store::cache::Cache;
 use crate::tool::vendor::product::Vendored as _;
 use butler_protocol::spec::Product;
 
-/// What a release site said.
+/// The response of a release site.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Its answer.
+    /// Its status.
     pub status: StatusCode,
-    /// What time it is there.
+    /// The time of its clock.
     pub date: Option<SystemTime>,
 }
 
-/// Where `product` is listed, fit to be shown.
+/// The URL of the list of versions of `product`, without credentials.
 #[must_use]
 pub fn list_url(product: Product, options: &ToolOptions) -> String {
     redacted(&product.index(options.sites.mirror(product)).0)
 }
 
-/// Asks for the list of versions of `product` once, and reads nothing but the head of the answer:
-/// the list itself may have 7 MB.
+/// Requests the list of versions of `product` once, and reads only the head of the response: the list
+/// may have 7 MB.
 ///
 /// # Errors
-/// When there is no answer.
+/// When the site does not respond.
 pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, ToolError> {
     let (url, _) = product.index(options.sites.mirror(product));
     let silent = |status| Probe { status, date: None };
@@ -51,7 +51,7 @@ pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, Too
 }
 
 /// Asks the executable that PATH leads to first, of the first of `products` that is on PATH, for its
-/// version, and remembers the answer for [`on_path`] and all others who look there.
+/// version, and stores the answer for [`on_path`] and later searches.
 pub async fn learn(products: &[Product], options: &ToolOptions) {
     if let Ok(cache) = Cache::of(options) {
         let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());

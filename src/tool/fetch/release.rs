@@ -1,11 +1,11 @@
 //! Downloads the archive of a release and verifies it against the vendor's signature.
 //!
-//! A [`VerifiedArchive`] is created only here, and only it can be unpacked. The checksum file is parsed
-//! after its signature was verified, and the archive is returned only if its checksum is in that file. The
-//! value owns the open file, so no process can replace the archive between verification and unpacking. If
-//! the user gave both the URL of an archive and its checksum, that checksum is verified instead of a
-//! signature. If the vendor did not sign yet, the runner says so and accepts only the vendor's own site; a
-//! signature that exists must always be valid.
+//! A [`VerifiedArchive`] is created only here, and only it can be unpacked. The checksum file is
+//! parsed after its signature was verified, and the archive is returned only if its checksum is in
+//! that file. The value owns the open file, so no process can replace the archive between
+//! verification and unpacking. If the user gave both the URL of an archive and its checksum, that
+//! checksum is verified instead of a signature. If the vendor did not sign yet, the runner says so
+//! and accepts only the vendor's own site; a signature that exists must always be valid.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::path::Path;
 use url::Url;
 
 use crate::tool::digest::Sha256Sum;
-use crate::tool::error::{Meant, ToolError};
+use crate::tool::error::{ChecksumSource, ToolError};
 use crate::tool::fetch::download::Fetcher;
 use crate::tool::fetch::login::redacted;
 use crate::tool::fetch::transfer::Watch;
@@ -49,9 +49,9 @@ pub(in crate::tool) struct VerifiedArchive {
 pub(in crate::tool) struct Listing {
     /// The file as it was signed.
     pub(in crate::tool) bytes: Vec<u8>,
-    /// The URL of its signature, and the signature, where there is one.
+    /// The URL of its signature, and the signature, if it is signed.
     pub(in crate::tool) signature: Option<(Url, Vec<u8>)>,
-    /// What stands in it.
+    /// Its content.
     pub(in crate::tool) sums: Checksums,
     /// By whom it was signed.
     pub(in crate::tool) trusted: Trusted,
@@ -75,7 +75,7 @@ pub(in crate::tool) async fn fetch(
     let given = sites.checksum();
     if let (Some(_), Some(sum)) = (sites.archive(), given) {
         tracing::info!(%request, "verifying the archive with the given checksum, not with a signature");
-        let wanted = Wanted { sum, meant: Meant::Given, trusted: Trusted::Checksum };
+        let wanted = Wanted { sum, meant: ChecksumSource::Given, trusted: Trusted::Checksum };
         return archive(&fetcher, &release, wanted, options, directory, progress).await;
     }
     let listing = match listing(request, &release, &fetcher, options, progress).await {
@@ -88,11 +88,16 @@ pub(in crate::tool) async fn fetch(
     if let Some(given) = given.filter(|given| *given != sum) {
         // Known before the archive is fetched: what was signed is not what was asked for.
         let url = redacted(&release.archive);
-        return Err(ToolError::Checksum { url, meant: Meant::Given, expected: given, actual: sum });
+        return Err(ToolError::Checksum {
+            url,
+            meant: ChecksumSource::Given,
+            expected: given,
+            actual: sum,
+        });
     }
     let meant = match &listing.trusted {
-        Trusted::Unsigned => Meant::Published,
-        _ => Meant::Signed,
+        Trusted::Unsigned => ChecksumSource::Published,
+        _ => ChecksumSource::Signed,
     };
     let wanted = Wanted { sum, meant, trusted: listing.trusted };
     archive(&fetcher, &release, wanted, options, directory, progress).await
@@ -162,7 +167,7 @@ pub(in crate::tool) fn sum_of(
 /// The expected checksum of an archive and its source.
 pub(in crate::tool) struct Wanted {
     pub(in crate::tool) sum: Sha256Sum,
-    pub(in crate::tool) meant: Meant,
+    pub(in crate::tool) meant: ChecksumSource,
     pub(in crate::tool) trusted: Trusted,
 }
 

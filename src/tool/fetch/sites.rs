@@ -27,8 +27,9 @@ pub enum Mirror {
 }
 
 impl Mirror {
-    /// Where the mirror keeps what the vendor has at `official`. A query of the mirror is kept, because some
-    /// object stores put the access token in it. A URL that the mirror cannot express stays the vendor's.
+    /// Where the mirror keeps what the vendor has at `official`. A query of the mirror is kept,
+    /// because some object stores put the access token in it. A URL that the mirror cannot express
+    /// stays the vendor's.
     pub(in crate::tool) fn locate(&self, official: Url) -> Url {
         let below = |base: &Url, path: &str| {
             let mut url = base.clone();
@@ -220,7 +221,7 @@ fn is_bundle(url: &Url) -> bool {
     if url.scheme() != "file" {
         return url.path().ends_with('/');
     }
-    // One that is compressed is none, and who reads it says so.
+    // A compressed tar is not supported; reading it fails with that message.
     let is = |path: &Path, ending: &str| path.extension().is_some_and(|it| it == ending);
     url.to_file_path().is_ok_and(|path| {
         let is_packed = || path.file_stem().is_some_and(|stem| is(Path::new(stem), "tar"));
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_login_is_shown() {
+    fn debug_output_has_no_login() {
         let mirror = Some(url("https://user:hunter2@mirror.example/"));
         let sites = Sites::mirrored(mirror).with_login(Some(given("hunter3", "A")));
         let shown = format!("{sites:?}");

@@ -1,7 +1,7 @@
 //! Extracts the executable, and nothing else, from the archive of a release, if it is in one.
 //!
-//! A name in the archive never becomes a path: the one entry is found by its exact name and written to the
-//! file that the caller opened. Licences and change logs stay in the archive.
+//! A name in the archive never becomes a path: the one entry is found by its exact name and written
+//! to the file that the caller opened. Licences and change logs stay in the archive.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -97,8 +97,8 @@ fn write_at_most(
     (file, path): (&mut File, &std::path::Path),
     abandoned: &CancellationToken,
 ) -> Result<Sha256Sum, ArchiveError> {
-    // One byte more than allowed, so that an oversized entry is detected even if it declares a smaller
-    // size.
+    // One byte more than allowed, so that an oversized entry is detected even if it declares a
+    // smaller size.
     let mut content = content.take(largest + 1);
     let mut summing = Summing::default();
     digest::copy(&mut content, abandoned, |bytes| {

@@ -15,7 +15,8 @@ use butler_protocol::spec::ToolRequest;
 /// The error of a dropped attempt in the history.
 const CANCELLED: &str = "cancelled before it was complete";
 
-/// An operation on one version, by the process that has its lock. The note is removed before the lock.
+/// An operation on one version, by the process that has its lock. The note is removed before the
+/// lock.
 #[derive(Debug)]
 pub(in crate::tool) struct Attempt {
     cache: Cache,
@@ -29,8 +30,8 @@ pub(in crate::tool) struct Attempt {
 }
 
 impl Attempt {
-    /// Writes a note that `owner` begins with `act`. A removal with a drain period passes `until`, the
-    /// end of that period.
+    /// Writes a note that `owner` begins with `act`. A removal with a drain period passes `until`,
+    /// the end of that period.
     pub(in crate::tool) fn begin(
         cache: &Cache,
         request: &ToolRequest,

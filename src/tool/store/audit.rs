@@ -1,9 +1,9 @@
 //! Computes the checksum of everything that is installed and compares it with the verified one.
 //!
-//! A run trusts a file whose metadata did not change; the audit reads every byte. It deletes and repairs
-//! nothing. It marks a changed executable so that later runs check it in full and do not start it. The
-//! reference is the record next to the executable: the audit finds damage and changes, but not an
-//! attacker who can also rewrite the record.
+//! A run trusts a file whose metadata did not change; the audit reads every byte. It deletes and
+//! repairs nothing. It marks a changed executable so that later runs check it in full and do not
+//! start it. The reference is the record next to the executable: the audit finds damage and
+//! changes, but not an attacker who can also rewrite the record.
 
 use std::fs::File;
 use std::path::Path;

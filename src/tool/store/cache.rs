@@ -1,9 +1,9 @@
-//! The paths of the tool cache, `<cache>/<product>/<version>/<executable>` with a record next to it, and the
-//! rules for its owner.
+//! The paths of the tool cache, `<cache>/<product>/<version>/<executable>` with a record next to
+//! it, and the rules for its owner.
 //!
 //! Files that another user could have written are refused. The directory of the cache itself may be
-//! writable for others, as `emptyDir` volumes of Kubernetes are: the runner warns about it, and everything
-//! below must belong to the user.
+//! writable for others, as `emptyDir` volumes of Kubernetes are: the runner warns about it, and
+//! everything below must belong to the user.
 
 use std::fs::{DirBuilder, Metadata, Permissions};
 use std::io;
@@ -138,7 +138,7 @@ impl Cache {
     }
 
     /// Whether `request` is installed; whether it is sound shows on use.
-    pub(in crate::tool) fn holds(&self, request: &ToolRequest) -> bool {
+    pub(in crate::tool) fn is_installed(&self, request: &ToolRequest) -> bool {
         self.record(request).is_some()
     }
 
@@ -153,7 +153,7 @@ impl Cache {
     }
 
     /// Whether the directory of `request` exists, complete or not.
-    pub(in crate::tool) fn has(&self, request: &ToolRequest) -> Result<bool, CacheError> {
+    pub(in crate::tool) fn has_directory(&self, request: &ToolRequest) -> Result<bool, CacheError> {
         inspect_root(&self.root)?;
         if inspect(&self.product(request.product))?.is_none() {
             return Ok(false);
@@ -166,8 +166,11 @@ impl Cache {
         size(&self.version(request))
     }
 
-    /// A private directory beside the version's, deleted when it is dropped.
-    pub(in crate::tool) fn beside(&self, request: &ToolRequest) -> io::Result<tempfile::TempDir> {
+    /// A private directory next to that of the version, deleted when it is dropped.
+    pub(in crate::tool) fn staging_directory(
+        &self,
+        request: &ToolRequest,
+    ) -> io::Result<tempfile::TempDir> {
         tempfile::Builder::new()
             .prefix(&partial_prefix(request))
             .permissions(Permissions::from_mode(0o700))
@@ -206,7 +209,7 @@ pub(in crate::tool) fn inspect(path: &Path) -> Result<Option<Metadata>, CacheErr
 #[cfg(test)]
 impl Cache {
     /// Makes it look as if `request` were installed; its executable is empty.
-    pub(in crate::tool) fn pretend(&self, request: &ToolRequest) {
+    pub(in crate::tool) fn install_stub(&self, request: &ToolRequest) {
         use crate::tool::digest::Sha256Sum;
         use crate::tool::store::record::Identity;
         use tokio_util::sync::CancellationToken;

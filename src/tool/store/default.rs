@@ -1,8 +1,8 @@
 //! The version of a product that this machine uses if nothing else selects one.
 //!
-//! One small file per product, `default.json`, written as a whole and put in place by a rename. It is
-//! changed under a lock, so exactly one of several concurrent first installations becomes the default. If
-//! the named version is no longer installed, the product has no default.
+//! One small file per product, `default.json`, written as a whole and put in place by a rename. It
+//! is changed under a lock, so exactly one of several concurrent first installations becomes the
+//! default. If the named version is no longer installed, the product has no default.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ use butler_base::blocking::blocking;
 use butler_base::platform::fs::{OFlag, OpenOptionsExt, try_lock};
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// How often the lock is tried. It is held for a few milliseconds, and a stopped process must not block
-/// others.
+/// How often the lock is tried. It is held for a few milliseconds, and a stopped process must not
+/// block others.
 const ATTEMPTS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -115,7 +115,7 @@ pub(in crate::tool) fn forget(cache: &Cache, request: &ToolRequest) -> Result<()
 pub(in crate::tool) fn effective(cache: &Cache, product: Product) -> Option<Version> {
     let version = named(cache, product)?;
     let request = ToolRequest { product, version };
-    cache.holds(&request).then_some(request.version)
+    cache.is_installed(&request).then_some(request.version)
 }
 
 /// The version in the file, if no other user can have written it.
@@ -165,7 +165,7 @@ mod tests {
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
         for version in versions {
-            cache.pretend(version);
+            cache.install_stub(version);
         }
         (directory, cache)
     }

@@ -1,8 +1,9 @@
 //! The version of an executable in the cache of any runner, from the record next to it.
 //!
 //! A container image contains such a cache and a link to its Terraform on PATH. The record has the
-//! version, so the executable need not be started. The record is used only if root or this user wrote it,
-//! and it does not prove that the executable is unchanged: only a lookup in its cache does.
+//! version, so the executable need not be started. The record is used only if root or this user
+//! wrote it, and it does not prove that the executable is unchanged: only a lookup in its cache
+//! does.
 
 use std::path::Path;
 

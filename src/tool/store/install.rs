@@ -1,7 +1,7 @@
 //! Installs and removes versions.
 //!
-//! A version is complete or absent: its directory appears in one rename, with everything in it synced,
-//! and disappears in one rename.
+//! A version is complete or absent: its directory appears in one rename, with everything in it
+//! synced, and disappears in one rename.
 
 use std::fs::{File, Permissions};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl Cache {
             let path = path.to_owned();
             |source| CacheError::Write { path, source }
         };
-        let staged = self.beside(request).map_err(write(&product))?;
+        let staged = self.staging_directory(request).map_err(write(&product))?;
         let name = request.product.file_name();
         let path = staged.path().join(&name);
         let mut file = File::create_new(&path).map_err(write(&path))?;
@@ -55,7 +55,7 @@ impl Cache {
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
         drop(file);
-        // Where nothing that was signed says which version it is.
+        // The signed file name does not contain the version, so the executable is asked.
         if !is_named {
             confirm(request, &path, &archive.url, abandoned)?;
         }
@@ -64,20 +64,20 @@ impl Cache {
 
         let directory = self.version(request);
         if std::fs::symlink_metadata(&directory).is_ok() {
-            // What was refused goes away in one rename too, and is deleted from there.
-            let discarded = self.beside(request).map_err(write(&product))?;
+            // The refused version is also removed in one rename, and then deleted.
+            let discarded = self.staging_directory(request).map_err(write(&product))?;
             std::fs::rename(&directory, discarded.path().join("refused"))
                 .map_err(write(&directory))?;
         }
         std::fs::rename(staged.path(), &directory).map_err(write(&directory))?;
-        // Only the name is gone that the guard would delete.
+        // The directory was renamed, so the guard must not delete it.
         let _ = staged.keep();
         sync_directory(&product).map_err(write(&product))?;
         Ok(directory.join(name))
     }
 
-    /// Removes `request`: in one rename while no process can begin to use it, and then deletes it. Returns
-    /// how much room it took. Needs the version's lock.
+    /// Removes `request`: in one rename while no process can begin to use it, and then deletes it.
+    /// Returns how much room it took. Needs the version's lock.
     pub(in crate::tool) fn remove(
         &self,
         request: &ToolRequest,
@@ -87,7 +87,7 @@ impl Cache {
         let directory = self.version(request);
         let write = |source| CacheError::Write { path: directory.clone(), source };
         let bytes = self.size(request);
-        let discarded = self.beside(request).map_err(write)?;
+        let discarded = self.staging_directory(request).map_err(write)?;
         std::fs::rename(&directory, discarded.path().join("removed")).map_err(write)?;
         drop(unused);
         let path = discarded.path().to_owned();
@@ -104,7 +104,7 @@ impl Cache {
     pub(in crate::tool) fn forget(&self, request: &ToolRequest, _unused: Unused) {
         // Leftovers do no harm. In one rename, so that no other process
         // locks a file in it that goes with the rest.
-        let _ = self.beside(request).and_then(|discarded| {
+        let _ = self.staging_directory(request).and_then(|discarded| {
             std::fs::rename(self.users(request), discarded.path().join("users"))?;
             discarded.close()
         });

@@ -11,8 +11,8 @@ use crate::tool::vendor::platform::Platform;
 use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// The versions of all products in the cache at `directory`, newest first, without checking that they are unchanged.
-/// Empty if there cannot be a cache.
+/// The versions of all products in the cache at `directory`, newest first, without checking that
+/// they are unchanged. Empty if there cannot be a cache.
 #[must_use]
 pub fn installed_versions(directory: &Path) -> Vec<ToolRequest> {
     let cache = Platform::current().ok().and_then(|it| Cache::new(directory, it).ok());

@@ -1,8 +1,8 @@
 //! Collects what is known about the versions of a product on this machine.
 //!
-//! The directories show what is installed, the records next to the executables where it came from, locks
-//! and notes which process works on or uses a version, and the journal what was done. Nothing here
-//! installs or removes a version. Only the list of [`available`] versions needs the network.
+//! The directories show what is installed, the records next to the executables where it came from,
+//! locks and notes which process works on or uses a version, and the journal what was done. Nothing
+//! here installs or removes a version. Only the list of [`available`] versions needs the network.
 
 use semver::Version;
 use serde::Serialize;
@@ -122,7 +122,7 @@ pub async fn available(
     released.dedup();
     let cache = Cache::of(options)?;
     let mut installed = cache.directories(product)?;
-    installed.retain(|request| cache.holds(request));
+    installed.retain(|request| cache.is_installed(request));
     let available = |version: Version| Available {
         prerelease: !version.pre.is_empty(),
         installed: installed.iter().any(|request| request.version == version),

@@ -1,8 +1,9 @@
-//! The history of the versions of a product, for users who want to know how the present state came about.
+//! The history of the versions of a product, for users who want to know how the present state came
+//! about.
 //!
-//! One file per product, of limited length, written as a whole under a lock and put in place by a rename.
-//! It is a record, not a source of truth: the directories alone show what is installed. If the journal
-//! cannot be read or written, the runner logs that and continues.
+//! One file per product, of limited length, written as a whole under a lock and put in place by a
+//! rename. It is a record, not a source of truth: the directories alone show what is installed. If
+//! the journal cannot be read or written, the runner logs that and continues.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -22,8 +23,8 @@ use butler_protocol::spec::Product;
 /// How many entries are kept of each product.
 const LONGEST: usize = 100;
 
-/// How often the lock of the journal is tried; writing the journal takes a few milliseconds. After that,
-/// the entry is left out: a stopped process must not block others.
+/// How often the lock of the journal is tried; writing the journal takes a few milliseconds. After
+/// that, the entry is left out: a stopped process must not block others.
 const ATTEMPTS: usize = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -79,7 +80,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry of an operation that began at `started` and has just ended, with or without an error.
+    /// The entry of an operation that began at `started` and has just ended, with or without an
+    /// error.
     pub(in crate::tool) fn ended(
         version: &Version,
         operation: Act,
@@ -131,8 +133,8 @@ fn raw(path: &Path) -> Vec<Value> {
     record::read(path).unwrap_or_default()
 }
 
-/// Locks the journal. Each writer replaces the file, so only a lock on the file that is at `path` after
-/// locking counts.
+/// Locks the journal. Each writer replaces the file, so only a lock on the file that is at `path`
+/// after locking counts.
 fn lock(path: &Path) -> io::Result<File> {
     for _ in 0..ATTEMPTS {
         let mut options = OpenOptions::new();

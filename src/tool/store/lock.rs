@@ -1,9 +1,9 @@
 //! One lock per version: the right to install or remove it.
 //!
-//! Processes that want the same version take turns and download it once; processes that want different
-//! versions do not wait for each other. The lock saves work but does not guard correctness, because an
-//! installation is put in place by one rename. On a file system without locks, the cost is a warning and
-//! perhaps a second download.
+//! Processes that want the same version take turns and download it once; processes that want
+//! different versions do not wait for each other. The lock saves work but does not guard
+//! correctness, because an installation is put in place by one rename. On a file system without
+//! locks, the cost is a warning and perhaps a second download.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;

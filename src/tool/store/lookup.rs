@@ -13,20 +13,20 @@ use crate::tool::store::record::{self, Identity, Record};
 use butler_base::platform::fs::{CHANGES_SHOW, MetadataExt};
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// What the cache has of a version.
+/// The result of a lookup.
 #[derive(Debug, Eq, PartialEq)]
 pub(in crate::tool) enum Lookup {
     /// The executable, as it was verified.
     Installed(PathBuf),
-    /// Nothing, or nothing whole.
+    /// The version is missing or incomplete.
     Missing,
     /// An executable that is not the one that was verified.
     Tampered(PathBuf),
 }
 
 impl Cache {
-    /// The versions of `product` that a run may choose among; whether they are sound shows on use.
-    /// Where they cannot be read there are none: a run that wants one fails when it looks it up.
+    /// The installed versions of `product`, not checked for changes. Empty if the cache cannot be
+    /// read: then the lookup of a version fails.
     pub(in crate::tool) fn versions(&self, product: Product) -> Vec<Version> {
         let directories = self.directories(product).unwrap_or_else(|error| {
             tracing::warn!(
@@ -35,7 +35,7 @@ impl Cache {
             );
             Vec::new()
         });
-        let held = directories.into_iter().filter(|request| self.holds(request));
+        let held = directories.into_iter().filter(|request| self.is_installed(request));
         held.map(|request| request.version).collect()
     }
 
@@ -123,7 +123,7 @@ mod tests {
         for path in [product.as_path(), directory.path()] {
             if std::os::unix::fs::chown(path, Some(12345), None).is_ok() {
                 let error = lookup().unwrap_err();
-                assert!(error.to_string().contains(trust::FOREIGN), "{error}");
+                assert!(error.to_string().contains(trust::OTHER_OWNER), "{error}");
                 assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
                 std::os::unix::fs::chown(path, Some(0), None).unwrap();
             }
@@ -149,7 +149,7 @@ mod tests {
         let on = |architecture| {
             Cache::new(directory.path(), Platform { system: "linux", architecture }).unwrap()
         };
-        on("amd64").pretend(&"1.9.8".parse().unwrap());
+        on("amd64").install_stub(&"1.9.8".parse().unwrap());
         for (architecture, there) in [("amd64", true), ("arm64", false)] {
             let cache = on(architecture);
             let found = cache.lookup(&"1.9.8".parse().unwrap(), &CancellationToken::new()).unwrap();

@@ -1,8 +1,10 @@
-//! The notes of living processes about what they do with a version: one file each in `.VERSION.users`.
+//! The notes of living processes about what they do with a version: one file each in
+//! `.VERSION.users`.
 //!
-//! The writer of a note locks it for as long as it is valid, and the kernel releases the lock when the
-//! process ends. So a note that can be locked belongs to a dead process: its content is ignored, and the
-//! process that finds it removes it. A note gets its final name when it is locked and complete.
+//! The writer of a note locks it for as long as it is valid, and the kernel releases the lock when
+//! the process ends. So a note that can be locked belongs to a dead process: its content is
+//! ignored, and the process that finds it removes it. A note gets its final name when it is locked
+//! and complete.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -125,8 +127,8 @@ enum NoteState {
     Unknown,
 }
 
-/// Reads `file`, which was opened at `path`. A process that rewrites its note keeps the lock on the old
-/// file until the new one is in place.
+/// Reads `file`, which was opened at `path`. A process that rewrites its note keeps the lock on the
+/// old file until the new one is in place.
 fn read_state(file: &File, path: &Path) -> NoteState {
     let lock = try_lock_shared(file);
     let content = serde_json::from_reader(file).ok();
@@ -138,8 +140,8 @@ fn read_state(file: &File, path: &Path) -> NoteState {
     }
 }
 
-/// The notes of living processes about `request`, the oldest first. Removes the notes of dead processes,
-/// and adds their unfinished installations and removals to the history as failed.
+/// The notes of living processes about `request`, the oldest first. Removes the notes of dead
+/// processes, and adds their unfinished installations and removals to the history as failed.
 pub(in crate::tool) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content> {
     let entries = std::fs::read_dir(cache.users(request)).into_iter().flatten().flatten();
     let mut living = Vec::new();

@@ -1,9 +1,9 @@
-//! Frees space in the cache: removes versions that were not used for a long time, the least recently used
-//! of too many, and the leftovers of killed processes.
+//! Frees space in the cache: removes versions that were not used for a long time, the least
+//! recently used of too many, and the leftovers of killed processes.
 //!
-//! Never removes a version that is in use, that another process works on, or that is the default. Each
-//! version is removed in the same way as by `uninstall`, but without a drain period: if a process asked
-//! for its path within that period, the version stays.
+//! Never removes a version that is in use, that another process works on, or that is the default.
+//! Each version is removed in the same way as by `uninstall`, but without a drain period: if a
+//! process asked for its path within that period, the version stays.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,9 @@ use crate::tool::store::journal::{Act, moment};
 use crate::tool::store::lock;
 use crate::tool::store::lock::VersionLock;
 use crate::tool::store::queue::working;
-use crate::tool::store::uninstall::{UninstallError, by, look, refuse_asked_for, remove};
+use crate::tool::store::uninstall::{
+    UninstallError, describe_users, refuse_asked_for, refuse_in_use, remove,
+};
 use crate::tool::store::usage;
 use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
@@ -174,7 +176,7 @@ impl Pruning<'_> {
         match self.try_remove(request).await {
             Ok(()) => Fate::Removed,
             Err(UninstallError::InUse { users, .. }) => {
-                Fate::Kept { reason: format!("in use{}", by(&users)) }
+                Fate::Kept { reason: format!("in use{}", describe_users(&users)) }
             }
             Err(UninstallError::AskedFor { at, .. }) => Fate::Kept {
                 reason: format!(
@@ -195,7 +197,7 @@ impl Pruning<'_> {
         let since = since.unwrap_or(SystemTime::UNIX_EPOCH);
         let (cache, wanted) = (self.cache.clone(), request.clone());
         blocking(move |_| {
-            look(&cache, &wanted)?;
+            refuse_in_use(&cache, &wanted)?;
             refuse_asked_for(&cache, &wanted, since)
         })
         .await?;
@@ -222,7 +224,7 @@ impl Pruning<'_> {
             let request = ToolRequest { product, version };
             let is_worked_on = working(&self.cache, &request).is_some();
             let partial = self.cache.partial(&request)?;
-            let is_gone = self.cache.has(&request).is_ok_and(|is_there| !is_there);
+            let is_gone = self.cache.has_directory(&request).is_ok_and(|is_there| !is_there);
             if is_worked_on || (partial.is_empty() && !is_gone) {
                 continue;
             }

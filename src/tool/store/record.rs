@@ -1,8 +1,9 @@
 //! The record of an installed executable: its verified checksum and the metadata of its file.
 //!
-//! As long as the metadata is the same (device, inode, size, times, owner, mode), the file is the one that
-//! was verified: a process without root privileges cannot change a file and keep its change time. If the
-//! metadata differs, only the checksum shows whether it is still the verified file.
+//! As long as the metadata is the same (device, inode, size, times, owner, mode), the file is the
+//! one that was verified: a process without root privileges cannot change a file and keep its
+//! change time. If the metadata differs, only the checksum shows whether it is still the verified
+//! file.
 
 use std::fs::Metadata;
 use std::io::Write;
@@ -85,11 +86,11 @@ impl Trusted {
     }
 }
 
-/// What stands where the fingerprint of a signer does.
+/// The texts that replace the fingerprint of a signer.
 const BY_USER: &str = "none, checksum given by the user";
 const BY_NO_KEY: &str = "none, published without a signature";
 
-/// What stands where the fingerprint of a signer does is none.
+/// The text for the signer is not a fingerprint.
 #[derive(Debug, thiserror::Error)]
 #[error("the signer must be the fingerprint of a key")]
 pub(in crate::tool) struct NoFingerprint;
@@ -126,7 +127,7 @@ impl std::fmt::Display for Trusted {
     }
 }
 
-/// An installed executable, as `install.json` beside it says.
+/// The content of `install.json`, next to an installed executable.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::tool) struct Record {
@@ -142,7 +143,7 @@ pub(in crate::tool) struct Record {
     pub(in crate::tool) signer: Trusted,
     /// When, by RFC 3339.
     pub(in crate::tool) installed_at: String,
-    /// What the executable's file looked like when it was last summed up.
+    /// The metadata of the executable when its checksum was last computed.
     pub(in crate::tool) identity: Identity,
 }
 
@@ -151,7 +152,7 @@ pub(in crate::tool) fn read<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Writes a JSON file of the cache: beside, synced, and put in place at once.
+/// Writes a JSON file of the cache: to a temporary file that is synced and renamed.
 pub(in crate::tool) fn write(path: &Path, value: &impl Serialize) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(path);
     let mut file = tempfile::Builder::new()

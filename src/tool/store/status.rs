@@ -47,7 +47,7 @@ pub struct Status {
     pub installed: Vec<InstalledVersion>,
 }
 
-/// How a version stands.
+/// The state of a version.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -138,7 +138,7 @@ pub struct InstalledVersion {
     pub source: Source,
     /// Why it is trusted.
     pub trust: Trust,
-    /// Who signed it; none where only a checksum vouches for it.
+    /// Who signed it; `null` if only a checksum was verified.
     pub signed_by: Option<Signer>,
     /// Who uses it now.
     pub users: Vec<User>,
@@ -196,7 +196,7 @@ impl std::fmt::Display for Signer {
     }
 }
 
-/// As it stands in JSON.
+/// The same words as in JSON.
 impl std::fmt::Display for State {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {

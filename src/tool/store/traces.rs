@@ -1,5 +1,6 @@
-//! Lists what the cache contains besides complete versions: incomplete directories, unfinished files, and
-//! the locks and notes of versions that are gone. None of it is ever treated as installed.
+//! Lists what the cache contains besides complete versions: incomplete directories, unfinished
+//! files, and the locks and notes of versions that are gone. None of it is ever treated as
+//! installed.
 
 use std::collections::BTreeSet;
 use std::io;

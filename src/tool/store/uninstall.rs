@@ -1,10 +1,11 @@
 //! Removes an installed version that is not in use.
 //!
-//! If a process uses the version, the removal fails at once. Otherwise the version is pending deletion
-//! for the drain period: a process that is just starting, and that may have read the path earlier, has
-//! that time to lock the version. Then the version is removed in one rename, under a lock that keeps new
-//! users out (see [`crate::tool::store::usage`]), and deleted from its new place. Before the rename
-//! nothing changes: if the process dies or is stopped, the version stays as it was.
+//! If a process uses the version, the removal fails at once. Otherwise the version is pending
+//! deletion for the drain period: a process that is just starting, and that may have read the path
+//! earlier, has that time to lock the version. Then the version is removed in one rename, under a
+//! lock that keeps new users out (see [`crate::tool::store::usage`]), and deleted from its new
+//! place. Before the rename nothing changes: if the process dies or is stopped, the version stays
+//! as it was.
 
 use std::time::{Duration, SystemTime};
 
@@ -46,7 +47,7 @@ pub enum UninstallError {
     #[error(transparent)]
     Tool(Box<ToolError>),
     /// A process uses it.
-    #[error("{request} is in use{}", by(users))]
+    #[error("{request} is in use{}", describe_users(users))]
     InUse {
         /// Which version.
         request: ToolRequest,
@@ -97,7 +98,7 @@ impl Advice for UninstallError {
 }
 
 /// ` by 2 runs: pid 12, run 7, since ...; pid 13, run 8, since ...`.
-pub(in crate::tool) fn by(users: &[User]) -> String {
+pub(in crate::tool) fn describe_users(users: &[User]) -> String {
     let kind =
         if users.iter().all(|user| user.owner.starts_with("run ")) { "run" } else { "process" };
     let (count, plural) = match (users.len(), kind) {
@@ -130,11 +131,11 @@ pub async fn uninstall(
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Uninstalled, UninstallError> {
     let cache = Cache::of(options)?;
-    if !cache.has(request)? {
+    if !cache.has_directory(request)? {
         return Ok(Uninstalled::NotInstalled);
     }
     let (looked, wanted) = (cache.clone(), request.clone());
-    blocking(move |_| look(&looked, &wanted)).await?;
+    blocking(move |_| refuse_in_use(&looked, &wanted)).await?;
     let options = ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() };
     let deadline = Instant::now() + options.timeout;
     let lock = lock::acquire(&cache, request, &options, deadline, |_| {}).await?;
@@ -163,8 +164,11 @@ pub async fn uninstall(
 }
 
 /// Fails if a process uses `request` now. Blocks for a moment, and writes nothing.
-pub(in crate::tool) fn look(cache: &Cache, request: &ToolRequest) -> Result<(), UninstallError> {
-    usage::look(cache, request)?.map_err(|users| in_use(request, users))
+pub(in crate::tool) fn refuse_in_use(
+    cache: &Cache,
+    request: &ToolRequest,
+) -> Result<(), UninstallError> {
+    usage::check_unused(cache, request)?.map_err(|users| in_use(request, users))
 }
 
 fn in_use(request: &ToolRequest, users: Vec<User>) -> UninstallError {
@@ -194,7 +198,7 @@ pub(in crate::tool) fn remove(
     since: Option<SystemTime>,
 ) -> Result<Uninstalled, UninstallError> {
     // Another process may have removed it before this one got the lock.
-    if !cache.has(request)? {
+    if !cache.has_directory(request)? {
         return Ok(Uninstalled::NotInstalled);
     }
     let unused = usage::unused(cache, request)?.map_err(|users| in_use(request, users))?;

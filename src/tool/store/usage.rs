@@ -1,10 +1,11 @@
 //! Records which processes use an installed version, so that no process removes it during a run.
 //!
-//! A user of a version first takes a shared lock on `.VERSION.users/used`, then looks the version up, and
-//! keeps the lock. A process that removes the version takes the lock exclusively, for the duration of one
-//! rename. So a user either holds the lock, and the version stays, or looks the version up after the
-//! rename and does not find it. The lock shows *whether* a version is used, a note shows *by which
-//! process*, and the modification time of the file shows when it was last used.
+//! A user of a version first takes a shared lock on `.VERSION.users/used`, then looks the version
+//! up, and keeps the lock. A process that removes the version takes the lock exclusively, for the
+//! duration of one rename. So a user either holds the lock, and the version stays, or looks the
+//! version up after the rename and does not find it. The lock shows *whether* a version is used, a
+//! note shows *by which process*, and the modification time of the file shows when it was last
+//! used.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -58,8 +59,9 @@ impl Drop for InUse {
     }
 }
 
-/// Marks `request`, installed or not, as used by this process. While another process removes it, waits
-/// until `deadline`. `None` if that cannot be recorded, as in a read-only cache without such a file.
+/// Marks `request`, installed or not, as used by this process. While another process removes it,
+/// waits until `deadline`. `None` if that cannot be recorded, as in a read-only cache without such
+/// a file.
 pub(in crate::tool) async fn begin(
     cache: &Cache,
     request: &ToolRequest,
@@ -129,7 +131,7 @@ pub(in crate::tool) fn unused(
 
 /// Checks for users of `request` like [`unused`], but writes nothing: the result may be outdated a
 /// moment later. Blocks for a second at most.
-pub(in crate::tool) fn look(
+pub(in crate::tool) fn check_unused(
     cache: &Cache,
     request: &ToolRequest,
 ) -> Result<Result<(), Vec<User>>, CacheError> {
@@ -286,7 +288,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
-        cache.pretend(request);
+        cache.install_stub(request);
         (directory, cache)
     }
 
@@ -316,7 +318,7 @@ mod tests {
         let (_directory, cache) = cache_with(&request);
         let then = SystemTime::now() - Duration::from_hours(50);
         File::open(cache.version(&request)).unwrap().set_modified(then).unwrap();
-        assert_eq!(look(&cache, &request).unwrap(), Ok(()));
+        assert_eq!(check_unused(&cache, &request).unwrap(), Ok(()));
         assert!(!cache.users(&request).exists());
         drop(unused(&cache, &request).unwrap().unwrap());
         assert_eq!(last_use(&cache, &request), Some(then));

@@ -1,7 +1,7 @@
 //! When the built-in keys of the vendors expire.
 //!
-//! An expired key is not a security problem. But releases that are signed after its renewal need a newer
-//! copy of the key: a runner without it cannot install them.
+//! An expired key is not a security problem. But releases that are signed after its renewal need a
+//! newer copy of the key: a runner without it cannot install them.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,5 @@
-//! What vendors publish and how they sign it: a product is a table entry, and a signature has one rule.
+//! What vendors publish and how they sign it: a product is a table entry, and a signature has one
+//! rule.
 
 pub(super) mod certificates;
 pub(super) mod checksums;

@@ -1,7 +1,7 @@
 //! The tools that the runner can install; a product is a table entry, not a code path.
 //!
-//! An entry says what the product is called, who signs it, and where its vendor publishes what.
-//! A mirror takes the place of the vendor's site and keeps the path of the official URL.
+//! An entry has the file names of a product, its signer, and the URLs of its vendor. A mirror
+//! replaces the vendor's site and keeps the path of the official URL.
 
 use semver::Version;
 use url::Url;
@@ -10,8 +10,8 @@ use crate::tool::fetch::sites::Mirror;
 use crate::tool::vendor::platform::Platform;
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// What distinguishes one product from another. In its texts `{version}` and `{platform}` stand for
-/// those of the release.
+/// The data of one product. In its texts, `{version}` and `{platform}` are replaced by those of the
+/// release.
 struct Entry {
     signer: Signer,
     /// Where releases are: scheme, host and the directory of one version.
@@ -135,11 +135,11 @@ pub(in crate::tool) trait Vendored {
     /// The first version that has a signature, where earlier ones may have none.
     fn signed_since(self) -> Option<&'static Version>;
 
-    /// Whether the name of what is signed says which version it is. Where it does not, one release
-    /// can be handed out for another, each with a signature that holds.
+    /// Whether the signed file name contains the version. If it does not, a site can serve one
+    /// release for another, each with a valid signature.
     fn names_version(self) -> bool;
 
-    /// The arguments that make its executable tell its version.
+    /// The arguments with which its executable prints its version.
     fn version_question(self) -> &'static [&'static str];
 
     /// The Go package that its executable is built of.
@@ -243,7 +243,7 @@ impl Release {
     }
 }
 
-/// `official`, or where the mirror keeps it.
+/// `official`, or its URL on the mirror.
 fn located(official: &str, mirror: Option<&Mirror>) -> Url {
     let official =
         Url::parse(official).expect("the table above holds URLs, and a version cannot break one");
@@ -253,8 +253,8 @@ fn located(official: &str, mirror: Option<&Mirror>) -> Url {
     }
 }
 
-/// Where the checksum file of a release of `product` comes from; its directory where it is not
-/// called after its release. For tests of what settings mean.
+/// The URL of the checksum file of a release of `product`, or its directory if the file name does not
+/// contain the version. For tests of what settings mean.
 #[cfg(test)]
 pub(crate) fn checksums_directory(sites: &crate::tool::Sites, product: Product) -> String {
     let version = Version::new(1, 0, 0);

@@ -1,14 +1,14 @@
-//! Decides whether a vendor signed a checksum file.
+//! Verifies the vendor's signature of a checksum file.
 //!
-//! The rule: at least one signature by a trusted certificate (the vendor's, known by the
-//! fingerprint of its primary key, or one that the user supplied), over SHA-256 or better, by a key
-//! that may sign and that was bound, alive and not revoked when the signature was made. A key that
-//! has expired since is worth a warning only: what it signed while it was alive stays signed.
+//! The rule: at least one signature by a trusted certificate (the vendor's, identified by the
+//! fingerprint of its primary key, or one that the user supplied), over SHA-256 or better. Its key
+//! must be a signing key that was bound, alive and not revoked when the signature was made. A key
+//! that expired later only causes a warning: its earlier signatures remain valid.
 //!
-//! A signature whose RSA number is shorter than its length field says is refused, although `GnuPG`
-//! lets it pass (`terraform-provider-null` 3.1.0 declares 4096 bits and has 4091). RFC 9580, 3.2
-//! calls such a number malformed, no release of Terraform or `OpenTofu` is known to have one, and
-//! a parser that forgives is not what should stand between the network and an executable.
+//! A signature whose RSA number is shorter than its length field declares is refused, although
+//! `GnuPG` accepts it (`terraform-provider-null` 3.1.0 declares 4096 bits and has 4091). RFC 9580,
+//! 3.2 calls such a number malformed, and no release of Terraform or `OpenTofu` is known to have
+//! one. A lenient parser would weaken the verification.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -131,8 +131,8 @@ impl Trust {
         Ok(trust)
     }
 
-    /// The user's copy of a known certificate may be newer, renewed or revoked, so the two are merged.
-    /// Its content is signed by its own primary key, so a merge does not add trust.
+    /// The user's copy of a known certificate may be newer, renewed or revoked, so the two are
+    /// merged. Its content is signed by its own primary key, so a merge does not add trust.
     fn add(&mut self, certificate: Cert) {
         let known =
             self.0.iter().position(|known| known.fingerprint() == certificate.fingerprint());

@@ -30,7 +30,7 @@ impl Decoder {
             let member = place.member("SETTING", &name);
             let setting = terraform_name(&name);
             if !is_identifier(&setting) {
-                self.note(line, format!("`{}` is no setting of a backend", member.shown));
+                self.note(line, format!("`{}` is not a setting of a backend", member.shown));
             } else if !known.insert(setting.clone()) {
                 self.note(
                     line,

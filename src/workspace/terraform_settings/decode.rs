@@ -27,7 +27,7 @@ pub(super) struct Decoded {
     pub(super) settings: TerraformSettings,
     /// What cannot be.
     pub(super) wrong: Vec<Problem>,
-    /// What nobody knows.
+    /// Unknown keys.
     pub(super) unknown: Vec<Problem>,
 }
 
@@ -199,7 +199,7 @@ impl Decoder {
             let Some(host) = RegistryHost::parse(&name) else {
                 self.note(
                     line,
-                    format!("`{}` is no host such as `app.terraform.io`", of_host.shown),
+                    format!("`{}` is not a host such as `app.terraform.io`", of_host.shown),
                 );
                 continue;
             };
@@ -270,7 +270,7 @@ impl Decoder {
             if !is_environment_name(&name) {
                 self.note(
                     line,
-                    format!("`{}` is no name of an environment variable", member.shown),
+                    format!("`{}` is not a valid name of an environment variable", member.shown),
                 );
             } else if value.contains('\0') {
                 self.note(line, format!("`{}` has a NUL character in its value", member.shown));
@@ -372,7 +372,7 @@ impl Decoder {
         is_map.then_some(Fields { line, entries })
     }
 
-    /// The members of a map; none of what is no map, which is noted.
+    /// The members of a map. Another value has no members; the problem is recorded.
     pub(super) fn entries(&mut self, node: Node, place: &Place) -> Vec<Entry> {
         match node.value {
             Value::Map(entries) => entries,

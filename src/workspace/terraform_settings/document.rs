@@ -240,7 +240,7 @@ fn refuse_extras(event: &Event<'_>, line: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What a scalar stands for (YAML 1.2, core schema). A number that JSON would not take, such as
+/// The value of a scalar (YAML 1.2, core schema). A number that JSON would not take, such as
 /// `007`, is text: it is more often a name than a number.
 fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
@@ -260,7 +260,7 @@ fn is_number(text: &str) -> bool {
         && serde_json::from_str::<&RawValue>(text).is_ok()
 }
 
-/// The name that a node in the place of one stands for.
+/// The name that a node in the position of a key represents.
 fn name(node: Node) -> Result<String, Problem> {
     match node.value {
         Value::Text(text) | Value::Number(text) => Ok(text),

@@ -40,7 +40,7 @@ pub enum TerraformSettingsError {
         #[source]
         source: std::io::Error,
     },
-    /// The file is larger than anybody's settings.
+    /// The file exceeds the size limit.
     #[error("the settings file `{}` is larger than 1 MiB", .0.display())]
     TooLarge(PathBuf),
     /// The file is not UTF-8.
@@ -57,7 +57,7 @@ pub enum TerraformSettingsError {
     /// The run says something that cannot be.
     #[error("`terraformSettings` of the run cannot be used: {}", texts(.0))]
     Run(Vec<Problem>),
-    /// The run brings more than anybody's settings.
+    /// The settings of the run exceed the size limit.
     #[error("`terraformSettings` of the run is larger than 1 MiB")]
     RunTooLarge,
     /// Secrets that are nowhere.
@@ -73,9 +73,7 @@ pub enum TerraformSettingsError {
         source: ReferenceError,
     },
     /// A place for Terraform's log is given, and nothing that it could be in.
-    #[error(
-        "`logging.path` of the settings file is relative, and there is no directory for reports"
-    )]
+    #[error("`logging.path` of the settings file is relative, but no report directory is set")]
     LogPath,
     /// The program that is to judge plans cannot be started.
     #[error("`afterPlan.command` of the settings file: {0}")]
@@ -108,7 +106,7 @@ fn texts(problems: &[Problem]) -> String {
     first(problems.iter().map(|problem| problem.text.clone())).join("; ")
 }
 
-/// As many of `texts` as somebody reads, and how many there are more.
+/// The first of `texts`, and the number of the others.
 pub(super) fn first(texts: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     const MOST: usize = 20;
     let more = texts.len().saturating_sub(MOST);

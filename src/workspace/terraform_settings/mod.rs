@@ -1,7 +1,7 @@
 //! Settings for Terraform: a file of the platform's (`--settings`) and what a run brings itself.
 //!
 //! Both are the same document, read by the same code: a tree with lines, then settings, then one
-//! decision on what counts. A key that nobody knows is an error in a file, which people write, and
+//! decision on what counts. An unknown key is an error in a file, which people write, and
 //! a warning in a run, which a newer registry may have written. References are resolved at the very
 //! end, and only those that count.
 

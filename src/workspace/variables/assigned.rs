@@ -1,7 +1,7 @@
 //! What a module's own files say about variables that it declares sensitive: the values in variable
 //! files that Terraform reads by itself or is given by the user, and defaults.
 //!
-//! Nobody evaluates anything here. What cannot be read is passed over: Terraform explains it.
+//! Expressions are not evaluated. Files that cannot be parsed are skipped: Terraform reports them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -174,7 +174,7 @@ mod tests {
                 "not declared by the module: COUNT; exported as an environment variable",
                 "not declared by the module: LIST; exported as an environment variable",
                 "not declared by the module: TAKEN; the run's environment variable of that name counts",
-                "The environment variable `BUTLER_TOKEN` of the run is left out: it is a setting of the runner, which reads none from the run",
+                "The environment variable `BUTLER_TOKEN` of the run is ignored: it is a setting of the runner, which reads none from the run",
             ]
         );
         assert_eq!(

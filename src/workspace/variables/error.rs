@@ -28,16 +28,14 @@ impl Unresolved {
 /// Why variables cannot be given to Terraform.
 #[derive(Debug, thiserror::Error)]
 pub enum VariableError {
-    /// Terraform knows no such names.
-    #[error("`{}` is no name of a Terraform variable", .0.escape_debug())]
+    /// Terraform does not allow this name.
+    #[error("`{}` is not a valid name of a Terraform variable", .0.escape_debug())]
     Name(String),
-    /// The operating system knows no such names.
-    #[error("`{}` is no name of an environment variable", .0.escape_debug())]
+    /// The operating system does not allow this name.
+    #[error("`{}` is not a valid name of an environment variable", .0.escape_debug())]
     EnvironmentName(String),
     /// The variable would take back what the runner promises.
-    #[error(
-        "the run sets the environment variable `{name}`, which is not for a run to set: {reason}"
-    )]
+    #[error("the run must not set the environment variable `{name}`: {reason}")]
     Refused {
         /// The variable.
         name: String,
@@ -45,17 +43,17 @@ pub enum VariableError {
         reason: &'static str,
     },
     /// A value that cannot be passed to a process.
-    #[error("the environment variable `{0}` has a value with a NUL character in it")]
+    #[error("the value of the environment variable `{0}` contains a NUL character")]
     EnvironmentValue(String),
-    /// The value is no JSON text.
-    #[error("the value of the variable `{0}` is no JSON")]
+    /// The value is not valid JSON.
+    #[error("the value of the variable `{0}` is not valid JSON")]
     Json(String),
     /// The value nests so deep that its parts could not be masked.
-    #[error("the value of the variable `{0}` nests too deep")]
+    #[error("the value of the variable `{0}` is nested too deeply")]
     TooDeep(String),
     /// The variable's type needs HCL.
     #[error(
-        "the variable `{name}` wants a list, map or object, and its text is no such value in HCL"
+        "the variable `{name}` needs a list, map or object, but its text is not such a value in HCL"
     )]
     Hcl {
         /// The variable.
@@ -92,11 +90,11 @@ impl butler_base::error::Advice for VariableError {
             Self::Refused { name, .. } if name.starts_with("TF_CLI_ARGS") => {
                 let options = HARMLESS_OPTIONS.join(", ");
                 Some(format!(
-                    "a run may give {options}, each with its value in the same word; whoever starts the runner may set anything in its environment"
+                    "a run may set {options}, each with its value in the same word; users who start the runner may set any option in its environment"
                 ))
             }
             Self::Refused { .. } => Some(
-                "take it out of the run; whoever starts the runner may set it in its environment"
+                "remove it from the run; users who start the runner may set it in its environment"
                     .to_owned(),
             ),
             _ => None,

@@ -1,11 +1,11 @@
-//! What becomes of the environment variables that a run asks for, by their names.
+//! Rules for the names of the environment variables that a run may set.
 //!
-//! A module is code, so this is no wall around it. It keeps a run's configuration from taking back
-//! what the runner promises: that the tool is the one that was verified, that its output is masked
-//! and its files are wiped, that logins go where they belong. Whoever starts the runner may set any
-//! of these names in its own environment; they are not held to this.
+//! A module is code, so these rules do not isolate it. They prevent a run's configuration from breaking
+//! the guarantees of the runner: the tool is the verified one, its output is masked, its files are
+//! deleted, and logins are only sent to their hosts. Users who start the runner may set any
+//! of these names in the runner's environment; these rules do not apply there.
 
-/// What becomes of a variable of a certain name.
+/// How the runner treats a variable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
     /// Terraform gets it.
@@ -41,14 +41,15 @@ const fn allowed(name: &'static str, reason: &'static str) -> NameRule {
     NameRule { name, fate: Fate::Allowed, reason }
 }
 
-const LOADER: &str = "it loads other code into the verified tool, and into git and ssh";
-const SHELL: &str = "it changes what the shells do that git and Terraform start";
-const GIT: &str = "it decides where git and ssh connect to, and who sees the logins";
+const LOADER: &str = "it loads other code into the verified tool, git, and ssh";
+const SHELL: &str = "it changes the behaviour of shells that git and Terraform start";
+const GIT: &str =
+    "it decides to which hosts git and ssh connect, and which of them receive the logins";
 const PROVIDERS: &str = "it decides where providers come from, and how they are checked";
-const TERRAGRUNT: &str = "it has Terragrunt start other commands, or leave the clone";
-const ENGINE: &str = "it has Terragrunt run something else than the verified tool";
+const TERRAGRUNT: &str = "it makes Terragrunt start other commands, or leave the clone";
+const ENGINE: &str = "it makes Terragrunt run another program than the verified tool";
 const ONE_UNIT: &str = "a run is one unit";
-const TRACES: &str = "it writes traces, unmasked, to a file that nobody wipes";
+const TRACES: &str = "it writes unmasked traces to a file that is not deleted";
 
 /// All rules; the first that fits counts.
 pub const NAME_RULES: &[NameRule] = &[
@@ -67,7 +68,7 @@ pub const NAME_RULES: &[NameRule] = &[
     refused("PS4", SHELL),
     allowed("GIT_AUTHOR_*", "it only names a person"),
     allowed("GIT_COMMITTER_*", "it only names a person"),
-    ignored("GIT_TERMINAL_PROMPT", "nobody is there to be asked"),
+    ignored("GIT_TERMINAL_PROMPT", "no user can answer a question during a run"),
     refused("GIT_*", GIT),
     refused("SSH_ASKPASS*", GIT),
     refused("SSH_AUTH_SOCK", GIT),
@@ -86,7 +87,7 @@ pub const NAME_RULES: &[NameRule] = &[
     ignored("TF_DATA_DIR", "the data directory is the run's own, and wiped"),
     refused("TF_LOG_PATH*", TRACES),
     refused("TF_TEMP_LOG_PATH", TRACES),
-    ignored("TF_INPUT", "nobody is there to be asked"),
+    ignored("TF_INPUT", "no user can answer a question during a run"),
     ignored("TF_IN_AUTOMATION", "the runner sets it"),
     refused("TG_AUTH_PROVIDER_CMD", TERRAGRUNT),
     refused("TERRAGRUNT_AUTH_PROVIDER_CMD", TERRAGRUNT),
@@ -111,7 +112,7 @@ pub const NAME_RULES: &[NameRule] = &[
     allowed("TF_WORKSPACE", "it chooses among the states of one backend"),
     allowed("TF_LOG*", "what it adds to the log is masked like the rest"),
     allowed("HOME", "it is for Terraform and the module; the runner uses its own"),
-    allowed("ENV", "only shells that somebody types into read it"),
+    allowed("ENV", "only interactive shells read it"),
     allowed("*_PROXY", "it is for Terraform and git; the runner uses its own"),
     allowed("SSL_CERT_*", "it is for Terraform and git; the runner uses its own"),
     allowed("*", "it is the module's and its providers' own"),

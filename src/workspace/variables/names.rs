@@ -15,7 +15,7 @@ pub(super) fn judge(name: &str, value: &str) -> Result<Option<String>, VariableE
         Fate::Allowed => Ok(None),
         Fate::OptionsOnly if value.split_whitespace().all(is_harmless) => Ok(None),
         Fate::Ignored => Ok(Some(format!(
-            "The environment variable `{name}` of the run is left out: {}",
+            "The environment variable `{name}` of the run is ignored: {}",
             rule.reason
         ))),
         Fate::OptionsOnly | Fate::Refused => Err(refuse()),

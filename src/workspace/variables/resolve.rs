@@ -256,7 +256,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What the sensitive value `text` of a variable of the module stands for.
+    /// Resolves the sensitive value `text` of a variable of the module.
     fn secret(&mut self, name: &str, text: &str) -> Result<Found, VariableError> {
         match self.sources.guess(text) {
             Guess::Secret => Ok(Found::Itself),

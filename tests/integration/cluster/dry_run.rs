@@ -32,7 +32,7 @@ async fn dry_run_has_the_cluster_check_everything_and_creates_nothing() {
     let before = scene.cluster.objects();
     let said = scene.applied(&words.concat()).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
-    said.says(&format!("the cluster would take the Job {JOB} in namespace {NAMESPACE}"));
+    said.says(&format!("the cluster would accept the Job {JOB} in namespace {NAMESPACE}"));
     said.ends_with(NEVER_CHECKED);
     assert_eq!(said.count("not checked"), 1, "{said:#?}");
     let asked = scene.cluster.requests();

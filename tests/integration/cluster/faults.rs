@@ -32,7 +32,7 @@ async fn job_that_cannot_be_followed_goes_on() {
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1));
     said.says(&format!(
-        "error: the Job `{JOB}` in namespace `{NAMESPACE}` goes on without being followed: no permission to `list` `pods` in namespace `runs`\nhint: "
+        "error: cannot follow the Job `{JOB}` in namespace `{NAMESPACE}`, which continues: no permission to `list` `pods` in namespace `runs`\nhint: "
     ));
     assert_eq!(said.count("no permission"), 1, "{said:#?}");
     let is_over = || scene.world.statuses().last().is_some_and(|status| status == "succeeded");
@@ -46,9 +46,7 @@ async fn job_that_may_not_be_watched_is_not_waited_for() {
     scene.cluster.faults("GET", "/pods?watch", Broken::Status(403, "Forbidden", forbidden), 1000);
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1));
-    said.says(
-        "goes on without being followed: no permission to `watch` `pods` in namespace `runs`\n",
-    );
+    said.says("which continues: no permission to `watch` `pods` in namespace `runs`\n");
 }
 
 #[tokio::test]

@@ -227,7 +227,7 @@ fn template_becomes_a_run_with_envsubst_and_prints_no_token() {
     let said = machine.run(&["generate", "kubernetes", "--token-file", "/x"]);
     assert_eq!(said.code, Some(2));
     assert!(
-        said.stderr.contains("--token-file does not go with a file that is printed"),
+        said.stderr.contains("--token-file cannot be used with a file that is printed"),
         "{said:?}"
     );
 }

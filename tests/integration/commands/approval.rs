@@ -111,7 +111,7 @@ async fn without_a_terminal_only_yes_on_the_command_line_applies() {
     for words in [&["apply"][..], &["destroy"], &["apply", "."]] {
         let end = run(&world, words).await;
         assert_eq!(end.code, Some(2), "{words:?}: {}", end.stderr);
-        let said = "asks before it changes anything, and there is no terminal to ask at";
+        let said = "requires confirmation, but cannot ask without a terminal";
         assert!(end.stderr.contains(said) && end.stderr.contains("--yes"), "{}", end.stderr);
         assert_eq!(end.stdout, "");
     }

@@ -110,7 +110,7 @@ async fn a_plan_is_applied_in_its_own_directory_only_and_with_its_own_options() 
     {
         let end = run(&world, &["apply", "one.plan", "one", flag]).await;
         assert_eq!(end.code, Some(2), "{flag}: {}", end.stderr);
-        assert!(end.stderr.contains("does not go with a saved plan"), "{}", end.stderr);
+        assert!(end.stderr.contains("cannot be used with a saved plan"), "{}", end.stderr);
     }
     well(&world, &["apply", "one.plan", "one"]).await;
     assert!(world.path("module/one/terraform.tfstate").exists());

@@ -7,14 +7,14 @@ async fn what_is_no_module_is_answered_with_what_is_near() {
     let world = world(&[("network/main.tf", MODULE), ("notes.txt", "")]).await;
     for (words, said, hint) in [
         (&["plan", "netwrok"][..], "`netwrok`: No such file", "did you mean `network`?"),
-        (&["plan"], "`.` has no Terraform configuration", "there is configuration in `network`"),
+        (&["plan"], "`.` has no Terraform configuration", "name one of these modules: `network`"),
         (&["destroy", "--yes", "notes.txt"], "`notes.txt` is a file", "name the directory"),
         (&["apply", "plan.bin"], "`plan.bin` is neither a saved plan nor a directory", ""),
         (&["apply", "notes.txt"], "`notes.txt` is not a plan that", "plan --out FILE"),
-        (&["plan", "--out", "missing/x"], "cannot be saved as `missing/x`", "--out"),
+        (&["plan", "--out", "missing/x"], "cannot save the plan as `missing/x`", "--out"),
         (&["plan", "--var", "hunter22"], "number 1 is not NAME=VALUE", "--var region"),
         (&["plan", "-refresh-only"], "`plan` has no flag `-refresh-only`", "butler-runner drift"),
-        (&["plan", "-chdir=nowhere"], "cannot go to the directory `nowhere`", ""),
+        (&["plan", "-chdir=nowhere"], "cannot change to the directory `nowhere`", ""),
         (&["validate", "network", "more"], "", ""),
     ] {
         let end = run(&world, words).await;

@@ -112,13 +112,13 @@ fn secrets_that_cannot_be_are_refused() {
     expect![[r"
         exit 2
         error: invalid value 'db-password' for '--secret <NAME[=OTHER]>': it must begin with the name of an environment variable
-        hint: `butler-runner generate github-actions --help` shows what there is
+        hint: run `butler-runner generate github-actions --help`
         exit 2
         error: a secret of `github-actions` cannot be called `prod/db`
         hint: it must consist of letters, digits and `_`, without a digit at the beginning
         exit 2
         error: invalid value 'BUTLER_TOKEN' for '--secret <NAME[=OTHER]>': `BUTLER_TOKEN` is a setting of the runner and not a secret of runs
-        hint: `butler-runner generate github-actions --help` shows what there is
+        hint: run `butler-runner generate github-actions --help`
         exit 2
         error: `--secret GITHUB_TOKEN` sets a variable that is set already
         hint: name each variable once, and none that the wrapper itself sets for the job
@@ -133,7 +133,7 @@ fn secrets_that_cannot_be_are_refused() {
         hint: it is the key in the Secret `butler-runner`, or SECRET/KEY: letters, digits, `-`, `_` and `.`
         exit 2
         error: invalid value 'DB_PASSWORD' for '--secret <NAME>': name a Secret of the cluster with `--env-from` or `--mount-secret` instead
-        hint: `butler-runner generate kubernetes --help` shows what there is
+        hint: run `butler-runner generate kubernetes --help`
     "]].assert_eq(&refused.concat());
     for target in ["github-actions", "gitlab-ci", "jenkins"] {
         generate(target, &["--secret=BUTLER_GIT_TOKEN".to_owned()]).well();

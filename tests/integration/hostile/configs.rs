@@ -50,13 +50,13 @@ const SHAPES: [Case; 8] = [
         "a backend type that is a path",
         r#"{"stateBackend":{"type":"../pg"}}"#,
         "variables",
-        "is no type of a state backend",
+        "is not a type of a state backend",
     ),
     case(
         "a backend setting with a second one in it",
         r#"{"stateBackend":{"config":{"a = 1\nb":"x"}}}"#,
         "variables",
-        "is no setting of a state backend",
+        "is not a setting of a state backend",
     ),
     case(
         "credentials of an unknown type",
@@ -153,37 +153,37 @@ const INPUTS: [Case; 8] = [
         "a variable that is an option",
         r#"{"variables":{"-destroy":{"value":"x"}}}"#,
         "variables",
-        "is no name of a Terraform variable",
+        "is not a valid name of a Terraform variable",
     ),
     case(
         "a variable with a setting in it",
         r#"{"variables":{"a = 1\nb":{"value":"x"}}}"#,
         "variables",
-        "is no name of a Terraform variable",
+        "is not a valid name of a Terraform variable",
     ),
     case(
         "a secret reference that is a path",
         r#"{"variables":{"name":{"source":"secret","ref":"../..","key":"etc"}}}"#,
         "variables",
-        "can be no secret's name",
+        "cannot be the name of a secret",
     ),
     case(
         "an environment variable without a name",
         r#"{"envVars":{"":{"value":"x"}}}"#,
         "variables",
-        "is no name of an environment variable",
+        "is not a valid name of an environment variable",
     ),
     case(
         "an environment variable with `=` in its name",
         r#"{"envVars":{"A=B":{"value":"x"}}}"#,
         "variables",
-        "is no name of an environment variable",
+        "is not a valid name of an environment variable",
     ),
     case(
         "an environment variable with NUL in its name",
         r#"{"envVars":{"A\u0000B":{"value":"x"}}}"#,
         "variables",
-        "is no name of an environment variable",
+        "is not a valid name of an environment variable",
     ),
     case(
         "an environment variable with NUL in its value",
@@ -274,7 +274,7 @@ async fn a_value_that_nests_without_end_fails_with_a_reason() {
     }
     let changes = json!({"variables": {"name": {"value": value, "sensitive": true}}});
     let end = world.run(config(&world, &changes)).await;
-    assert_refused(&world, &end, ("depth", "variables", "nests too deep"));
+    assert_refused(&world, &end, ("depth", "variables", "nested too deeply"));
 }
 
 #[tokio::test]

@@ -63,11 +63,11 @@ async fn other_variables_reach_terraform_or_are_left_out_aloud() {
     assert!(has(&format!("TF_CLI_ARGS_plan={options}")), "{environment}");
     for name in names(Fate::Allowed) {
         assert!(has(&format!("{name}=of-the-run")), "{name}: {environment}");
-        assert!(!log.contains(&format!("`{name}` of the run is left out")), "{name}: {log}");
+        assert!(!log.contains(&format!("`{name}` of the run is ignored")), "{name}: {log}");
     }
     for name in names(Fate::Ignored) {
         assert!(!has(&format!("{name}=of-the-run")), "{name}: {environment}");
-        assert!(log.contains(&format!("`{name}` of the run is left out")), "{name}: {log}");
+        assert!(log.contains(&format!("`{name}` of the run is ignored")), "{name}: {log}");
     }
 }
 

@@ -260,8 +260,8 @@ fn a_leftover_that_cannot_be_removed_is_a_failure() {
     expect![[r"
         exit 1
         could not remove `<machine>/cache/terraform/.partial-1.9.8~abc`: Device or resource busy (os error 16)
-        error: not everything could be removed
-        hint: the answer says what, and why
+        error: some items could not be removed
+        hint: see the output for the items and the reasons
     "]]
     .assert_eq(said.shown());
 }

@@ -69,7 +69,7 @@ fn tools_in_a_home_that_cannot_be_written_are_used() {
     expect![[r"
         exit 0
         <machine>/home/.butler-runner/terraform/1.9.8/terraform
-        WARN `<machine>/home/.butler-runner` cannot be written: the tools in it are used, and no others can be installed; to install some, name another directory with --cache-dir (BUTLER_CACHE_DIR)
+        WARN `<machine>/home/.butler-runner` is not writable: installed tools are used, but others cannot be installed; to install tools, set another directory with --cache-dir (BUTLER_CACHE_DIR)
     "]]
     .assert_eq(said.shown());
     let said = run(&["tool", "install", "1.8.5"]);
@@ -81,9 +81,9 @@ fn tools_in_a_home_that_cannot_be_written_are_used() {
         let found = doctor.lines().any(|line| line.starts_with(start) && line.contains(what));
         assert!(found, "{start} {what}: {doctor}");
     };
-    about("warning  settings", "cannot be written: the tools in it are used");
+    about("warning  settings", "is not writable: installed tools are used");
     about("warning  cache", "cannot be written");
-    about("ok       tools", "terraform 1.9.8 in the cache, as verified");
+    about("ok       tools", "terraform 1.9.8 in the cache, unchanged");
     // What has to be written goes elsewhere.
     let stand_in = format!("tmp/butler-runner-{}", nix::unistd::Uid::effective());
     assert!(machine.path(&stand_in).is_dir());
@@ -115,7 +115,7 @@ fn tools_at_home_that_another_user_could_exchange_are_passed_over_with_a_warning
     expect![[r"
         exit 0
         nothing is installed
-        WARN the tools in `<machine>/home/.butler-runner` are passed over: it belongs to another user
+        WARN the tools in `<machine>/home/.butler-runner` are ignored: it belongs to another user
     "]]
     .assert_eq(said.shown());
 }

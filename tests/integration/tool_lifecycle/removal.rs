@@ -27,7 +27,7 @@ fn a_version_is_removed_and_one_that_is_not_there_is_no_error() {
     let said = machine.run(&AT_ONCE);
     expect![[r"
         exit 0
-        removed terraform 1.9.8, which was the default; `tool use` chooses another one
+        removed terraform 1.9.8, which was the default; set another one with `butler-runner tool use`
     "]]
     .assert_eq(said.shown());
     assert_eq!(kept(&machine), [""; 0]);

@@ -268,7 +268,7 @@ fn a_key_that_cannot_be_used_is_told_without_showing_it() {
     for (key, message) in [
         (locked, "are not a private key in PEM format, or the key has a passphrase"),
         (other, "are a private key, but not an RSA key, as Apps have"),
-        (b"-----BEGIN RSA PRIVATE KEY-----\nMII".to_vec(), "are no private key in PEM"),
+        (b"-----BEGIN RSA PRIVATE KEY-----\nMII".to_vec(), "are not a private key in PEM"),
     ] {
         let text = complaint(&type_in(&machine_of(&server, &key), &server, &words()), 2);
         assert!(text.contains(message) && !text.contains("MII"), "{text}");

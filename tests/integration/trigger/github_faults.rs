@@ -152,7 +152,7 @@ fn a_redirect_is_not_followed_and_a_page_is_not_taken_for_an_answer() {
         Reply::page(200, "<html><title>Sign in</title>"),
         4,
         &expect![[r"
-        error: what answers when asked to list the workflow's runs is not GitHub's API: a web page
+        error: cannot list the workflow's runs: the response is not from GitHub's API: a web page
         hint: check that --url is the address of the API, and that no sign-in page or proxy is in front of it
     "]],
     );
@@ -400,7 +400,7 @@ fn what_was_typed_in_wrongly_is_usage() {
     assert!(!usage(&machine, &misplaced).contains("hunter2"));
     machine.set("BUTLER_TOKEN", "breg_registry");
     expect![[r"
-        error: a `breg_` token is not for runs; a callback token starts with `brce_` (--token, BUTLER_TOKEN)
+        error: `breg_` tokens cannot be used for runs; a callback token starts with `brce_` (--token, BUTLER_TOKEN)
     "]].assert_eq(&usage(&machine, START));
     machine.set("BUTLER_TOKEN", super::TOKEN);
     machine.set("BUTLER_CI_TOKEN", super::TOKEN);

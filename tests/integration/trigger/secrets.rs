@@ -92,7 +92,7 @@ fn a_server_without_tls_is_warned_of() {
     let warned = |url: &str| {
         let said = machine.run(&[START, &["--timeout", "1s", "--url", url]].concat());
         assert_eq!(said.code, Some(4), "{said:?}");
-        said.stderr.contains("GitHub is spoken to without TLS")
+        said.stderr.contains("the connection to GitHub does not use TLS")
     };
     assert!(warned("http://192.0.2.1"));
     assert!(!warned("https://192.0.2.1"));

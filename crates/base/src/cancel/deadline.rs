@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn everything_that_hangs_ends_in_time_together() {
+    async fn all_steps_together_time_out_within_the_limit() {
         let stop = Stop::with(TIMES);
         let begun = Instant::now();
         signal(&stop);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_for_the_grace_that_the_tool_did_not_need() {
+    async fn unused_grace_period_is_not_waited_for() {
         let stop = Stop::with(TIMES);
         let begun = Instant::now();
         signal(&stop);
@@ -136,11 +136,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_command_that_is_asked_to_end_is_killed_neither_at_once_nor_too_late() {
+    async fn last_grace_period_ends_before_the_deadline() {
         let stop = Stop::with(TIMES);
         assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE);
         stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
-        assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE, "nobody kills the runner for that");
+        assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE, "a cancelled run has no deadline");
         let stop = Stop::with(TIMES);
         signal(&stop);
         assert_eq!(stop.last_grace(Step::Lock), LAST_GRACE, "the tool has not used its grace");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_is_no_limit_without_a_signal_and_a_second_one_shortens_all() {
+    async fn second_signal_shortens_all_steps() {
         let stop = Stop::with(Times { grace: Duration::from_hours(1), ..TIMES });
         stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
         assert_eq!(stop.within(Step::Plan, pending::<()>()).await, None, "it takes no more");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_final_status_that_comes_too_late_is_tried_all_the_same() {
+    async fn final_status_is_attempted_after_the_deadline() {
         let stop = Stop::with(TIMES);
         signal(&stop);
         tokio::time::sleep(Duration::from_hours(1)).await;

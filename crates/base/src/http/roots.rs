@@ -20,7 +20,7 @@ use crate::platform::has_keychain;
 
 /// A location of the system's certificates.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// The one file with all of them, or the keychain.
     File,
     /// Directories with a file for each.
@@ -117,9 +117,14 @@ fn purpose(
     now: UnixTime,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<Purpose, Error> {
-    let nobody = RootCertStore::empty();
-    match verify_server_cert_signed_by_trust_anchor(certificate, &nobody, &[], now, algorithms.all)
-    {
+    let no_roots = RootCertStore::empty();
+    match verify_server_cert_signed_by_trust_anchor(
+        certificate,
+        &no_roots,
+        &[],
+        now,
+        algorithms.all,
+    ) {
         Err(Error::InvalidCertificate(CertificateError::Other(_))) => Ok(Purpose::Authority),
         Ok(()) | Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             Ok(Purpose::Server)
@@ -139,17 +144,17 @@ pub(super) fn in_bundle(pem: &[u8]) -> Vec<CertificateDer<'static>> {
 
 /// The system's certificates at this location. `SSL_CERT_FILE` and `SSL_CERT_DIR` replace all of
 /// the system's own.
-pub(super) fn of_system(place: Place) -> Vec<CertificateDer<'static>> {
+pub(super) fn of_system(location: Location) -> Vec<CertificateDer<'static>> {
     let (file, directories) = (given("SSL_CERT_FILE"), given("SSL_CERT_DIR"));
     let is_given = file.is_some() || directories.is_some();
-    let found = match place {
-        Place::File if is_given => file.map(|file| in_file(Path::new(&file))),
-        Place::File if has_keychain() => Some(rustls_native_certs::load_native_certs()),
-        Place::File => openssl_probe::probe().cert_file.as_deref().map(in_file),
-        Place::Directories if is_given => {
+    let found = match location {
+        Location::File if is_given => file.map(|file| in_file(Path::new(&file))),
+        Location::File if has_keychain() => Some(rustls_native_certs::load_native_certs()),
+        Location::File => openssl_probe::probe().cert_file.as_deref().map(in_file),
+        Location::Directories if is_given => {
             directories.map(|all| in_directories(std::env::split_paths(&all)))
         }
-        Place::Directories => {
+        Location::Directories => {
             Some(in_directories(openssl_probe::candidate_cert_dirs().map(Path::to_owned)))
         }
     };
@@ -161,7 +166,7 @@ pub(super) fn of_system(place: Place) -> Vec<CertificateDer<'static>> {
             tracing::debug!(%error, "cannot read a certificate of the system");
         }
     }
-    tracing::debug!(?place, certificates = certs.len(), "read the system's certificates");
+    tracing::debug!(?location, certificates = certs.len(), "read the system's certificates");
     certs
 }
 

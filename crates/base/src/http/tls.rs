@@ -12,7 +12,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 
 use super::error::HttpError;
-use super::roots::{Place, in_bundle, of_system};
+use super::roots::{Location, in_bundle, of_system};
 use super::verifier::Verifier;
 
 /// The last configuration, and the content of its CA bundle, because the file can be renewed.
@@ -62,7 +62,9 @@ pub fn check_bundle(path: &Path) -> Result<(), HttpError> {
 /// Whether the system has trusted certificates. Reads them.
 #[must_use]
 pub fn has_system_certificates() -> bool {
-    [Place::File, Place::Directories].into_iter().any(|place| !of_system(place).is_empty())
+    [Location::File, Location::Directories]
+        .into_iter()
+        .any(|location| !of_system(location).is_empty())
 }
 
 fn read_bundle(path: &Path) -> Result<Vec<u8>, HttpError> {

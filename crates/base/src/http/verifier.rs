@@ -10,9 +10,9 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 
-use super::roots::{Place, Roots, Shown, of_system};
+use super::roots::{Location, Roots, Shown, of_system};
 
-/// There are no trusted certificates.
+/// The system does not have trusted certificates.
 #[derive(Debug, thiserror::Error)]
 #[error("the system has no trusted certificates to verify it with")]
 struct NothingTrusted;
@@ -38,14 +38,15 @@ impl Verifier {
 
     fn first(&self, now: UnixTime) -> &Roots {
         self.first.get_or_init(|| {
-            let mut certificates = of_system(Place::File);
+            let mut certificates = of_system(Location::File);
             certificates.extend_from_slice(&self.bundle);
             Roots::new(certificates, now, &self.algorithms)
         })
     }
 
     fn more(&self, now: UnixTime) -> &Roots {
-        self.more.get_or_init(|| Roots::new(of_system(Place::Directories), now, &self.algorithms))
+        self.more
+            .get_or_init(|| Roots::new(of_system(Location::Directories), now, &self.algorithms))
     }
 
     fn vouch_for(&self, shown: Shown<'_>) -> Result<(), Error> {

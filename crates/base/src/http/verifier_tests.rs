@@ -72,7 +72,7 @@ fn certificate_of_a_server_vouches_for_no_other() {
 }
 
 #[test]
-fn authority_that_is_outdated_vouches_for_nobody() {
+fn expired_authority_is_not_trusted() {
     let authority = Pair::new(Says { ends: -1, ..AUTHORITY }, None);
     let server = Pair::new(SERVER, Some(&authority));
     assert_eq!(judged(&[&authority], &server, "localhost"), refused(UNKNOWN));

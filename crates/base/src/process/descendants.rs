@@ -28,14 +28,14 @@ const LONGEST: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long a process may lack an environment while it executes another program.
-const BECOMING: Duration = Duration::from_millis(50);
+const EXEC_WAIT: Duration = Duration::from_millis(50);
 
 /// Which orphaned processes count as descendants of a command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Trust {
     /// None, because this process does not adopt any.
     #[default]
-    Nobody,
+    NoProcess,
     /// Those with the mark, and their descendants: process 1 also adopts processes that others
     /// started in its container, and a process that replaced a shell has that shell's children.
     Marked,
@@ -79,12 +79,12 @@ pub fn adopt_orphans() {
     });
 }
 
-/// Starts a child and registers it for [`end_left_behind`].
+/// Starts a child and registers it for [`end_orphans`].
 pub(super) fn spawn(
     builder: &mut tokio::process::Command,
 ) -> std::io::Result<(tokio::process::Child, Group)> {
     children(|children| {
-        if children.trust != Trust::Nobody {
+        if children.trust != Trust::NoProcess {
             builder.env(MARK, &children.mark);
         }
         Family::prepare(builder);
@@ -137,9 +137,9 @@ impl Drop for Group {
 
 /// Ends the orphaned processes of completed commands, and waits until they are gone. While another
 /// command runs, an orphaned process may belong to that command, and no process is ended.
-pub async fn end_left_behind() {
+pub async fn end_orphans() {
     let begun = Instant::now();
-    while children(|children| children.end_left_behind(begun.elapsed() < BECOMING)) {
+    while children(|children| children.end_orphans(begun.elapsed() < EXEC_WAIT)) {
         if begun.elapsed() > LONGEST {
             tracing::warn!("cannot end an orphaned process");
             return;
@@ -151,7 +151,7 @@ pub async fn end_left_behind() {
 /// Reaps adopted processes that have ended; if this is process 1, no other process does.
 pub fn reap_orphans() {
     children(|children| {
-        if children.trust != Trust::Nobody {
+        if children.trust != Trust::NoProcess {
             while let Some(pid) = ended_child()
                 && !children.running.contains(&pid)
                 && !children.dying.contains(&pid)
@@ -164,9 +164,9 @@ pub fn reap_orphans() {
 impl Children {
     /// Kills the rest; returns whether a process may still run. With `may_become`, a process that
     /// cannot be identified yet counts as running.
-    fn end_left_behind(&mut self, may_become: bool) -> bool {
+    fn end_orphans(&mut self, may_become: bool) -> bool {
         self.dying.retain(|pid| is_alive(*pid));
-        if self.trust == Trust::Nobody || !self.running.is_empty() {
+        if self.trust == Trust::NoProcess || !self.running.is_empty() {
             return !self.dying.is_empty();
         }
         // The usual case, and much cheaper than reading the process table.
@@ -178,7 +178,7 @@ impl Children {
         let alive: BTreeSet<_> = all.iter().map(|process| (process.pid, process.start)).collect();
         self.known.retain(|process| alive.contains(process));
         for orphan in self.orphans(&all) {
-            match self.is_ours(&orphan) {
+            match self.is_descendant(&orphan) {
                 Some(true) => {}
                 Some(false) => continue,
                 None => {
@@ -187,7 +187,7 @@ impl Children {
                 }
             }
             // Its children become orphans next, and may lack the mark.
-            let below = below(orphan.pid, &all);
+            let below = descendants_of(orphan.pid, &all);
             self.known.extend(below.iter().map(|process| (process.pid, process.start)));
             // The child was not waited for, so the pid still belongs to it.
             match kill_child(orphan.pid) {
@@ -224,9 +224,9 @@ impl Children {
 
     /// None if the process has no environment, as in the moment in which it executes another
     /// program.
-    fn is_ours(&self, orphan: &Process) -> Option<bool> {
+    fn is_descendant(&self, orphan: &Process) -> Option<bool> {
         match self.trust {
-            Trust::Nobody => Some(false),
+            Trust::NoProcess => Some(false),
             Trust::Everybody => Some(true),
             Trust::Marked if self.known.contains(&(orphan.pid, orphan.start)) => Some(true),
             Trust::Marked => orphan.has_variable(MARK, &self.mark),
@@ -235,7 +235,7 @@ impl Children {
 }
 
 /// All descendants of `ancestor`.
-fn below(ancestor: Pid, all: &[Process]) -> Vec<Process> {
+fn descendants_of(ancestor: Pid, all: &[Process]) -> Vec<Process> {
     let mut by_parent: BTreeMap<Pid, Vec<&Process>> = BTreeMap::new();
     for process in all {
         by_parent.entry(process.parent).or_default().push(process);

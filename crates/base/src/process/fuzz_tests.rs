@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use tokio_util::io::StreamReader;
 
 use super::Sink;
-use super::pump::{Pumped, Source, pump};
+use super::pump::{PumpTarget, Source, pump};
 use crate::event::Stream;
 use butler_fuzz::Target;
 
@@ -39,7 +39,7 @@ fn fuzz_framer_every_byte_arrives_once_in_its_line() {
             }
             let pipe = StreamReader::new(futures_util::stream::iter(chunks));
             let lines = Lines::default();
-            let target = Pumped { sink: Some(&lines), file: None, memory: Some(input.len()) };
+            let target = PumpTarget { sink: Some(&lines), file: None, memory: Some(input.len()) };
             let kept = runtime.block_on(pump(pipe, Stream::Stdout, target)).unwrap();
             assert_eq!(*kept, input);
             let mut expected: Vec<_> = input.split(|byte| *byte == b'\n').collect();

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_the_least_of_the_machine_and_of_every_group_that_has_a_limit() {
+    fn memory_left_is_the_minimum_of_machine_and_groups() {
         const MACHINE: &str = "MemTotal: 99 kB\nMemFree:  1 kB\nMemAvailable:  8000 kB\n";
         let mount = tempfile::tempdir().unwrap();
         let write = |path: &str, content: &str| {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stays_or_is_missing_says_nothing() {
+    fn unchanged_or_missing_counter_reports_no_oom_kill() {
         let files = [("memory.events", "oom 7\noom_kill 3\n"), ("memory.max", "max\n")];
         assert_eq!(watched("0::/a\n", "a", files, "oom 9\noom_kill 3\n"), None);
         assert_eq!(OomWatch::on(groups_in("garbage\n0::/x\n", Path::new("/nowhere"))).end(), None);

@@ -21,7 +21,7 @@ mod supervise;
 mod table;
 
 pub use command::{Command, Environment, Inner, Input, Output};
-pub use descendants::{adopt_orphans, end_left_behind, reap_orphans};
+pub use descendants::{adopt_orphans, end_orphans, reap_orphans};
 pub use memory::{OutOfMemory, memory_left};
 pub use replace::become_program;
 pub use running::{Processes, Running};
@@ -40,7 +40,7 @@ pub trait Sink {
 
     /// Whether the lines show that the child received a signal already; none if its lines never
     /// show that.
-    fn knows_of_stop(&self) -> Option<bool> {
+    fn acknowledged_stop(&self) -> Option<bool> {
         None
     }
 }

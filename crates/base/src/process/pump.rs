@@ -83,7 +83,7 @@ impl Pace {
 }
 
 /// The destination of a pipe's bytes.
-pub(super) struct Pumped<'sink, S> {
+pub(super) struct PumpTarget<'sink, S> {
     pub(super) sink: Option<&'sink S>,
     pub(super) file: Option<tokio::fs::File>,
     pub(super) memory: Option<usize>,
@@ -98,7 +98,7 @@ pub(super) struct Pumped<'sink, S> {
 pub(super) async fn pump<S: Sink>(
     mut pipe: impl Source,
     stream: Stream,
-    mut target: Pumped<'_, S>,
+    mut target: PumpTarget<'_, S>,
 ) -> std::io::Result<Zeroizing<Vec<u8>>> {
     let mut framer = target.sink.map(|sink| Framer::new(sink, stream, LONGEST_LINE));
     let mut kept = Zeroizing::new(Vec::new());
@@ -278,8 +278,8 @@ mod tests {
         }
     }
 
-    fn target(sink: &Lines) -> Pumped<'_, Lines> {
-        Pumped { sink: Some(sink), file: None, memory: None }
+    fn target(sink: &Lines) -> PumpTarget<'_, Lines> {
+        PumpTarget { sink: Some(sink), file: None, memory: None }
     }
 
     #[tokio::test(start_paused = true)]
@@ -304,11 +304,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_of_a_busy_pipe_is_lost_whoever_waits_for_whom() {
+    async fn busy_pipe_loses_no_line() {
         let (sender, receiver) = pipe::pipe().unwrap();
         let wanted: Vec<_> = (0..30_000).map(|number| format!("line {number}")).collect();
         let written = wanted.clone();
-        // A thread, because one that shares this one would never write while this one reads.
+        // A thread, because a task of this runtime would not write while this one reads.
         let writer = std::thread::spawn(move || {
             let mut pipe = std::fs::File::from(sender.into_blocking_fd().unwrap());
             for line in written {
@@ -410,11 +410,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, "").unwrap();
-        // It is open for reading only, so every write fails.
+        // The file is open for reading only, so each write fails.
         let file = Some(tokio::fs::File::open(&path).await.unwrap());
         let lines = Lines::new(<[u8]>::len);
         let text = "line\n".repeat(100_000);
-        let target = Pumped { sink: Some(&lines), file, memory: None };
+        let target = PumpTarget { sink: Some(&lines), file, memory: None };
         pump(text.as_bytes(), Stream::Stdout, target).await.unwrap_err();
         assert_eq!(lines.lines().len(), 100_000);
     }
@@ -422,7 +422,7 @@ mod tests {
     #[tokio::test]
     async fn memory_keeps_the_bytes_up_to_a_chunk_beyond_its_limit() {
         let text = "0123456789".repeat(50_000);
-        let target = |limit| Pumped { sink: None::<&Lines>, file: None, memory: Some(limit) };
+        let target = |limit| PumpTarget { sink: None::<&Lines>, file: None, memory: Some(limit) };
         let kept = pump(text.as_bytes(), Stream::Stdout, target(text.len())).await.unwrap();
         assert_eq!(*kept, text.as_bytes());
         let kept = pump(text.as_bytes(), Stream::Stdout, target(100_000)).await.unwrap();

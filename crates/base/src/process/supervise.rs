@@ -9,9 +9,9 @@ use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
-use super::descendants::{Group, end_left_behind, spawn};
+use super::descendants::{Group, end_orphans, spawn};
 use super::memory::{OomWatch, OutOfMemory};
-use super::pump::{Pumped, pump};
+use super::pump::{PumpTarget, pump};
 use super::table::running_below;
 use super::{Command, Input, Output, Sink};
 use crate::cancel::{Stop, StopReason};
@@ -29,7 +29,7 @@ const PIPE_WAIT: Duration = Duration::from_secs(1);
 const ALREADY_SIGNALLED: Duration = Duration::from_millis(500);
 
 /// The interval of that check.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The grace period of a child after it was asked to end.
 #[derive(Clone, Copy, Debug)]
@@ -155,11 +155,11 @@ pub async fn supervise(
         _ => None,
     };
     let lines = matches!(command.output, Output::Lines | Output::LinesAndFile(_));
-    let target = Pumped { sink: lines.then_some(sink), file, memory };
+    let target = PumpTarget { sink: lines.then_some(sink), file, memory };
     let pumps = async {
         tokio::join!(
             pump(stdout, Stream::Stdout, target),
-            pump(stderr, Stream::Stderr, Pumped { sink: Some(sink), file: None, memory: None }),
+            pump(stderr, Stream::Stderr, PumpTarget { sink: Some(sink), file: None, memory: None }),
             feed(stdin, &command.input),
         )
     };
@@ -175,7 +175,7 @@ pub async fn supervise(
     };
     group.finish();
     // Before the wait for the pipes, because the group may hold them.
-    end_left_behind().await;
+    end_orphans().await;
     let (status, stopped, killed) = ended.map_err(lost)?;
     let (stdout, stderr) = match pumped {
         Some((stdout, stderr, ())) => (stdout, stderr),
@@ -259,7 +259,7 @@ async fn wait(
             tokio::select! {
                 status = child.wait() => return Ok((status?, Some(reason), false)),
                 knows = tokio::time::timeout(patience, child_acknowledged_signal(sink)) => knows == Ok(true),
-                () = stop.urgent() => sink.knows_of_stop() == Some(true),
+                () = stop.urgent() => sink.acknowledged_stop() == Some(true),
             }
         };
     if knows {
@@ -289,8 +289,8 @@ async fn wait(
 /// do.
 async fn child_acknowledged_signal(sink: &impl Sink) -> bool {
     loop {
-        match sink.knows_of_stop() {
-            Some(false) => tokio::time::sleep(LOOK).await,
+        match sink.acknowledged_stop() {
+            Some(false) => tokio::time::sleep(POLL_INTERVAL).await,
             Some(true) => return true,
             None => return false,
         }

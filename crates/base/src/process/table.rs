@@ -33,7 +33,7 @@ impl Process {
     }
 
     /// Whether it has all of these arguments, in this order; others may be between them.
-    fn is_given(&self, arguments: &[OsString]) -> bool {
+    fn has_arguments(&self, arguments: &[OsString]) -> bool {
         std::fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|line| {
             let mut words = line.split(|byte| *byte == 0).skip(1);
             let given = |wanted: &OsString| words.any(|word| word == wanted.as_encoded_bytes());
@@ -51,16 +51,16 @@ pub(super) fn running_below(ancestor: Pid, inner: &Inner) -> Vec<Pid> {
     let all = processes();
     let program = inner.program.canonicalize().ok();
     let runs = |process: &Process| program.is_some() && executable(process.pid) == program;
-    let is_given = |process: &Process| process.is_given(&inner.arguments);
+    let has_arguments = |process: &Process| process.has_arguments(&inner.arguments);
     let mut found = first_below(&all, ancestor, &runs);
     if found.is_empty() {
-        found = first_below(&all, ancestor, &is_given);
+        found = first_below(&all, ancestor, &has_arguments);
     }
     let mut innermost = Vec::new();
     while let Some(pid) = found.pop() {
         // A forked process has its parent's arguments until it executes another program.
         let own = executable(pid);
-        let becomes = |child: &Process| is_given(child) && executable(child.pid) != own;
+        let becomes = |child: &Process| has_arguments(child) && executable(child.pid) != own;
         let below = first_below(&all, pid, &becomes);
         if below.is_empty() {
             innermost.push(pid);

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_certain_stands_in_every_text_around_the_value() {
+    fn certain_characters_do_not_depend_on_the_surrounding_text() {
         let value = b"correct horse?~";
         let known: Vec<_> = alignments(value).collect();
         assert_eq!(known.len(), 3);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_could_be_anything_are_left_out() {
+    fn short_values_have_no_base64_form() {
         assert_eq!(alignments(b"abcd").count(), 0);
         assert_eq!(alignments(b"abcdef").count(), 3);
         assert_eq!(alignments(b"").count(), 0);

@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_appended_is_all_there() {
+    fn append_keeps_all_bytes() {
         let mut buffer = Zeroizing::new(Vec::new());
         for number in 0..1000_u32 {
             append(&mut buffer, number.to_string().as_bytes());

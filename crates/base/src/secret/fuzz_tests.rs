@@ -1,4 +1,4 @@
-//! No secret passes, whatever is around it and wherever the text is cut.
+//! Fuzzes redaction: no secret passes, in any context and in any chunks.
 
 use secrecy::{ExposeSecret, SecretString};
 

@@ -51,7 +51,7 @@ pub fn redact_labels(redactor: &Redactor, names: &mut Names, json: &str) -> Stri
 }
 
 fn redact(redactor: &Redactor, json: &str, kind: &mut Kind<'_>) -> String {
-    // In one go what is mostly so. A log is looked at in its lines, which this does not know.
+    // The fast path for values and labels: most do not contain a secret.
     if !matches!(kind, Kind::Record) && holds_no_secret(redactor, json) {
         return json.to_owned();
     }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_mean_something_stay_but_for_keys_and_long_secrets() {
+    fn labels_are_masked_only_in_keys_and_for_long_secrets() {
         for (json, masked) in [
             (r#"["create","root",12345]"#, r#"["create","root",12345]"#),
             (r#""root.create[\"root\"].x[\"b\"].y""#, r#""root.create[\"***\"].x[\"b\"].y""#),

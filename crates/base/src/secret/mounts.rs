@@ -40,12 +40,12 @@ impl Mounts {
     }
 
     /// Whether the directory certainly does not contain a mount.
-    pub(super) fn are_none(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.points.as_ref().is_some_and(Vec::is_empty)
     }
 
     /// Whether `path`, an entry of a directory that is not on a mount, is a mount point.
-    pub(super) fn one_is_at(&self, path: &Path, kind: FileType) -> bool {
+    pub(super) fn is_mount_point(&self, path: &Path, kind: FileType) -> bool {
         let listed = self.points.iter().flatten().any(|point| point == path);
         // A listed mount is not accessed: a file system whose server does not respond can hang.
         listed
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_below_a_directory_are_known_by_whatever_name_it_has() {
+    fn mounts_are_found_through_any_path_of_the_directory() {
         let base = tempfile::tempdir().unwrap();
         let real = std::fs::canonicalize(base.path()).unwrap().join("run");
         std::fs::create_dir(&real).unwrap();

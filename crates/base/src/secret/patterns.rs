@@ -45,12 +45,12 @@ pub(super) struct Patterns {
     encoded: Sorted<Encoded>,
     heads: AhoCorasick,
     /// The forms that begin with each head.
-    places: Vec<Vec<Place>>,
+    forms: Vec<Vec<Form>>,
 }
 
 /// A form that begins with a head.
 #[derive(Clone, Copy)]
-enum Place {
+enum Form {
     /// This one of the texts.
     Text(usize),
     /// This one of the encoded texts.
@@ -75,36 +75,36 @@ impl Patterns {
             }
         }
         let (texts, encoded) = (Sorted::new(texts), Sorted::new(encoded));
-        let mut heads: Vec<(Zeroizing<Vec<u8>>, Place)> = Vec::new();
+        let mut heads: Vec<(Zeroizing<Vec<u8>>, Form)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
             let head = &text.as_bytes()[..text.len().min(HEAD)];
-            heads.push((Zeroizing::new(head.to_vec()), Place::Text(index)));
+            heads.push((Zeroizing::new(head.to_vec()), Form::Text(index)));
         }
         for (index, one) in encoded.iter().enumerate() {
             let head = &one.text[..one.certain.min(ENCODED_HEAD)];
             let url_safe = Zeroizing::new(head.iter().copied().map(url_safe).collect::<Vec<_>>());
             if *url_safe != head {
-                heads.push((url_safe, Place::Encoded(index)));
+                heads.push((url_safe, Form::Encoded(index)));
             }
-            heads.push((Zeroizing::new(head.to_vec()), Place::Encoded(index)));
+            heads.push((Zeroizing::new(head.to_vec()), Form::Encoded(index)));
         }
-        let mut places: BTreeMap<&[u8], Vec<Place>> = BTreeMap::new();
-        for (head, place) in &heads {
-            places.entry(head).or_default().push(*place);
+        let mut forms: BTreeMap<&[u8], Vec<Form>> = BTreeMap::new();
+        for (head, form_of_head) in &heads {
+            forms.entry(head).or_default().push(*form_of_head);
         }
         // The fastest kind needs a quarter of a kilobyte for each byte, so it is used for few heads
         // only; the compact one takes six times as long for a line. A prefilter would keep a copy
         // of the heads.
-        let size: usize = places.keys().map(|head| head.len()).sum();
+        let size: usize = forms.keys().map(|head| head.len()).sum();
         let kind =
             if size <= MOST_FAST { AhoCorasickKind::DFA } else { AhoCorasickKind::ContiguousNFA };
         let automaton = AhoCorasick::builder()
             .kind(Some(kind))
             .match_kind(MatchKind::Standard)
             .prefilter(false)
-            .build(places.keys())?;
-        let places = places.into_values().collect();
-        Ok(Self { texts, encoded, heads: automaton, places })
+            .build(forms.keys())?;
+        let forms = forms.into_values().collect();
+        Ok(Self { texts, encoded, heads: automaton, forms })
     }
 
     /// The ranges of `text` that secrets cover, in ascending order and without overlaps.
@@ -156,15 +156,15 @@ impl Patterns {
     fn found_as_it_is(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         for head in self.heads.find_overlapping_iter(text) {
-            for place in &self.places[head.pattern().as_usize()] {
-                match *place {
-                    Place::Text(index) => {
+            for form_of_head in &self.forms[head.pattern().as_usize()] {
+                match *form_of_head {
+                    Form::Text(index) => {
                         let form = self.texts[index].as_bytes();
                         if text[head.start()..].starts_with(form) {
                             ranges.push(head.start()..head.start() + form.len());
                         }
                     }
-                    Place::Encoded(index) => {
+                    Form::Encoded(index) => {
                         let one = &self.encoded[index];
                         let length = common(&text[head.start()..], &one.text);
                         if length >= one.certain {

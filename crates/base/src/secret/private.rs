@@ -169,7 +169,7 @@ mod tests {
         let secret = private.write("secret", b"hunter22").unwrap();
         assert_eq!(std::fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(private.path()).unwrap().mode() & 0o777, 0o700);
-        // A handle that was open before shows what is left of the content.
+        // A handle that was opened before shows the overwritten content.
         let open = std::fs::File::open(&secret).unwrap();
         std::os::unix::fs::symlink(&outside, private.path().join("link")).unwrap();
         let path = private.path().to_owned();

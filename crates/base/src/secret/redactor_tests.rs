@@ -49,7 +49,7 @@ fn beginning_of_a_secret_is_held_back() {
     assert_eq!(redactor.showable(b"password="), "password=".len());
     assert_eq!(redactor.showable(b"password=hunter22"), "password=hunter22".len());
     assert_eq!(redactor.showable(b"ababab"), 2);
-    // `hunter` may become `hunter22`, and showing `x` alone would uncover `xhunter`.
+    // `hunter` may become `hunter22`, and showing `x` alone would reveal the rest of `xhunter`.
     assert_eq!(redactor.showable(b"= xhunter"), 2);
 }
 
@@ -91,7 +91,7 @@ fn names_of_values_too_short_to_mask_are_kept() {
 }
 
 #[test]
-fn what_is_forgotten_is_gone_and_what_is_registered_anew_is_masked() {
+fn forgotten_secrets_are_dropped_and_can_be_registered_again() {
     let redactor = redactor(&["hunter22", "two\nlines", "brce_token"]);
     assert_eq!(redactor.redact(b"hunter22"), "***");
     redactor.forget();
@@ -103,7 +103,7 @@ fn what_is_forgotten_is_gone_and_what_is_registered_anew_is_masked() {
 }
 
 #[test]
-fn observer_hears_each_line_once_and_before_its_registration_returns() {
+fn observer_receives_each_line_once_before_the_registration_returns() {
     let redactor = Redactor::new();
     let heard = Arc::new(Mutex::new(Vec::new()));
     let noted = heard.clone();

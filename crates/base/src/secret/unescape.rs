@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_more_bytes_could_finish_is_left_out() {
+    fn incomplete_escapes_are_left_out() {
         for text in [
             r"\",
             r"\u",

@@ -159,7 +159,7 @@ impl<'root> Wipe<'root> {
             Err(error) => return unless_gone("look at", &mark, Err(error)),
         };
         if std::fs::symlink_metadata(&directory)
-            .is_ok_and(|found| self.mounts.one_is_at(&directory, found.file_type()))
+            .is_ok_and(|found| self.mounts.is_mount_point(&directory, found.file_type()))
         {
             return Err(mounted(&directory));
         }
@@ -191,7 +191,7 @@ impl<'root> Wipe<'root> {
             return unless_gone("remove", path, remove_file(path));
         }
         // This would enter a mount, but can remove trees that are too deep for a path.
-        if self.mounts.are_none() && std::fs::remove_dir_all(path).is_ok() {
+        if self.mounts.is_empty() && std::fs::remove_dir_all(path).is_ok() {
             return Ok(());
         }
         // It stopped at the first file that cannot be removed.
@@ -214,7 +214,7 @@ impl<'root> Wipe<'root> {
                 .and_then(|entry| Ok((entry.path(), entry.file_type()?)))
                 .map_err(|error| WipeError::new("read", directory, error))
                 .and_then(|(path, kind)| {
-                    if self.mounts.one_is_at(&path, kind) {
+                    if self.mounts.is_mount_point(&path, kind) {
                         Err(mounted(&path))
                     } else {
                         act(&path, kind)

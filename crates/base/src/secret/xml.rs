@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_xml_is_masked_as_text() {
+    fn invalid_xml_is_masked_as_text() {
         for (xml, masked) in [
             ("a test", "a ***"),
             ("<a name=\"test", "<a ***=\"***"),

@@ -1,4 +1,4 @@
-//! JSON as it was written: objects in their order, values in their very text.
+//! JSON that keeps the order of objects and the exact text of values.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,5 +1,5 @@
-//! Says what is wrong with a JSON document: which field, what it must be, and what it is. No value of
-//! the document is part of that, because it may be a secret.
+//! Describes errors in a JSON document: the field, the expected type, and the actual type. Values of the
+//! document are never part of the description, because they may be secrets.
 
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;

@@ -1,4 +1,4 @@
-//! The run configuration as the registry writes it, and how it becomes a [`RunSpec`].
+//! The run configuration in the registry's format, and its conversion into a [`RunSpec`].
 //!
 //! Unknown fields are ignored and absent or null ones tolerated: a newer or older registry must
 //! not stop a run that can be understood. Values keep their exact text, numbers included.
@@ -13,7 +13,7 @@ use crate::spec::{
     SensitiveValues, Source, TerraformSetup, UnknownOperation, Variable, Wanted, WantedError,
 };
 
-/// Why a configuration does not make a run.
+/// Errors in a run's configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It is not JSON of the expected shape. The message names no value.
@@ -88,7 +88,7 @@ impl butler_base::error::Advice for ConfigError {
     }
 }
 
-/// A configuration that was understood.
+/// A parsed configuration.
 #[derive(Debug)]
 pub struct Parsed {
     /// The run.

@@ -1,8 +1,8 @@
-//! Tells references from secrets by their form, because a run sends one text for either.
+//! Distinguishes references from secrets by their form, because a run sends both as plain text.
 //!
-//! A registry may send the name of a secret in the place of its value without saying so. What has a
-//! form that names have and secrets hardly ever have must lead to a secret: else the name would be
-//! applied as the password. Nothing is copied here; the text may be the secret itself.
+//! A registry may send the name of a secret in place of its value without marking it. A text in a form
+//! that is typical for names and rare for secrets must resolve to a secret: otherwise Terraform would
+//! use the name as the password. Nothing is copied here; the text may be the secret itself.
 
 /// The longest name that a part of a reference may have, as for any Kubernetes object.
 const LONGEST_PART: usize = 253;

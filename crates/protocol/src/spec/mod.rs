@@ -1,7 +1,8 @@
 //! The description of a run, from the registry, a file or the command line.
 //!
-//! Every [`RunSpec`] is valid: names, versions and kinds are parsed where they are read. Every value of a variable, environment variable or backend setting is a secret here,
-//! because the configuration as a whole is; [`Variable::sensitive`] only says what may be *named*.
+//! Every [`RunSpec`] is valid: names, versions and kinds are parsed where they are read. Every value of
+//! a variable, environment variable or backend setting is a secret here, because the whole
+//! configuration is secret; [`Variable::sensitive`] only says what may be *named*.
 
 mod cli_files;
 mod constraint;

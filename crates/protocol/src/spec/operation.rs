@@ -1,6 +1,6 @@
-//! What a run can be asked to do.
+//! The operations of a run.
 
-/// What is to be done with the module.
+/// An operation on a module.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Operation {
     /// Show what would change.

@@ -1,11 +1,10 @@
-//! The name of a run: opaque here, one path segment in a URL.
+//! The id of a run: an opaque text, and one path segment in a URL.
 
-/// The name of a run. Its form is the registry's business; in a URL it is one percent-encoded
-/// path segment.
+/// The id of a run. The registry decides its form; in a URL it is one percent-encoded path segment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RunId(String);
 
-/// A name that no run can have.
+/// A text that cannot be the id of a run.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum InvalidRunId {
     /// Nothing at all.

@@ -1,4 +1,4 @@
-//! How a run's sensitive values are to be taken.
+//! The interpretation of a run's sensitive values.
 
 /// How a sensitive value that could be a reference is taken.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -1,9 +1,8 @@
-//! Settings for Terraform: what a settings file (`--settings`) or a run's `terraformSettings` lay
-//! down, and what of it counts for a run.
+//! Settings for Terraform, from a settings file (`--settings`) or a run's `terraformSettings`.
 //!
-//! [`TerraformSettings`] is what was written: credentials are references, and a section that was
-//! not written is none, so that another place may have its say. [`TerraformSetup`] is what a run is
-//! given, with every reference resolved.
+//! [`TerraformSettings`] is the parsed document: credentials are references, and a missing section is
+//! `None`, so that another source can provide it. [`TerraformSetup`] is the result for a run, with every
+//! reference resolved.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use secrecy::SecretString;
 
 use super::secret_reference::SecretReference;
 
-/// What one place lays down; a section that it does not have is none.
+/// The settings of one source; a missing section is `None`.
 #[derive(Debug, Default)]
 pub struct TerraformSettings {
     /// `terraformrc`: where providers come from, and credentials.
@@ -38,7 +37,7 @@ pub struct AfterPlan {
     pub environment: Vec<String>,
 }
 
-/// What becomes Terraform's CLI configuration file.
+/// The content of Terraform's CLI configuration file.
 #[derive(Debug, Default)]
 pub struct CliConfig<Token> {
     /// Where providers are installed from; nothing to leave that to Terraform.

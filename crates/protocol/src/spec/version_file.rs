@@ -1,8 +1,8 @@
-//! Files in which people write down which version of a tool a directory wants.
+//! Version files: the version of a tool that a directory requires.
 
 use super::Product;
 
-/// How such a file is called, and so how it is read.
+/// The kind of a version file, which decides its name and its syntax.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum VersionFileKind {
     /// One version, of this product where the version names no other.

@@ -1,4 +1,4 @@
-//! Which commit a directory of the user's is at.
+//! The commit of a local working tree.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! Answers git when it asks for a login (gitcredentials(7)), in a process that git starts.
+//! The credential helper that git starts (gitcredentials(7)).
 //!
-//! It answers `get` only, and only for servers that a login of its file is meant for. What git
-//! wants to have stored or erased is none of its business.
+//! It answers `get` only, and only for servers that match a login in its file. It ignores `store` and
+//! `erase`.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

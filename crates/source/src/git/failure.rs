@@ -1,7 +1,7 @@
-//! Why a module's source cannot be had, and what to do about it.
+//! Errors of fetching a module's source, with hints.
 //!
-//! [`FetchError`] is found out by the child and travels to the parent as JSON; [`SourceError`] is
-//! what the parent's callers see. Neither ever carries credentials.
+//! The child sends a [`FetchError`] to the parent as JSON; the parent returns a [`SourceError`]. Neither
+//! ever contains credentials.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -12,7 +12,7 @@ use butler_base::cancel::StopReason;
 use butler_base::error::Advice;
 use butler_base::process::ProcessError;
 
-/// Why a module's source cannot be had.
+/// Errors of fetching a module's source.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The run was stopped while the source was fetched.

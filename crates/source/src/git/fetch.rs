@@ -1,4 +1,4 @@
-//! The parent's side of a fetch: hands the task over, waits, and makes sense of the answer.
+//! The parent's side of a fetch: sends the task, waits, and reads the result.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use butler_base::process::{
 };
 use butler_protocol::spec::{GitCredentials, GitSource};
 
-/// The child has nothing to tidy up, so it gets no more than a chance to end by itself.
+/// The grace period of the child. It is short, because the child has nothing to clean up.
 const GRACE: Grace =
     Grace { normal: Duration::from_millis(500), urgent: Duration::from_millis(100) };
 

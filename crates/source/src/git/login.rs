@@ -1,6 +1,6 @@
-//! Which credentials there are, and the only server that each of them may be sent to.
+//! Git credentials, and the one server that each of them may be sent to.
 //!
-//! What came with the run belongs to the repository's own server; a token from the environment to
+//! The run's credentials are for the repository's own server; a token from the environment to
 //! `BUTLER_GIT_HOST`, or to the repository's host. Credentials that may travel over TLS only are
 //! not sent in clear to the same host, as a submodule with an `http` URL could ask for.
 

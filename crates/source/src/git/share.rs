@@ -1,7 +1,7 @@
-//! Lends the run's git credentials to the `git` that Terraform starts for private modules.
+//! Gives the run's git credentials to the `git` that Terraform starts for private modules.
 //!
-//! The user's git configuration stays as it is: what is needed goes through variables, and what is
-//! secret into files of the run's private directory, named there. A token goes through a credential
+//! The user's git configuration is not changed: settings are passed in environment variables, secrets in
+//! files of the run's private directory that the variables name. A token goes through a credential
 //! helper, this executable again, which answers for the servers that the token is meant for and no
 //! other. An ssh key goes through an ssh configuration that names it for its own host alone.
 

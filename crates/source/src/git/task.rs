@@ -1,4 +1,4 @@
-//! What passes between the parent and the child that fetches: one JSON text in each direction.
+//! The messages between the parent and the fetching child: one JSON document in each direction.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The address of a repository, taken apart before anything is done with it.
+//! Parses the address of a repository.
 //!
 //! A URL may carry credentials. They are split off here, once, so that what the rest of the code
 //! holds, shows and writes to disk ([`RepositoryUrl::as_str`]) never has any.

@@ -56,7 +56,7 @@ pub enum BlockSetting {
     Computed,
 }
 
-/// What the files of one module directory say.
+/// The declarations in the files of one module directory.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// All `required_version` constraints, as they are written; an override file's replace those

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 
 use super::declaration::{BackendBlock, Module, TypeKind};
 
-/// What the two syntaxes have in common.
+/// The declarations found so far, in either syntax.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) module: Module,

@@ -25,14 +25,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// How long a cluster may be unavailable.
 pub(super) struct Patience {
     limit: Duration,
-    /// Whether the cluster has ever let us do what we ask for.
-    let_in: bool,
+    /// Whether the cluster has ever accepted all requests.
+    was_accepted: bool,
     since: Option<(Instant, ExponentialBackoff)>,
 }
 
 impl Patience {
     const fn of(limit: Duration) -> Self {
-        Self { limit, let_in: false, since: None }
+        Self { limit, was_accepted: false, since: None }
     }
 
     /// For one answer.
@@ -52,20 +52,20 @@ impl Patience {
     }
 
     /// The cluster has answered.
-    pub(super) fn is_over(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.since = None;
     }
 
     /// It has answered the last thing that is asked for: a login and permissions are there.
-    pub(super) fn is_all_allowed(&mut self) {
-        self.let_in = true;
+    pub(super) fn mark_accepted(&mut self) {
+        self.was_accepted = true;
     }
 
     /// The pause before the next attempt; `None` if a retry cannot help.
     pub(super) fn pause(&mut self, error: &ClusterError) -> Option<Duration> {
         // An API server that has just started has not loaded its permissions yet, and a proxy in front of
         // an unavailable server returns errors of its own.
-        if !(error.is_undecided() || self.let_in && error.may_pass()) {
+        if !(error.is_undecided() || self.was_accepted && error.may_pass()) {
             return None;
         }
         let (since, pauses) = self.since.get_or_insert_with(|| (Instant::now(), backoff().build()));
@@ -75,8 +75,8 @@ impl Patience {
     }
 }
 
-/// What was said about the cluster's absence. All who ask it at the same time share one: an outage is
-/// said once when it begins and once when it is over.
+/// Logs an outage of the cluster: once when it begins and once when it is over. Concurrent requests share
+/// one.
 #[derive(Default)]
 pub(super) struct Outage {
     unanswered: Mutex<BTreeSet<Request>>,
@@ -136,7 +136,7 @@ mod tests {
             assert!(patience.pause(&silent()).is_some());
             tokio::time::advance(RUN_LIMIT.checked_sub(LONGEST_PAUSE).unwrap()).await;
             assert!(patience.pause(&silent()).is_some(), "not longer than the limit");
-            patience.is_over();
+            patience.reset();
         }
         assert!(patience.pause(&silent()).is_some());
         tokio::time::advance(RUN_LIMIT + Duration::from_secs(1)).await;
@@ -148,9 +148,9 @@ mod tests {
         let forbidden =
             || ClusterError::Forbidden { request: REQUEST, namespace: "runs".to_owned() };
         let mut patience = Patience::for_a_run();
-        patience.is_over();
+        patience.reset();
         assert_eq!(patience.pause(&forbidden()), None);
-        patience.is_all_allowed();
+        patience.mark_accepted();
         assert!(patience.pause(&forbidden()).is_some());
         let missing =
             ClusterError::Missing { name: super::super::JobName::of("7"), namespace: "a".into() };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hyper_util::client::proxy::matcher::Matcher;
 
-/// Which cluster, as the settings say it.
+/// The settings that select a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// Files with contexts.

@@ -1,4 +1,4 @@
-//! The service account that clouds trust. It outlives runs: what a cloud trusts is its name.
+//! The service account that clouds trust. It outlives runs, because clouds trust its name.
 
 use std::collections::BTreeMap;
 

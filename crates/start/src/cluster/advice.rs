@@ -1,4 +1,4 @@
-//! What to do about a cluster that is of no use.
+//! Hints for errors of a cluster.
 
 use super::error::{ClusterError, Request};
 use butler_base::error::Advice;

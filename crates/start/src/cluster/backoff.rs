@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backon::ExponentialBuilder;
 
-/// When something is tried again: about half a minute in all.
+/// The pauses between attempts, about 30 s in total.
 pub(super) fn backoff() -> ExponentialBuilder {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))

@@ -1,7 +1,8 @@
-//! Has the cluster check a run's objects without keeping them.
+//! Lets the cluster validate a run's objects without creating them (dry run).
 //!
-//! A cluster takes a Job whose pod it would refuse, and a pod whose Secrets are missing: so the pod is
-//! checked as well, and what it needs is looked for. Who may not do that is told what is not checked.
+//! A cluster accepts a Job whose pod it would refuse, and a pod whose Secrets are missing. So the pod is
+//! validated too, and the objects that it needs are looked up. Without the permission for that, the
+//! result lists the skipped checks.
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{

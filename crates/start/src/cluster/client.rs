@@ -1,7 +1,7 @@
-//! The way to a cluster: who asks, and what becomes of a request that fails.
+//! The client for a cluster: login, timeouts, and retries.
 //!
-//! What fails without a decision is asked again for a while, which is said once; requests that create
-//! something carry a mark by which they find what they made.
+//! A request without a definite answer is retried for a limited time, and the log says so once. Requests
+//! that create an object add a unique mark to it, so that a retry recognizes the object.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +103,7 @@ impl Cluster {
             let error = match answer {
                 Ok(Ok(value)) => {
                     self.outage.end(request);
-                    patience.is_over();
+                    patience.reset();
                     return Ok(value);
                 }
                 Ok(Err(kube::Error::Api(status))) => {

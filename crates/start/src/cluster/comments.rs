@@ -1,4 +1,4 @@
-//! What is said about the objects where they are printed.
+//! The comments in printed manifests.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) struct Comment {
     pub(super) text: &'static str,
 }
 
-/// What the file begins with; `NAME` stands for the Job's.
+/// The head of the file; `NAME` is replaced by the Job's name.
 const HEAD: &str = "\
 # One run of butler-runner: a Job that is never started a second time, the Secret with the run's
 # callback token, and, if requested, a policy for its network. One file per run:

@@ -1,4 +1,4 @@
-//! Why the cluster was of no use, and what to do about it.
+//! Errors of requests to a cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct Request {
     pub resource: &'static str,
 }
 
-/// Why the cluster was of no use. None of it quotes a kubeconfig, a login or a proxy's address.
+/// Errors of requests to a cluster. No message contains parts of a kubeconfig, a login or a proxy's URL.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// Nothing says which cluster.
@@ -85,7 +85,7 @@ pub enum ClusterError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// There is a login, and it cannot be had.
+    /// The login cannot be read or created.
     #[error("cannot log in to the cluster at `{server}`: {why}")]
     Login {
         /// The API server.
@@ -101,7 +101,7 @@ pub enum ClusterError {
         /// What OpenSSL said.
         why: String,
     },
-    /// Its name leads nowhere.
+    /// The host name does not resolve.
     #[error("the cluster's host `{host}` is not known: {why}")]
     UnknownHost {
         /// The API server's host.
@@ -129,7 +129,7 @@ pub enum ClusterError {
         /// What happened to the connection.
         why: String,
     },
-    /// It does not know who asks.
+    /// The login was rejected.
     #[error("the cluster at `{server}` does not accept the login: {message}")]
     Unauthorized {
         /// The API server.
@@ -137,7 +137,7 @@ pub enum ClusterError {
         /// What it said.
         message: String,
     },
-    /// Who asks may not.
+    /// A permission is missing.
     #[error("no permission to `{}` `{}` in namespace `{namespace}`", request.verb, request.resource)]
     Forbidden {
         /// What was asked.
@@ -145,7 +145,7 @@ pub enum ClusterError {
         /// Where.
         namespace: String,
     },
-    /// It does not want this object: a policy, a quota, a mistake in it.
+    /// It refuses this object: a policy, a quota, a mistake in the object.
     #[error("the cluster refuses to `{}` `{}` in namespace `{namespace}`: {message}", request.verb, request.resource)]
     Refused {
         /// What was asked.
@@ -155,7 +155,7 @@ pub enum ClusterError {
         /// What it said.
         message: String,
     },
-    /// It cannot at the moment: an error of its own, or too much to do.
+    /// A temporary server error, or overload.
     #[error("the cluster fails to `{}` `{}` in namespace `{namespace}`: {message}", request.verb, request.resource)]
     Failing {
         /// What was asked.
@@ -164,10 +164,10 @@ pub enum ClusterError {
         namespace: String,
         /// What it said.
         message: String,
-        /// How long it wants to be left alone, where it said so.
+        /// The value of `Retry-After`, if any.
         retry_after: Option<Duration>,
     },
-    /// A run would wait for these for ever.
+    /// Objects that the run needs do not exist.
     #[error("the run would never begin: namespace `{namespace}` has no {}", what.join(", "))]
     Lacking {
         /// Where.
@@ -175,7 +175,7 @@ pub enum ClusterError {
         /// What is missing, each with its kind.
         what: Vec<String>,
     },
-    /// One of the same name is still on its way out.
+    /// A Job of the same name is still being deleted.
     #[error(
         "the Job `{name}` of an earlier start is still being deleted in namespace `{namespace}`"
     )]
@@ -273,7 +273,7 @@ impl ClusterError {
         )
     }
 
-    /// How long the cluster wants to be left alone, where it said so.
+    /// The value of `Retry-After`, if any.
     pub(super) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Failing { retry_after, .. } => *retry_after,

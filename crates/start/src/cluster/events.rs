@@ -1,4 +1,4 @@
-//! What the cluster says about objects that do not get on: quotas, volumes, pull errors.
+//! The cluster's events about objects that do not start: quotas, volumes, pull errors.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

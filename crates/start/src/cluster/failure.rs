@@ -1,5 +1,4 @@
-//! What a request that got no answer says: whether the cluster may be back in a moment, or will never
-//! answer the way it is asked.
+//! Classifies requests without an answer: a temporary outage, or a permanent error of the connection.
 
 use std::error::Error;
 

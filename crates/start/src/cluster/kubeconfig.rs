@@ -1,6 +1,6 @@
-//! Which cluster, and the login for it: kubeconfig files as `kubectl` reads them, else the pod's account.
+//! Selects the cluster and the login: kubeconfig files as `kubectl` reads them, else the pod's account.
 //!
-//! What a file says is never quoted: tokens and keys stand in it.
+//! Messages never quote a file's content: it contains tokens and keys.
 
 use std::path::Path;
 

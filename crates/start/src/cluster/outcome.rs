@@ -1,4 +1,4 @@
-//! What became of a run, from what its Job and its pod say.
+//! The outcome of a run, from the states of its Job and its pod.
 
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};

@@ -144,7 +144,7 @@ fn job_that_is_never_seen_was_deleted() {
         panic!("it is waited for, and nothing comes")
     };
     assert_eq!(outcome.code, FAILED);
-    assert!(outcome.summary.ends_with("is not known: the Job was deleted"), "{outcome:?}");
+    assert!(outcome.summary.ends_with("is unknown: the Job was deleted"), "{outcome:?}");
     assert_eq!(verdict(&Sight::Unknown, &Sight::Nothing, &Seen::default()), Verdict::Open);
 }
 

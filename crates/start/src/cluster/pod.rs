@@ -1,4 +1,4 @@
-//! What a pod's state says about the run in it.
+//! Interprets the state of a run's pod.
 
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,

@@ -1,4 +1,4 @@
-//! How a run's Job stands, in the registry's words.
+//! The state of a run's Job, in the registry's terms.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -98,7 +98,7 @@ pub async fn status(
     loop {
         let is_time_over = || deadline.is_none_or(|deadline| Instant::now() + pause >= deadline);
         let (status, reported) = look(cluster, name, &mut patience).await?;
-        patience.is_all_allowed();
+        patience.mark_accepted();
         if told.insert(reported.clone()) {
             tracing::info!(%reported, "the run is {status}");
         }

@@ -118,7 +118,7 @@ mod tests {
     fn file_that_holds_no_token_is_named() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
-        for (content, said) in [(" \n", "is empty"), ("a\nb", "holds more than one line")] {
+        for (content, said) in [(" \n", "is empty"), ("a\nb", "contains more than one line")] {
             std::fs::write(&path, content).unwrap();
             let error = TokenFile::take(&mut login(&path)).err().unwrap();
             assert!(error.to_string().contains(said), "{error}");

@@ -1,9 +1,9 @@
-//! Keeps an eye on objects of the cluster, over broken connections and forgotten histories.
+//! Watches objects of the cluster, across broken connections and expired versions.
 //!
-//! A list says what there is, a watch from there on what changes. The server ends a watch after a
-//! while, forgets old versions (410), and connections die without a word: all of that begins again
-//! with a list, so that nothing is missed but what came and went in between. A name alone says nothing:
-//! another object may have it by now.
+//! A list returns the current objects, and a watch the changes since then. The server ends a watch after
+//! a while, expires old versions (410), and connections break silently. In each case a new list follows, so
+//! that only objects that came and went in between are missed. Objects are compared by their uid: another
+//! object may have the same name by now.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -23,7 +23,7 @@ use super::error::{ClusterError, Request};
 
 /// How long the server keeps one watch up; bounds how long a dead connection goes unnoticed.
 const WATCH_SECONDS: u32 = 50;
-/// When a watch is given up that the server should have ended.
+/// The timeout of a watch that the server should have ended.
 const WATCH_LIMIT: Duration = Duration::from_mins(1);
 /// Between two watches: a server that ends each at once is not asked all the time.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -128,7 +128,7 @@ where
             }
         });
         let Some(mut stream) = stream.await? else { return Ok(()) };
-        patience.is_all_allowed();
+        patience.mark_accepted();
         let end = Instant::now() + WATCH_LIMIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());

@@ -1,7 +1,7 @@
-//! Writes objects as YAML for people: a fixed order, and a comment at what was decided.
+//! Writes objects as readable YAML: in a fixed order, and with comments.
 //!
-//! Only what JSON has is written, in block style; strings that YAML could take for something else are
-//! quoted as in JSON, which YAML 1.2 reads. The same object is always the same text.
+//! The output uses only JSON types, in block style. Strings that YAML could read as another type are
+//! quoted as in JSON, which YAML 1.2 allows. The same object always gives the same text.
 
 use std::fmt::Write;
 

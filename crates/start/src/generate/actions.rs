@@ -1,4 +1,4 @@
-//! The actions that workflows use: the one place that names them.
+//! The GitHub actions that generated workflows use.
 //!
 //! A tag can be moved to other code, a commit cannot. The commits are those that public repositories
 //! pin with the version beside it; two that have nothing to do with each other had to agree on each

@@ -1,7 +1,7 @@
-//! How the runner is started in its image, by a shell on the job's machine.
+//! The shell code that starts the runner in its image.
 //!
-//! CI systems that have jobs in containers run the steps by `docker exec`, which does not hand signals
-//! on: a job that is cancelled would never end Terraform in order. So the shell runs the container.
+//! CI systems with container jobs run the steps with `docker exec`, which does not forward signals: a
+//! cancelled job could not stop Terraform gracefully. So the shell runs the container itself.
 
 use askama::Template;
 

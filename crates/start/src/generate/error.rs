@@ -1,8 +1,8 @@
-//! Why a wrapper cannot be written.
+//! Errors of generating a wrapper.
 
 use butler_base::error::Advice;
 
-/// Why a wrapper cannot be written.
+/// Errors of generating a wrapper.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum GenerateError {
     /// The target has no such thing.

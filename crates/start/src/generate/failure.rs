@@ -1,4 +1,4 @@
-//! The shell that tells the registry of a job that failed before the runner could.
+//! The shell code that reports a job's failure to the registry if the runner did not start.
 //!
 //! The registry calls a run `running` from the moment it asks the CI system for a job. If installing,
 //! masking or logging in fails, nothing else would end the run. The shell never reports once the runner

@@ -1,7 +1,7 @@
 //! `generate generic`: the steps of a run as JSON, for CI systems without a target of their own.
 //!
-//! `runner` is for a script that starts the runner, `manual` for one that does without it. The callback
-//! token is the run's secret: its place is kept for it, and it is never written.
+//! `runner` is for a script that starts the runner, `manual` for a script without the runner. The callback
+//! token is secret: the output contains a placeholder for it.
 
 use serde::{Deserialize, Serialize};
 use url::Url;

@@ -146,7 +146,7 @@ fn check_labels(labels: &[String]) -> Result<(), GenerateError> {
     Ok(())
 }
 
-/// AWS gives no role to anybody for less than an hour by default, or for more than twelve.
+/// AWS limits a role's session to one hour by default and to twelve hours at most.
 fn aws_seconds(options: &Options) -> Option<u64> {
     let seconds = (options.timeout_minutes() * 60).min(12 * 3600);
     (seconds > 3600).then_some(seconds)

@@ -1,4 +1,4 @@
-//! The shell that gets the runner onto the job's machine, the same for all targets.
+//! The shell code that installs the runner on the job's machine, for all targets.
 
 use askama::Template;
 

@@ -1,9 +1,9 @@
-//! Writes the thin wrapper that a CI system needs to start the runner: a file of its own dialect
-//! with nothing in it but how the runner gets there and what it is told.
+//! Generates the wrapper that a CI system needs to start the runner: a file in the system's own format
+//! that installs the runner and passes its options.
 //!
-//! What is written depends on the options alone, is the same each time, and holds no secret: values
-//! of a run are the CI system's own variables and secrets. One file a target; the texts are templates
-//! in `templates/generate`.
+//! The output depends only on the options and does not contain secrets: values of a run are variables
+//! and secrets of the CI system. Each target has its own module; the texts are templates in
+//! `templates`.
 
 mod actions;
 mod azure_pipelines;

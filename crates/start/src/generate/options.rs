@@ -1,4 +1,4 @@
-//! What every target is asked for.
+//! The options of all targets.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub const RELEASES: &str = "https://github.com/butlerdotdev/butler-runner/releas
 /// The project's own image.
 pub const IMAGE: &str = "ghcr.io/butlerdotdev/butler-runner";
 
-/// What a wrapper is to do. The same for all targets; what a target cannot do is an error.
+/// The options of a wrapper. They are the same for all targets; an unsupported option is an error.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Options {
     /// The registry; where none is given, a variable of the CI system's names it.
@@ -49,7 +49,7 @@ pub enum Version {
     Latest,
 }
 
-/// How the runner gets to where it runs.
+/// How the runner is installed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Install {
     /// Its archive is downloaded, and verified with the release's checksum file and attestation.
@@ -69,8 +69,8 @@ pub enum Install {
     },
 }
 
-/// Who the job is to the clouds: it gets a token of its own from the CI system (OIDC) and no key.
-/// What is not given here, a variable of the CI system's names.
+/// The job's identity in the clouds: it gets a token from the CI system (OIDC) and no key. A variable of
+/// the CI system provides every value that is not set here.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Cloud {
     /// Amazon Web Services.

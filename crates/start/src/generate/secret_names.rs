@@ -7,7 +7,7 @@ use super::secret::{Secret, is_variable};
 /// Variables that wrappers set, beside those for the network and for clouds.
 const OF_THE_WRAPPER: [&str; 5] = ["CALLBACK_TOKEN", "CI", "GITHUB_TOKEN", "HOME", "PATH"];
 
-/// How a CI system calls its secrets.
+/// The naming rule of a CI system for secrets.
 #[derive(Clone, Copy)]
 pub(super) struct SecretNames {
     /// Whether a secret can have this name.

@@ -72,7 +72,7 @@ impl Answer {
     }
 
     /// Whether the body contains `words` (lower case), ignoring case.
-    pub(super) fn says(&self, words: &str) -> bool {
+    pub(super) fn body_contains(&self, words: &str) -> bool {
         String::from_utf8_lossy(&self.body).to_lowercase().contains(words)
     }
 }

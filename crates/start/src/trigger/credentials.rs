@@ -17,10 +17,10 @@ const VARIABLE: &str = "BUTLER_CI_TOKEN";
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CredentialReference(SecretReference);
 
-/// Why there is nothing to log in with.
+/// Errors of resolving credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The reference leads nowhere.
+    /// The referenced secret does not exist.
     #[error("the credentials for {server} do not exist where the reference says")]
     NotFound {
         /// The provider.
@@ -125,7 +125,7 @@ impl CredentialReference {
 }
 
 /// A token as it can be sent in a header: one word of visible ASCII.
-pub(super) fn word(
+pub(super) fn parse_token(
     server: &'static str,
     secret: &SecretString,
 ) -> Result<SecretString, CredentialsError> {

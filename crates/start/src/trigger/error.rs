@@ -79,7 +79,7 @@ pub enum TriggerError {
         advice: String,
     },
     /// The answer is not what the API promises.
-    #[error("what answers when asked to {what} is not {server}'s API: {seen}")]
+    #[error("cannot {what}: the response is not from {server}'s API: {seen}")]
     NotTheApi {
         /// Who was asked.
         server: &'static str,

@@ -51,7 +51,7 @@ impl Server {
 }
 
 /// Whether `title` has `id` as a word of its own: `run-1` is not in `run-12`.
-pub(super) fn names(title: &str, id: &str) -> bool {
+pub(super) fn contains_id(title: &str, id: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || "-_".contains(character);
     title.match_indices(id).any(|(at, _)| {
         let before = title[..at].chars().next_back();
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn an_id_is_found_as_a_word_and_not_in_another_id() {
         for title in ["7f-1", "Butler run 7f-1", "plan (7f-1)", "7f-12 and 7f-1"] {
-            assert!(names(title, "7f-1"), "{title}");
+            assert!(contains_id(title, "7f-1"), "{title}");
         }
         for title in ["", "7f-12", "a7f-1", "0-7f-1", "7f-1-2", "7f_1"] {
-            assert!(!names(title, "7f-1"), "{title}");
+            assert!(!contains_id(title, "7f-1"), "{title}");
         }
     }
 }

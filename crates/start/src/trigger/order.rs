@@ -24,7 +24,7 @@ pub struct Order {
 
 impl Order {
     /// The inputs of the job and `own`: the values that the runner adds, under the provider's names.
-    pub(super) fn told(&self, own: &[(&str, &str)]) -> Map<String, Value> {
+    pub(super) fn job_inputs(&self, own: &[(&str, &str)]) -> Map<String, Value> {
         let inputs = self.inputs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let told = inputs.chain(own.iter().copied());
         told.map(|(name, value)| (name.to_owned(), Value::from(value))).collect()

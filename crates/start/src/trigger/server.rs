@@ -133,7 +133,7 @@ impl Server {
                     patience = self.patience();
                 }
                 Err(Trouble::NotSent(error) | Trouble::Lost(error)) => {
-                    patience.bear(error).await?;
+                    patience.wait_or_fail(error).await?;
                 }
             }
         }
@@ -159,7 +159,7 @@ impl Server {
                 Err(Trouble::Lost(error)) => {
                     return Ok(Sent::Lost(butler_base::error::chain(&error)));
                 }
-                Err(Trouble::NotSent(error)) => patience.bear(error).await?,
+                Err(Trouble::NotSent(error)) => patience.wait_or_fail(error).await?,
             }
         }
     }
@@ -250,8 +250,8 @@ impl Server {
         TriggerError::Refused { server, what, status, message, advice }
     }
 
-    /// What a server says, in one line that is not too long. Secrets are masked before it is cut:
-    /// the beginning of one would not be known for what it is.
+    /// A server's message in one short line. Secrets are redacted before the text is cut, because a
+    /// truncated secret would not be recognized.
     pub(super) fn shown(&self, text: &str) -> String {
         let masked = self.redactor().redact(text.as_bytes());
         let line = masked.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -285,31 +285,31 @@ impl Server {
         TriggerError::Redirected { server, what, to, advice }
     }
 
-    /// Reads an answer of the API's.
+    /// Parses a response of the API.
     ///
     /// # Errors
-    /// When it is none.
-    pub(super) fn understand<T: DeserializeOwned>(
+    /// When it is not one.
+    pub(super) fn parse<T: DeserializeOwned>(
         &self,
         what: &str,
         answer: &Answer,
     ) -> Result<T, TriggerError> {
         serde_json::from_slice(answer.body()).map_err(|_| {
-            let seen = if answer.is_page() { "a web page" } else { "an answer of another form" };
+            let seen = if answer.is_page() { "a web page" } else { "an unknown format" };
             TriggerError::NotTheApi { server: self.name, what: what.to_owned(), seen }
         })
     }
 }
 
-/// How often and for how long a server's troubles are borne.
+/// The retries after server errors.
 struct Patience {
     end: Instant,
     pauses: ExponentialBackoff,
 }
 
 impl Patience {
-    /// Waits for the next attempt, where there is time for one.
-    async fn bear(&mut self, error: TriggerError) -> Result<(), TriggerError> {
+    /// Waits for the next attempt, if there is time for one.
+    async fn wait_or_fail(&mut self, error: TriggerError) -> Result<(), TriggerError> {
         let pause = self.pauses.next().unwrap_or(LONGEST_PAUSE);
         if Instant::now() + pause + SHORTEST > self.end {
             return Err(error);

@@ -64,7 +64,7 @@ pub struct RunState {
 }
 
 /// What `word` means by `states`; `otherwise` for one that is newer than this list.
-pub(super) fn meaning(states: &[(&str, State)], word: &str, otherwise: State) -> State {
+pub(super) fn state_of_word(states: &[(&str, State)], word: &str, otherwise: State) -> State {
     states.iter().find(|(known, _)| *known == word).map_or(otherwise, |(_, state)| *state)
 }
 

@@ -1,10 +1,10 @@
-//! Collects releases for machines without network: in a directory, or in a tar of it, with the layout of
-//! the vendors' sites.
+//! Collects releases for machines without network: in a directory, or in a tar of it, with the
+//! layout of the vendors' sites.
 //!
-//! Every release is verified when it is added and again when it is installed from the bundle, because the
-//! bundle contains the checksum files and their signatures. It is trusted no more than any other mirror.
-//! Each file appears complete, in one rename. The lists of versions are written last, so a version is
-//! found only when all its files are there.
+//! Every release is verified when it is added and again when it is installed from the bundle,
+//! because the bundle contains the checksum files and their signatures. It is trusted no more than
+//! any other mirror. Each file appears complete, in one rename. The lists of versions are written
+//! last, so a version is found only when all its files are there.
 
 pub(in crate::tool) mod error;
 mod lists;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::tool::digest::Sha256Sum;
-use crate::tool::error::{Meant, ToolError};
+use crate::tool::error::{ChecksumSource, ToolError};
 use crate::tool::fetch::download::Fetcher;
 use crate::tool::fetch::release::{self, VerifiedArchive, Wanted};
 use crate::tool::options::ToolOptions;
@@ -31,10 +31,10 @@ use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
 use error::{BundleError, cannot_write};
 use lists::Entry;
-use place::{Staged, hold, write, write_tar};
+use place::{Staged, lock_directory, write, write_tar};
 
-/// Writes the releases of `requests` for `platforms` to `output`: a tar where it is called so, else
-/// a directory, which may hold a bundle already. `progress` gets a line for each step.
+/// Writes the releases of `requests` for `platforms` to `output`: a tar if its name ends in `.tar`,
+/// otherwise a directory, which may contain a bundle already. `progress` gets a line for each step.
 ///
 /// May be dropped at any point: a tar is there or not, and what is in a directory is whole.
 ///
@@ -77,7 +77,7 @@ async fn gather(
     options: &ToolOptions,
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<(), ToolError> {
-    let _lock = hold(root, options.timeout, progress).await?;
+    let _lock = lock_directory(root, options.timeout, progress).await?;
     let mut versions: BTreeMap<Product, (Option<Value>, Vec<Entry>)> = BTreeMap::new();
     for request in requests {
         // Read before anything is fetched: what cannot grow should not cost a download.
@@ -92,7 +92,7 @@ async fn gather(
         let list = lists::list(product, known, &entries);
         put(&list_of(root, product), list.to_string().as_bytes())?;
         for entry in entries.iter().filter(|_| product == Product::Terraform) {
-            let path = place(root, &entry.official.checksums).with_file_name("index.json");
+            let path = path_in_bundle(root, &entry.official.checksums).with_file_name("index.json");
             put(&path, lists::version_of(&list, entry).to_string().as_bytes())?;
         }
     }
@@ -101,7 +101,7 @@ async fn gather(
 
 /// Where the list of versions of `product` is.
 fn list_of(root: &Path, product: Product) -> PathBuf {
-    place(root, &product.index(None).0)
+    path_in_bundle(root, &product.index(None).0)
 }
 
 /// The list of versions of `product` that is there already.
@@ -145,16 +145,16 @@ async fn one(
     };
     let signature = listing.signature.as_ref().map(|(url, signature)| {
         let position = asked.signatures.iter().position(|asked| asked == url);
-        (place(root, &official.signatures[position.unwrap_or(0)]), signature)
+        (path_in_bundle(root, &official.signatures[position.unwrap_or(0)]), signature)
     });
     let mut builds = Vec::new();
     for platform in platforms {
         let (asked, official) = releases(*platform);
         let sum = release::sum_of(request, &asked, &listing)?;
-        let path = place(root, &official.archive);
+        let path = path_in_bundle(root, &official.archive);
         if !is_there(&path, sum).await {
             let trusted = listing.trusted.clone();
-            let wanted = Wanted { sum, meant: Meant::Signed, trusted };
+            let wanted = Wanted { sum, meant: ChecksumSource::Signed, trusted };
             let directory = path.parent().unwrap_or(root);
             std::fs::create_dir_all(directory).map_err(cannot_write(directory))?;
             // A fetcher of its own: an archive has as long as one of `tool install`.
@@ -180,7 +180,7 @@ async fn one(
         }
         builds.push((*platform, official));
     }
-    let checksums = (place(root, &official.checksums), &listing.bytes);
+    let checksums = (path_in_bundle(root, &official.checksums), &listing.bytes);
     for (path, bytes) in std::iter::once(checksums).chain(signature) {
         put(&path, bytes)?;
     }
@@ -188,7 +188,7 @@ async fn one(
 }
 
 /// Where a file of the vendor's is in a bundle.
-fn place(root: &Path, official: &Url) -> PathBuf {
+fn path_in_bundle(root: &Path, official: &Url) -> PathBuf {
     root.join(official.path().trim_start_matches('/'))
 }
 
@@ -201,7 +201,8 @@ async fn is_there(path: &Path, sum: Sha256Sum) -> bool {
     .await
 }
 
-/// Asks an executable that is not wrapped for its version, where nothing that was signed says it.
+/// Checks the version of an unpacked executable by starting it, if its signed file name does not
+/// contain the version.
 fn confirm(
     request: &ToolRequest,
     archive: &VerifiedArchive,

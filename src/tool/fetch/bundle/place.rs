@@ -1,5 +1,5 @@
-//! The output of a bundle: a directory has one writer at a time; a tar is built in a directory of its own
-//! next to it. The next process removes what killed processes left of either.
+//! The output of a bundle: a directory has one writer at a time; a tar is built in a directory of
+//! its own next to it. The next process removes what killed processes left of either.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 pub(super) struct Lock(#[expect(dead_code, reason = "it is there to be dropped")] File);
 
 /// Locks `root`, which is created if it is missing, and waits while another process has the lock.
-pub(super) async fn hold(
+pub(super) async fn lock_directory(
     root: &Path,
     longest: Duration,
     progress: &(dyn Fn(&str) + Sync),
@@ -65,7 +65,7 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// One in `parent`, because that is where there has to be room.
+    /// A new one in `parent`, on the file system of the output.
     pub(super) fn beside(parent: &Path) -> io::Result<Self> {
         tidy(parent);
         loop {
@@ -89,7 +89,7 @@ fn tidy(parent: &Path) {
     for path in named(parent, STAGED) {
         let Ok(lock) = open_directory(&path) else { continue };
         if path.is_dir() && try_lock(&lock).is_ok() {
-            // What cannot be deleted does no harm but take room.
+            // A leftover only takes space.
             let _ = std::fs::remove_dir_all(&path);
         }
     }
@@ -105,7 +105,7 @@ fn named(directory: &Path, prefix: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Writes a file beside, and puts it in place when it is whole. Everybody may read it. Needs the
+/// Writes a file that all users may read: to a temporary file that is synced and renamed. Needs the
 /// lock of the directory that the bundle is in.
 pub(super) fn write(
     path: &Path,
@@ -126,8 +126,8 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Writes everything below `root` to a tar. The same files make the same tar: it has no user names and
-/// no times, and its entries are sorted.
+/// Writes everything below `root` to a tar. The same files make the same tar: it has no user names
+/// and no times, and its entries are sorted.
 pub(super) fn write_tar(
     root: &Path,
     file: &mut File,

@@ -42,23 +42,23 @@ pub enum DownloadError {
         /// How long the site asks to wait.
         after: Option<Duration>,
     },
-    /// What was answered is packed, and would have to be handed out as it is.
+    /// The response is compressed, although the request did not ask for it.
     #[error("the site compressed `{url}` with gzip")]
     Packed {
         /// The file.
         url: String,
     },
-    /// The answer was shorter than it said.
+    /// The response was shorter than its declared length.
     #[error("`{url}` ended after {received} of {expected} bytes")]
     Short {
         /// The file.
         url: String,
         /// How much of it had come.
         received: u64,
-        /// How large the site said it was.
+        /// The declared size.
         expected: u64,
     },
-    /// The site wants to know who asks, or does not like the answer.
+    /// The site requires a login, or refuses the one that was sent.
     #[error("`{url}` returned {status} to a request {asked}")]
     Refused {
         /// The file, or where a redirect led.
@@ -68,7 +68,7 @@ pub enum DownloadError {
         /// The login that was sent.
         asked: Box<Asked>,
     },
-    /// The proxy wants to know who asks.
+    /// The proxy requires a login.
     #[error("the proxy refused to fetch `{url}`: {status}")]
     Proxy {
         /// The file.
@@ -92,7 +92,7 @@ pub enum DownloadError {
         url: String,
         /// How much of it had come.
         received: u64,
-        /// How large the site said it was.
+        /// The declared size.
         expected: Option<NonZeroU64>,
         /// What went wrong.
         #[source]
@@ -186,7 +186,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// How long to wait, where that is known.
+/// How long to wait, if that is known.
 struct Until(Option<Duration>);
 
 impl fmt::Display for Until {
@@ -239,7 +239,7 @@ impl DownloadError {
     }
 }
 
-/// What is behind an error of the HTTP library, as far as it matters for advice.
+/// The cause of an error of the HTTP library, as far as it matters for advice.
 #[derive(Eq, PartialEq)]
 enum Cause {
     Certificate,

@@ -34,8 +34,8 @@ fn archive_above(path: &Path) -> Option<(PathBuf, PathBuf)> {
     Some((archive.to_owned(), path.strip_prefix(archive).ok()?.to_owned()))
 }
 
-/// The section of a tar that is the regular file `name`: the last of that name, because a tar grows by
-/// what is appended to it.
+/// The section of a tar that is the regular file `name`: the last of that name, because a tar grows
+/// by what is appended to it.
 fn section(archive: &Path, name: &Path) -> io::Result<Take<File>> {
     if is_compressed(archive)? {
         return Err(io::Error::other(

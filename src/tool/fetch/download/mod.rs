@@ -1,7 +1,8 @@
 //! Fetches files from a release site: small ones into memory, archives into an unnamed file.
 //!
-//! Transient errors are retried a few times; a refusal of the site is not. The checksum of an archive is
-//! computed while it streams. Errors show URLs without user names, passwords and queries.
+//! Transient errors are retried a few times; a refusal of the site is not. The checksum of an
+//! archive is computed while it streams. Errors show URLs without user names, passwords and
+//! queries.
 
 mod error;
 mod local;

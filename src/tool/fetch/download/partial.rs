@@ -1,8 +1,8 @@
 //! A download that may need several requests.
 //!
-//! Its checksum is computed while it streams. After a lost connection it resumes from the last good byte
-//! if the site supports ranges and still has the same file; otherwise it restarts. The file has no name,
-//! so the operating system removes it however the runner ends.
+//! Its checksum is computed while it streams. After a lost connection it resumes from the last good
+//! byte if the site supports ranges and still has the same file; otherwise it restarts. The file
+//! has no name, so the operating system removes it however the runner ends.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom};

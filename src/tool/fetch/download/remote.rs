@@ -1,7 +1,7 @@
 //! One request to a site: redirects, credentials and timeouts.
 //!
-//! The runner follows redirects itself instead of the HTTP library, because it must not send credentials
-//! to another origin, and must not follow a redirect from https to http or to a file.
+//! The runner follows redirects itself instead of the HTTP library, because it must not send
+//! credentials to another origin, and must not follow a redirect from https to http or to a file.
 
 use std::time::{Duration, SystemTime};
 

@@ -112,7 +112,7 @@ impl Ending {
 }
 
 /// Runs the default action of a signal.
-#[expect(unsafe_code, reason = "there is no safe way to set a disposition")]
+#[expect(unsafe_code, reason = "std cannot set a disposition")]
 pub(super) fn act_by_default(signal: Signal) {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: neither disposition runs code that was not there before; both are set in this thread,
@@ -127,7 +127,7 @@ pub(super) fn act_by_default(signal: Signal) {
 }
 
 /// Whether this process ignores `signal` now.
-#[expect(unsafe_code, reason = "there is no safe way to read a disposition")]
+#[expect(unsafe_code, reason = "std cannot read a disposition")]
 pub(super) fn is_ignored(signal: Signal) -> bool {
     let mut current = std::mem::MaybeUninit::<nix::libc::sigaction>::uninit();
     // SAFETY: without a new action the call changes nothing; it fills `current` if it returns 0.

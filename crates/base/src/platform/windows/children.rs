@@ -1,7 +1,7 @@
-//! Child processes: their jobs, their pipes, and how they are asked to end.
+//! Child processes: their jobs, their pipes, and their termination.
 //!
-//! A child is started suspended, put into a job, and only then let go: so all that it starts is in the
-//! job as well, and ends when the job is closed, by this process or by its death.
+//! A child is created suspended, added to a job, and then resumed. So all its descendants are in
+//! the job as well, and end when the job is closed, or when this process ends.
 #![expect(unsafe_code, reason = "Windows offers jobs and console events as C functions only")]
 
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
@@ -28,11 +28,11 @@ use windows_sys::Win32::System::Threading::{
 
 use super::signals::Signal;
 
-/// Runs `command` as a child, because no process can take another's place here; returns its exit
-/// code. Ctrl-C in the console reaches the child by itself.
+/// Runs `command` as a child, because a process cannot replace itself on Windows; returns its exit
+/// code. Ctrl-C in the console reaches the child directly.
 ///
 /// # Errors
-/// When it cannot be started.
+/// If it cannot be started.
 pub fn replace_process(mut command: std::process::Command) -> std::io::Result<u8> {
     let code = command.status()?.code();
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
@@ -68,10 +68,10 @@ impl std::fmt::Display for Pid {
     }
 }
 
-/// How a process ends that was killed: as one that SIGKILL has ended does for a shell.
+/// The exit code of a killed process: as a shell reports one that SIGKILL has ended.
 const KILLED: u32 = 128 + Signal::SIGKILL as u32;
 
-/// A child with all that it starts: a job.
+/// A child and its descendants: a job.
 #[derive(Debug)]
 pub struct Family {
     leader: Pid,
@@ -79,8 +79,8 @@ pub struct Family {
 }
 
 impl Family {
-    /// Has the child of `builder` wait for [`Family::of`], and not hear of this process's Ctrl-C. It
-    /// gets the variable without which it could open no socket.
+    /// Creates the child of `builder` suspended until [`Family::of`], and without this process's
+    /// Ctrl-C. Sets the variable that sockets require.
     #[expect(clippy::disallowed_methods, reason = "the variable is the system's, not a setting")]
     pub fn prepare(builder: &mut Command) {
         if let Some(root) = std::env::var_os("SystemRoot") {
@@ -89,13 +89,13 @@ impl Family {
         builder.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED).kill_on_drop(true);
     }
 
-    /// The family of a child that was prepared for it and has not been waited for; lets it go.
+    /// The job of a child that was prepared for it and has not been waited for; resumes the child.
     ///
     /// # Errors
-    /// When there can be no job for it, or it cannot be let go; then it is to be dropped.
+    /// If the job cannot be created or the child cannot be resumed; then the child must be dropped.
     ///
     /// # Panics
-    /// Where the child has been waited for.
+    /// If the child has been waited for.
     pub fn of(child: &Child) -> std::io::Result<Self> {
         let leader = Pid(child.id().expect("a child that was not waited for has a pid"));
         let process = child.raw_handle().expect("a child that was not waited for has a handle");
@@ -112,9 +112,9 @@ impl Family {
         self.leader
     }
 
-    /// Kills all of it.
+    /// Kills the job.
     pub fn kill(&self) {
-        // SAFETY: the handle is open. It fails where nobody is left.
+        // SAFETY: the handle is open. The call fails if the job is empty.
         let _ = unsafe { TerminateJobObject(self.job.as_raw_handle(), KILLED) };
     }
 }
@@ -123,23 +123,24 @@ fn succeeded(result: i32) -> std::io::Result<()> {
     if result == 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Takes a handle that a function has returned, which is null or invalid where it failed.
+/// Takes ownership of a handle that a function has returned, which is null or invalid after an
+/// error.
 fn owned(handle: HANDLE) -> std::io::Result<OwnedHandle> {
     if handle.is_null() || handle == INVALID_HANDLE_VALUE {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: it is open, and nobody else closes it.
+    // SAFETY: it is open, and only this owner closes it.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }
 
 /// A job whose processes end when its only handle is closed.
 fn new_job() -> std::io::Result<OwnedHandle> {
-    // SAFETY: null is no name and the usual security.
+    // SAFETY: null means no name and the default security.
     let job = owned(unsafe { CreateJobObjectW(std::ptr::null(), std::ptr::null()) })?;
     let mut limits = JOBOBJECT_EXTENDED_LIMIT_INFORMATION::default();
     limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE;
     let size = u32::try_from(size_of_val(&limits)).expect("a few hundred bytes");
-    // SAFETY: the structure is the one that the class asks for, with its size.
+    // SAFETY: the structure is the one that the class requires, with its size.
     succeeded(unsafe {
         SetInformationJobObject(
             job.as_raw_handle(),
@@ -151,9 +152,9 @@ fn new_job() -> std::io::Result<OwnedHandle> {
     Ok(job)
 }
 
-/// Has the threads of a suspended process run: just the one that it was started with.
+/// Resumes the only thread of a suspended process.
 fn let_go(process: u32) -> std::io::Result<()> {
-    // SAFETY: it takes no memory of ours.
+    // SAFETY: it does not take memory of the caller.
     let threads = owned(unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPTHREAD, 0) })?;
     let mut entry = THREADENTRY32 {
         dwSize: u32::try_from(size_of::<THREADENTRY32>()).expect("a few bytes"),
@@ -179,17 +180,17 @@ fn let_go(process: u32) -> std::io::Result<()> {
     if found { Ok(()) } else { Err(std::io::Error::other("the new process has no thread")) }
 }
 
-/// Asks a child that was prepared for it to end, by Ctrl-Break: a process of its own group is deaf to
-/// Ctrl-C. Programs in Go, as Terraform is, take both for an interrupt.
+/// Sends Ctrl-Break to a child that was prepared for it: a process in its own group ignores Ctrl-C.
+/// Go programs such as Terraform treat both as an interrupt.
 pub fn ask_to_end(child: Pid) {
-    // SAFETY: it takes no memory of ours. It fails where there is no console or no such group.
+    // SAFETY: it does not take memory of the caller. It fails without a console or such a group.
     let sent = succeeded(unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, child.0) });
     if let Err(error) = sent {
         tracing::warn!(%error, "cannot send Ctrl-Break; the process is killed after its grace period");
     }
 }
 
-/// Nothing is adopted here, so nobody asks for it.
+/// Not supported: processes are not adopted.
 ///
 /// # Errors
 /// Always.
@@ -197,7 +198,7 @@ pub fn kill_child(_: Pid) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Exit statuses need nobody to take them.
+/// No effect: processes do not need to be reaped.
 #[must_use]
 pub fn reap(_: Pid) -> bool {
     false
@@ -210,7 +211,7 @@ pub fn signal_of(status: ExitStatus) -> Option<i32> {
     killed.then_some(Signal::SIGKILL as i32)
 }
 
-/// The end of a pipe that a child writes to.
+/// The read end of a pipe that a child writes to.
 #[derive(Debug)]
 pub enum Pipe {
     /// Of its standard output.
@@ -235,7 +236,7 @@ impl AsyncRead for Pipe {
 /// The pipe of a child's standard output.
 ///
 /// # Errors
-/// Never, here.
+/// Never on Windows.
 pub fn stdout_pipe(stdout: ChildStdout) -> std::io::Result<Pipe> {
     Ok(Pipe::Stdout(stdout))
 }
@@ -243,22 +244,22 @@ pub fn stdout_pipe(stdout: ChildStdout) -> std::io::Result<Pipe> {
 /// The pipe of a child's standard error.
 ///
 /// # Errors
-/// Never, here.
+/// Never on Windows.
 pub fn stderr_pipe(stderr: ChildStderr) -> std::io::Result<Pipe> {
     Ok(Pipe::Stderr(stderr))
 }
 
-/// Leaves a pipe alone for as long as `pause`.
+/// Does not read a pipe for the duration of `pause`.
 ///
 /// # Errors
-/// Never, here.
+/// Never on Windows.
 pub async fn rest(pipe: Pipe, pause: Duration) -> std::io::Result<Pipe> {
     tokio::time::sleep(pause).await;
     Ok(pipe)
 }
 
-/// A child ends with its parent in any case: its job is closed then.
+/// No effect: a child ends with its parent, because its job is closed.
 pub fn end_with(_: u32) {}
 
-/// Nothing limits how large a file may be.
+/// No effect: there is no limit for the size of a file.
 pub fn bear_limits() {}

@@ -1,4 +1,4 @@
-//! The console of this process, and what its outputs are.
+//! The console of this process, and the kind of its outputs.
 #![expect(unsafe_code, reason = "Windows tells what a handle is by C functions only")]
 
 use std::io::IsTerminal;
@@ -11,13 +11,13 @@ use windows_sys::Win32::UI::WindowsAndMessaging::{SW_HIDE, ShowWindow};
 
 use crate::platform::Change;
 
-/// Makes sure that there is a console: without one, no child can be asked to end. Who starts this
-/// process detached from any gets one that nobody sees.
+/// Ensures that this process has a console: without one, it cannot ask a child to end. A process
+/// without a console gets a hidden one.
 ///
 /// # Errors
-/// When there can be none.
+/// If a console cannot be created.
 pub(super) fn ensure_console() -> std::io::Result<()> {
-    // SAFETY: these calls take no memory of ours; hiding no window does nothing.
+    // SAFETY: these calls do not take memory of the caller; hiding a missing window has no effect.
     unsafe {
         if GetConsoleCP() != 0 {
             return Ok(());
@@ -30,7 +30,7 @@ pub(super) fn ensure_console() -> std::io::Result<()> {
     Ok(())
 }
 
-/// There are no jobs that a shell puts into the background.
+/// Always true: shells do not have background jobs.
 #[must_use]
 pub fn is_in_foreground() -> bool {
     true
@@ -41,16 +41,16 @@ fn kind(output: BorrowedHandle<'_>) -> u32 {
     unsafe { GetFileType(output.as_raw_handle()) }
 }
 
-/// Whether nobody but this process writes standard output's lines on the console: behind a pipe
-/// may be a `tee`, whose lines would stand in the live line.
+/// Whether only this process writes the lines of standard output to the console: a pipe may lead to
+/// `tee`, whose lines would break the live line.
 #[must_use]
 pub fn is_apart(stdout: impl AsHandle, stderr: impl AsHandle) -> bool {
     let (stdout, stderr) = (stdout.as_handle(), stderr.as_handle());
     (stdout.is_terminal() && stderr.is_terminal()) || kind(stdout) == FILE_TYPE_DISK
 }
 
-/// Whether `stderr` can be what the CI system itself reads: a pipe, and not the one of `stdout`. Both
-/// are its own, one each, in a step of a job.
+/// Whether the CI system itself reads `stderr`: a pipe, and a different one than `stdout`, as in a
+/// step of a job.
 #[must_use]
 pub fn is_the_platforms(stdout: impl AsHandle, stderr: impl AsHandle) -> bool {
     let (stdout, stderr) = (stdout.as_handle(), stderr.as_handle());
@@ -60,34 +60,34 @@ pub fn is_the_platforms(stdout: impl AsHandle, stderr: impl AsHandle) -> bool {
     kind(stderr) == FILE_TYPE_PIPE && !is_shared
 }
 
-/// What happens to the console.
+/// The events of the console.
 #[derive(Debug)]
 pub struct Changes(());
 
 impl Changes {
-    /// A change of the size is no event: it is seen when the line is drawn the next time.
+    /// There is no event for a change of size: it is noticed when the line is drawn the next time.
     #[must_use]
     pub fn watch() -> Option<Self> {
         None
     }
 
-    /// Never.
+    /// Never completes.
     pub async fn next(&mut self) -> Option<Change> {
         std::future::pending().await
     }
 }
 
-/// Nothing suspends a process here.
+/// No effect: processes are not suspended.
 pub fn suspend() {}
 
-/// What was typed stays.
+/// No effect: unread input remains.
 pub fn forget_typed() {}
 
-/// One line that is typed at the console; none when its end is typed. A thread waits for it, which
-/// ends with the process when nobody waits for the line any more.
+/// Reads one line from the console; none at the end of the input. A thread waits for it, and
+/// continues to wait if the caller does not.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub async fn typed_line() -> std::io::Result<Option<String>> {
     let (typed, line) = tokio::sync::oneshot::channel();
     std::thread::Builder::new().name("answer".to_owned()).spawn(move || {

@@ -1,8 +1,8 @@
-//! Files as Unix has them, as far as Windows has the like.
+//! The Windows equivalents of Unix's file functions.
 //!
-//! A mode only tells whether a file may be written. Who may read it is decided by the access control
-//! list that it inherits: private directories get one that lets nobody in but the owner, the system
-//! and administrators ([`close_to_others`]).
+//! A mode only contains whether a file is writable. Read access is controlled by the inherited
+//! access control list: private directories get one that only admits the owner, the system and
+//! administrators ([`close_to_others`]).
 #![expect(unsafe_code, reason = "Windows offers all of this as C functions only")]
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
@@ -27,14 +27,16 @@ use windows_sys::Win32::System::IO::OVERLAPPED;
 
 use super::machine::wide;
 
-/// Whoever may write to a file can set all of its times, so only its content tells.
+/// A user with write access can set all times of a file, so only a comparison of the content is
+/// reliable.
 pub const CHANGES_SHOW: bool = false;
 
-/// Full access for the owner, administrators and the system, and for what is made below; nothing of
-/// what the directory above gives to others.
+/// Full access for the owner, administrators and the system, inherited by all entries; the access
+/// control list of the parent directory is not inherited.
 const OWNER_ONLY: &str = "D:P(A;OICI;FA;;;OW)(A;OICI;FA;;;BA)(A;OICI;FA;;;SY)";
 
-/// Where locks are: behind all that a file can hold, because what is locked cannot be read by others.
+/// The position of locks: beyond the size of any file, because other processes cannot read a locked
+/// range.
 const LOCKED: u32 = 0x7FFF_FFFF;
 
 /// Flags for opening a file.
@@ -42,9 +44,9 @@ const LOCKED: u32 = 0x7FFF_FFFF;
 pub struct OFlag(i32);
 
 impl OFlag {
-    /// Opens the link itself, which is no plain file then.
+    /// Opens the link itself, which is not a regular file.
     pub const O_NOFOLLOW: Self = Self(FILE_FLAG_OPEN_REPARSE_POINT.cast_signed());
-    /// Opening waits for nobody in any case.
+    /// No effect: opening never blocks.
     pub const O_NONBLOCK: Self = Self(0);
 
     /// As a number.
@@ -62,7 +64,7 @@ impl std::ops::BitOr for OFlag {
     }
 }
 
-/// What a user may do with a file.
+/// An access right of a user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AccessFlags(u8);
 
@@ -81,10 +83,11 @@ impl std::ops::BitOr for AccessFlags {
     }
 }
 
-/// Whether this user may do so. Whether a directory can be written shows when that is tried.
+/// Whether this user has the access right. For write access to a directory, creates a temporary
+/// file.
 ///
 /// # Errors
-/// When it is missing, or may not be written to.
+/// If it does not exist, or is not writable.
 pub fn access(path: &Path, wanted: AccessFlags) -> Result<()> {
     let found = std::fs::metadata(path)?;
     if !found.is_dir() {
@@ -94,15 +97,15 @@ pub fn access(path: &Path, wanted: AccessFlags) -> Result<()> {
     if wanted.0 & AccessFlags::W_OK.0 == 0 {
         return Ok(());
     }
-    // Without a name, so that nothing is left of it.
+    // Without a name, so that no file remains.
     tempfile::tempfile_in(path).map(|_| ())
 }
 
-/// How files are opened.
+/// Options for opening files.
 pub trait OpenOptionsExt {
-    /// Nothing: what is made inherits its access control list.
+    /// No effect: new files inherit their access control list.
     fn mode(&mut self, mode: u32) -> &mut Self;
-    /// Flags beyond what all systems have: see [`OFlag`].
+    /// Additional flags: see [`OFlag`].
     fn custom_flags(&mut self, flags: i32) -> &mut Self;
 }
 
@@ -116,9 +119,9 @@ impl OpenOptionsExt for OpenOptions {
     }
 }
 
-/// How directories are made.
+/// Options for creating directories.
 pub trait DirBuilderExt {
-    /// Nothing: what is made inherits its access control list.
+    /// No effect: new directories inherit their access control list.
     fn mode(&mut self, mode: u32) -> &mut Self;
 }
 
@@ -128,9 +131,9 @@ impl DirBuilderExt for DirBuilder {
     }
 }
 
-/// What may be done with a file.
+/// The permissions of a file.
 pub trait PermissionsExt {
-    /// Those of a mode: whether the owner may write.
+    /// The permissions for a mode: whether the owner may write.
     fn from_mode(mode: u32) -> Self;
     /// The mode: whether the owner may write.
     fn mode(&self) -> u32;
@@ -138,7 +141,7 @@ pub trait PermissionsExt {
 
 impl PermissionsExt for Permissions {
     fn from_mode(mode: u32) -> Self {
-        // There is no other way to make some than to take a file's.
+        // Permissions can only be obtained from an existing file.
         let found = std::fs::metadata(std::env::temp_dir()).map(|found| found.permissions());
         let mut permissions = found.expect("there is a directory for temporary files");
         permissions.set_readonly(mode & 0o200 == 0);
@@ -150,29 +153,29 @@ impl PermissionsExt for Permissions {
     }
 }
 
-/// What is known of a file.
+/// The metadata of a file.
 pub trait MetadataExt {
     /// The mode: see [`PermissionsExt::mode`].
     fn mode(&self) -> u32;
     /// The owner: always this user, see [`user`].
     fn uid(&self) -> u32;
-    /// The device: the same for all files. Another one that is mounted looks like a link.
+    /// The device: the same for all files. A mount point looks like a link.
     fn dev(&self) -> u64;
-    /// The number of the file: the same for all, see [`is_at`].
+    /// The inode: the same for all files, see [`is_at`].
     fn ino(&self) -> u64;
     /// The length, in bytes.
     fn size(&self) -> u64;
-    /// When it was changed, in seconds since 1970.
+    /// The modification time, in seconds since 1970.
     fn mtime(&self) -> i64;
     /// The nanoseconds of that second.
     fn mtime_nsec(&self) -> i64;
-    /// When it was made or changed, whatever was later.
+    /// The creation or modification time, the later of the two.
     fn ctime(&self) -> i64;
     /// The nanoseconds of that second.
     fn ctime_nsec(&self) -> i64;
 }
 
-/// Seconds and nanoseconds of a time that Windows has in units of 100 ns since 1601.
+/// Converts a time of Windows (units of 100 ns since 1601) to seconds and nanoseconds since 1970.
 fn moment(time: u64) -> (i64, i64) {
     /// From 1601 to 1970.
     const SECONDS: i64 = 11_644_473_600;
@@ -220,17 +223,17 @@ impl MetadataExt for Metadata {
     }
 }
 
-/// Reads and writes anywhere in a file.
+/// Reads and writes at any position of a file.
 pub trait FileExt {
-    /// Writes all of `bytes` at `offset`.
+    /// Writes all `bytes` at `offset`.
     ///
     /// # Errors
-    /// When not all of it can be written.
+    /// If not all of them can be written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()>;
     /// Fills `bytes` from `offset` on.
     ///
     /// # Errors
-    /// When there is not that much.
+    /// If the file is too short.
     fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()>;
 }
 
@@ -258,7 +261,7 @@ impl FileExt for File {
     }
 }
 
-/// The user of this process, as [`MetadataExt::uid`] has owners.
+/// The user of this process, as in [`MetadataExt::uid`].
 #[must_use]
 pub fn user() -> u32 {
     1
@@ -273,14 +276,14 @@ fn information(file: &File) -> Result<BY_HANDLE_FILE_INFORMATION> {
     Ok(found)
 }
 
-/// Opens a file or directory, not what it leads to, to learn what it is.
+/// Opens a file, directory or link itself, to inspect it.
 fn open_to_look(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     let flags = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
     WindowsOptions::custom_flags(options.access_mode(0), flags).open(path)
 }
 
-/// Whether `path` still leads to `file`, itself and not through a link.
+/// Whether `path` still refers to `file`, and not through a link.
 #[must_use]
 pub fn is_at(file: &File, path: &Path) -> bool {
     let place = |it: BY_HANDLE_FILE_INFORMATION| {
@@ -292,18 +295,18 @@ pub fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whether the file at `path` has other names, which what is known of it does not say.
+/// Whether the file at `path` has other hard links, which the metadata does not contain.
 ///
 /// # Errors
-/// When it cannot be looked at.
+/// If it cannot be inspected.
 pub fn has_other_names(path: &Path, _: &Metadata) -> Result<bool> {
     open_to_look(path).and_then(|file| information(&file)).map(|found| found.nNumberOfLinks > 1)
 }
 
-/// Removes a file, read-only ones too, which not every version lets be removed as they are.
+/// Removes a file, even if it is read-only, which some versions of Windows refuse.
 ///
 /// # Errors
-/// When it cannot be removed.
+/// If it cannot be removed.
 pub fn remove_file(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -314,27 +317,27 @@ pub fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Opens a directory, to lock or to sync it; neither can be done here.
+/// Opens a directory, to lock or to sync it; Windows supports neither.
 ///
 /// # Errors
-/// When it cannot be opened.
+/// If it cannot be opened.
 pub fn open_directory(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     WindowsOptions::custom_flags(options.read(true), FILE_FLAG_BACKUP_SEMANTICS).open(path)
 }
 
-/// Locks a file for its holder alone, until it is closed.
+/// Takes an exclusive lock on a file, which is held until it is closed.
 ///
 /// # Errors
-/// When somebody else has a lock on it, or there are none.
+/// If another process has a lock on it, or the file system does not support locks.
 pub fn try_lock(file: &File) -> std::result::Result<(), TryLockError> {
     lock(file, LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY)
 }
 
-/// Locks a file for all that share it, until it is closed.
+/// Takes a shared lock on a file, which is held until it is closed.
 ///
 /// # Errors
-/// When somebody has it for himself, or there are no locks.
+/// If another process has an exclusive lock, or the file system does not support locks.
 pub fn try_lock_shared(file: &File) -> std::result::Result<(), TryLockError> {
     lock(file, LOCKFILE_FAIL_IMMEDIATELY)
 }
@@ -342,7 +345,7 @@ pub fn try_lock_shared(file: &File) -> std::result::Result<(), TryLockError> {
 fn lock(file: &File, flags: u32) -> std::result::Result<(), TryLockError> {
     let mut place = OVERLAPPED::default();
     place.Anonymous.Anonymous.OffsetHigh = LOCKED;
-    // SAFETY: the handle is open and for synchronous use, so the structure is not needed after the
+    // SAFETY: the handle is open for synchronous use, so the structure is not needed after the
     // call.
     if unsafe { LockFileEx(file.as_raw_handle(), flags, 0, 1, 0, &raw mut place) } != 0 {
         return Ok(());
@@ -354,14 +357,14 @@ fn lock(file: &File, flags: u32) -> std::result::Result<(), TryLockError> {
     }
 }
 
-/// Takes everybody else's access to a directory away, but for the system's and its administrators'.
+/// Removes the access of all other users to a directory, except for the system and administrators.
 ///
 /// # Errors
-/// When its access control list cannot be changed.
+/// If its access control list cannot be changed.
 pub fn close_to_others(directory: &Path) -> Result<()> {
     let (directory, text) = (wide(directory), wide(Path::new(OWNER_ONLY)));
     let mut descriptor: PSECURITY_DESCRIPTOR = std::ptr::null_mut();
-    // SAFETY: the text ends in NUL; what is made of it is freed below, once.
+    // SAFETY: the text ends in NUL; the descriptor that is created from it is freed below, once.
     unsafe {
         let made = ConvertStringSecurityDescriptorToSecurityDescriptorW(
             text.as_ptr(),
@@ -383,19 +386,19 @@ pub fn close_to_others(directory: &Path) -> Result<()> {
     }
 }
 
-/// Makes the private directory `target` that is to be known as `name`: at `name` itself, because links
-/// need a right that not every user has. What is above `name` must be closed to others.
+/// Creates the private directory `target` at `name` itself, because links require a privilege that
+/// not every user has. The parent of `name` must be closed to others.
 ///
 /// # Errors
-/// When there is something at `name`, or it cannot be made.
+/// If `name` exists or cannot be created.
 pub fn name_directory(_target: &Path, name: &Path) -> Result<()> {
     std::fs::create_dir(name)
 }
 
-/// Has the names in a directory on the disk for good: the file system's journal does so.
+/// Writes the names in a directory to the disk: the file system's journal does so.
 ///
 /// # Errors
-/// Never, here.
+/// Never on Windows.
 pub fn sync_directory(_: &Path) -> Result<()> {
     Ok(())
 }

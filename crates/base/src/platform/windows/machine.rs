@@ -1,4 +1,4 @@
-//! What the machine says of itself.
+//! Facts about the machine.
 #![expect(unsafe_code, reason = "Windows tells how full a disk is by a C function only")]
 
 use std::collections::BTreeMap;
@@ -16,12 +16,12 @@ pub const REPLACES_RUNNING: bool = false;
 /// A file that is always empty.
 pub const NULL_DEVICE: &str = "NUL";
 
-/// A path as Windows takes it: UTF-16 that ends in NUL.
+/// A path in UTF-16 that ends in NUL.
 pub(super) fn wide(path: &Path) -> Vec<u16> {
     path.as_os_str().encode_wide().chain([0]).collect()
 }
 
-/// How much room there is where `path` is, if that can be known.
+/// The space of the file system of `path`, if it is known.
 #[must_use]
 pub fn room(path: &Path) -> Option<Room> {
     let path = wide(path);
@@ -33,14 +33,14 @@ pub fn room(path: &Path) -> Option<Room> {
     (known != 0).then_some(Room { free, total, starts_programs: true })
 }
 
-/// Nothing limits it.
+/// None: the number of open files is not limited.
 #[must_use]
 pub fn open_files() -> Option<u64> {
     None
 }
 
-/// The environment of this process: names in capital letters, because they are the same in all of them
-/// here, and with the home directory under the name that it has elsewhere.
+/// The environment of this process: names are in upper case, because they are not case-sensitive on
+/// Windows, and the home directory has the name that other systems use.
 #[must_use]
 pub fn variables(all: std::env::VarsOs) -> BTreeMap<OsString, OsString> {
     let mut variables: BTreeMap<_, _> =
@@ -51,7 +51,7 @@ pub fn variables(all: std::env::VarsOs) -> BTreeMap<OsString, OsString> {
     variables
 }
 
-/// What the user of this process is called: `DOMAIN\name`, as Terraform writes it.
+/// The name of this process's user: `DOMAIN\name`, as Terraform prints it.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is where the system says it")]
 pub fn user_name() -> Option<String> {
@@ -59,14 +59,14 @@ pub fn user_name() -> Option<String> {
     Some(format!("{domain}\\{name}"))
 }
 
-/// What this machine is called.
+/// The name of this machine.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is where the system says it")]
 pub fn host_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }
 
-/// Bytes that came from the system's own text as such a text again.
+/// Converts bytes of a text of the system back to that text.
 #[must_use]
 pub fn os_string(bytes: Vec<u8>) -> OsString {
     String::from_utf8(bytes)

@@ -1,4 +1,4 @@
-//! Console events, under the names that Unix has for signals.
+//! Console events, with the names of Unix signals.
 
 use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlLogoff, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close,
@@ -7,8 +7,8 @@ use tokio::signal::windows::{
 
 use super::console::ensure_console;
 
-/// What asks a process to end, by the signal on Unix that means the same. The numbers are those that
-/// exit codes are made of.
+/// The events that ask a process to end, by the equivalent signal on Unix. The exit codes contain
+/// these numbers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(i32)]
 pub enum Signal {
@@ -16,9 +16,9 @@ pub enum Signal {
     SIGHUP = 1,
     /// Ctrl-C.
     SIGINT = 2,
-    /// The end of a process that cannot refuse it.
+    /// SIGKILL, which a process cannot handle.
     SIGKILL = 9,
-    /// Ctrl-Break, the end of the user's session, or that of the system.
+    /// Ctrl-Break, a logoff, or a shutdown.
     SIGTERM = 15,
 }
 
@@ -52,11 +52,10 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Watches for them. Windows ends a process whose console was closed a few seconds later,
-    /// whatever it does.
+    /// Watches them. Windows ends a process a few seconds after its console was closed.
     ///
     /// # Errors
-    /// When the operating system does not let it watch, or there is no console.
+    /// If the operating system does not allow it, or the process does not have a console.
     pub fn watch() -> std::io::Result<Self> {
         ensure_console()?;
         Ok(Self {
@@ -68,7 +67,7 @@ impl StopSignals {
         })
     }
 
-    /// The next one; none where none can come any more.
+    /// The next one; none if none can arrive any more.
     pub async fn next(&mut self) -> Option<Signal> {
         tokio::select! {
             Some(()) = self.interrupt.recv() => Some(Signal::SIGINT),
@@ -81,12 +80,12 @@ impl StopSignals {
     }
 }
 
-/// What Unix has to do when children end; nothing here.
+/// The signals that Unix sends when children end; none on Windows.
 #[derive(Debug)]
 pub struct Chores(());
 
 impl Chores {
-    /// Nothing to watch.
+    /// Does not watch anything.
     ///
     /// # Errors
     /// Never.
@@ -94,7 +93,7 @@ impl Chores {
         Ok(Self(()))
     }
 
-    /// Never: nothing is adopted.
+    /// Never completes: processes are not adopted.
     pub async fn child_ended(&mut self) -> Option<()> {
         std::future::pending().await
     }
@@ -104,7 +103,7 @@ impl Chores {
 #[derive(Debug)]
 pub struct Ending(StopSignals);
 
-/// How a process ends that Ctrl-C has ended (`STATUS_CONTROL_C_EXIT`).
+/// The exit code of a process that Ctrl-C has ended (`STATUS_CONTROL_C_EXIT`).
 const CONTROL_C_EXIT: i32 = 0xC000_013Au32.cast_signed();
 
 impl Ending {
@@ -114,12 +113,12 @@ impl Ending {
         StopSignals::watch().map(Self).into_iter().collect()
     }
 
-    /// Waits until one comes; none where it cannot come any more.
+    /// Waits for an event; none if none can arrive any more.
     pub async fn received(&mut self) -> Option<()> {
         self.0.next().await.map(|_| ())
     }
 
-    /// Ends this process as if nobody had watched for the event.
+    /// Ends this process as the default handler does.
     #[expect(clippy::disallowed_methods, reason = "this is what the event means")]
     pub fn end(&self) {
         std::process::exit(CONTROL_C_EXIT);

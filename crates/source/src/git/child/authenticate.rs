@@ -1,7 +1,7 @@
-//! Answers libgit2's questions while it connects: for credentials, and about host keys.
+//! Handles libgit2's callbacks for credentials and host keys.
 //!
-//! libgit2 asks again after every refusal, without end; each way to log in is tried once. What was
-//! asked and offered is kept, because libgit2's own error does not tell it.
+//! libgit2 asks again after every refusal, without a limit, so each credential is tried once. The
+//! attempts are recorded, because libgit2's own error does not contain them.
 
 use std::cell::RefCell;
 use std::path::PathBuf;

@@ -4,8 +4,8 @@ use super::super::failure::FetchError;
 use super::super::task::Task;
 use butler_base::platform::has_keychain;
 
-/// Has libgit2 trust the system's certificates and the additional ones: for servers that show some.
-/// Where those of the system are in a keychain, libgit2 uses the system's TLS, which takes no others.
+/// Makes libgit2 trust the system's certificates and the additional ones. On systems with a keychain,
+/// libgit2 uses the system's TLS, which does not accept additional certificates.
 #[expect(
     unsafe_code,
     reason = "libgit2's settings are global; this is the only thread that uses it"

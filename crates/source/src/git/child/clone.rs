@@ -1,4 +1,4 @@
-//! One clone from beginning to end: transfer, checkout, submodules, a look at the result.
+//! A complete clone: transfer, checkout, submodules, and checks of the result.
 
 use git2::{Repository, RepositoryInitOptions};
 
@@ -13,7 +13,7 @@ use super::{inspect, submodules};
 /// Executes `task`.
 ///
 /// # Errors
-/// When any part of it fails; what is there by then stays.
+/// When any step fails. Files that exist by then are not removed.
 pub(super) fn clone(task: &Task, progress: &Progress) -> Result<Fetched, FetchError> {
     inspect::check_relative(&task.working_directory)?;
     let (url, _) = RepositoryUrl::parse(&task.url)?;

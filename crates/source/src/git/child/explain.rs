@@ -1,4 +1,4 @@
-//! Says what an error of libgit2's means: it has few codes and many texts.
+//! Maps libgit2's errors to causes: it has few error codes and many texts.
 
 use git2::{ErrorClass, ErrorCode};
 

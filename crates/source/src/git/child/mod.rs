@@ -1,7 +1,7 @@
-//! The child's side of a fetch: everything that libgit2 does, in a process that can be killed.
+//! The child process of a fetch: all calls of libgit2 happen here, in a process that can be killed.
 //!
-//! It reads one task, writes one answer, and says on standard error what it is doing. It must
-//! not outlive its parent, and it leaves nothing outside the clone and its scratch directory.
+//! It reads one task, writes one result, and prints its progress to standard error. It must not outlive
+//! its parent, and it writes only to the clone and its scratch directory.
 
 mod authenticate;
 mod certificates;

@@ -1,7 +1,7 @@
-//! What a reference means, given what the server has on offer.
+//! Resolves a reference against the references that the server advertises.
 //!
 //! The order is git's own (gitrevisions): a full commit id, a full name `refs/…`, then a tag, then a
-//! branch. What is none of these and looks like an abbreviated commit id is one.
+//! branch, then an abbreviated commit id.
 
 use git2::Oid;
 

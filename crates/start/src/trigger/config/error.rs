@@ -1,11 +1,11 @@
-//! What can be wrong with the description of the place, and what to do about it.
+//! Errors in the CI configuration, with hints.
 
 use std::path::PathBuf;
 
 use super::ProviderName;
 use butler_base::error::Advice;
 
-/// What is wrong with the description of the place.
+/// Errors in the CI configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.

@@ -201,7 +201,7 @@ mod tests {
             ]
         );
         for (text, message) in [
-            ("[]", "no JSON object"),
+            ("[]", "not a JSON object"),
             (r#"{"repository": true}"#, "`repository` of the CI configuration is a boolean"),
             (r#"{"job": ""}"#, "`job` of the CI configuration is empty"),
             (r#"{"event": "push"}"#, "`event` of the CI configuration is neither"),
@@ -212,7 +212,7 @@ mod tests {
             (r#"{"credentials": {"key": "a"}}"#, "has no `ref`"),
             (r#"{"credentials": {"source": "vault", "ref": "a"}}"#, "`source`"),
             (r#"{"inputs": {"run_id": "7"}}"#, "`run_id`, which the runner sends itself"),
-            (r#"{"inputs": {"a b": "7"}}"#, "no word"),
+            (r#"{"inputs": {"a b": "7"}}"#, "not a word"),
             (r#"{"url": "https://user:hunter2@example.com"}"#, "holds a user name or password"),
             (r#"{"url": "ftp://example.com"}"#, "neither http nor https"),
         ] {

@@ -1,7 +1,7 @@
-//! Where runs are started: what `ci_config` says (ADR-001, "CI Credential Resolution"), with what the
-//! command line says before it.
+//! The CI configuration: `ci_config` (ADR-001, "CI Credential Resolution") and the options of the command
+//! line, which take precedence.
 //!
-//! Nothing in it is secret: of credentials there are references only.
+//! It is not secret: credentials are references.
 
 mod error;
 mod json;

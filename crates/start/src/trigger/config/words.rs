@@ -1,4 +1,4 @@
-//! The words for CI systems and events, as `ci_config` and the command line have them.
+//! The names of CI systems and events in `ci_config` and on the command line.
 
 /// A CI system that can be asked to start runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -25,7 +25,7 @@ impl ProviderName {
         }
     }
 
-    /// What people call it.
+    /// The display name.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {

@@ -115,7 +115,7 @@ impl App {
         let url = server.url(["repos", owner, name, "installation"]);
         let answer = self.as_app(server, what, &Method::GET, &url, None).await?;
         if answer.status.is_success() {
-            return Ok(server.understand::<Installation>(what, &answer)?.id.to_string());
+            return Ok(server.parse::<Installation>(what, &answer)?.id.to_string());
         }
         let advice = match answer.status {
             StatusCode::NOT_FOUND => format!(
@@ -158,7 +158,7 @@ impl App {
             };
             return Err(server.refused(what, &answer, Some(advice)));
         }
-        let token: Token = server.understand(what, &answer)?;
+        let token: Token = server.parse(what, &answer)?;
         // By our clock: what counts is how long it holds from now on.
         let there = now(&answer.headers);
         let until = token.expires_at.as_deref().and_then(|it| humantime::parse_rfc3339(it).ok());

@@ -50,10 +50,12 @@ impl GitHub {
                 );
                 self.find(order, &before, Some(why)).await
             }
-            Sent::Answered(answer) if answer.status.is_success() => match self.told(&answer) {
-                Some(started) => Ok(started),
-                None => self.find(order, &before, None).await,
-            },
+            Sent::Answered(answer) if answer.status.is_success() => {
+                match self.run_from_response(&answer) {
+                    Some(started) => Ok(started),
+                    None => self.find(order, &before, None).await,
+                }
+            }
             Sent::Answered(answer) => Err(self.explained(WHAT, &answer)),
         }
     }
@@ -61,7 +63,7 @@ impl GitHub {
     async fn dispatch_workflow(&self, order: &Order, git_ref: &str) -> Result<Sent, TriggerError> {
         let workflow = self.workflow.as_deref().unwrap_or_default();
         let url = self.url(["actions", "workflows", workflow, "dispatches"]);
-        let inputs = order.told(&[
+        let inputs = order.job_inputs(&[
             ("run_id", order.run_id.as_str()),
             ("callback_token", order.token.expose_secret()),
         ]);
@@ -71,7 +73,7 @@ impl GitHub {
             // A server that does not know the word has started nothing.
             Sent::Answered(answer)
                 if matches!(answer.status.as_u16(), 400 | 422)
-                    && answer.says("return_run_details") =>
+                    && answer.body_contains("return_run_details") =>
             {
                 let body = json!({"ref": git_ref, "inputs": inputs});
                 self.order(&url, &body).await
@@ -81,7 +83,7 @@ impl GitHub {
     }
 
     /// The run that the answer to the order names, where it names one.
-    fn told(&self, answer: &Answer) -> Option<Started> {
+    fn run_from_response(&self, answer: &Answer) -> Option<Started> {
         #[derive(Deserialize)]
         struct Details {
             workflow_run_id: u64,
@@ -90,7 +92,7 @@ impl GitHub {
         if answer.status == StatusCode::NO_CONTENT {
             return None;
         }
-        let details: Details = self.server.understand("", answer).ok()?;
+        let details: Details = self.server.parse("", answer).ok()?;
         Some(Started {
             external_run_id: details.workflow_run_id.to_string(),
             external_url: details.html_url,
@@ -120,7 +122,7 @@ impl GitHub {
 
 /// What the deployed registry sends, and what was added.
 fn payload(order: &Order) -> Result<Value, TriggerError> {
-    let payload = order.told(&[
+    let payload = order.job_inputs(&[
         ("butler_url", order.endpoint.as_str()),
         ("run_id", order.run_id.as_str()),
         ("callback_token", order.token.expose_secret()),

@@ -79,18 +79,18 @@ impl GitHub {
 
     fn workflow_problem(&self, answer: &Answer) -> Option<String> {
         let workflow = self.workflow.as_deref().unwrap_or("the workflow");
-        if answer.says("does not have 'workflow_dispatch' trigger") {
+        if answer.body_contains("does not have 'workflow_dispatch' trigger") {
             return Some(format!(
                 "add `workflow_dispatch` to `on:` of `{workflow}` on the branch --ref names, or use --event repository_dispatch"
             ));
         }
-        if answer.says("disabled workflow") {
+        if answer.body_contains("disabled workflow") {
             return Some(format!("enable `{workflow}` on its page under Actions"));
         }
-        if answer.says("no ref found") {
+        if answer.body_contains("no ref found") {
             return Some("check --ref: the branch or tag does not exist".to_owned());
         }
-        if answer.says("unexpected inputs") || answer.says("required input") {
+        if answer.body_contains("unexpected inputs") || answer.body_contains("required input") {
             return Some(format!(
                 "`{workflow}` has to declare the inputs run_id and callback_token, and those of --input; `butler-runner generate github-actions` writes one that does"
             ));

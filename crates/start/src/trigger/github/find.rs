@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::{GitHub, Run};
-use crate::trigger::lost::names;
+use crate::trigger::lost::contains_id;
 use crate::trigger::{Event, Order, Started, TriggerError};
 use butler_base::http::now;
 use butler_base::pace::jittered;
@@ -123,7 +123,7 @@ impl GitHub {
         }
         let answer = self.get(what, &url).await?;
         let time = now(&answer.headers);
-        Ok((self.server.understand::<Page>(what, &answer)?.workflow_runs, time))
+        Ok((self.server.parse::<Page>(what, &answer)?.workflow_runs, time))
     }
 
     fn runs(&self) -> Url {
@@ -145,7 +145,7 @@ impl GitHub {
             _ => true,
         };
         let title = run.display_title.as_deref().unwrap_or_default();
-        is_workflow && names(title, order.run_id.as_str())
+        is_workflow && contains_id(title, order.run_id.as_str())
     }
 
     /// `lost` says why it is unclear whether the request was accepted, `trouble` why the search ended.

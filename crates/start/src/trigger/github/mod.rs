@@ -16,7 +16,7 @@ use url::Url;
 
 use super::answer::Answer;
 use super::server::{Connection, Server};
-use super::state::{check_number, meaning};
+use super::state::{check_number, state_of_word};
 use super::{CiConfig, ConfigError, Event, RunState, State, TriggerError};
 use app::App;
 use headers::with_headers;
@@ -106,7 +106,7 @@ impl GitHub {
             let installation = config.installation_id.clone();
             Login::App(Box::new(App::new(id, installation, credential)?))
         } else {
-            Login::Token(super::credentials::word("GitHub", credential)?)
+            Login::Token(super::credentials::parse_token("GitHub", credential)?)
         };
         let base = match &config.url {
             Some(url) => api(url),
@@ -135,7 +135,7 @@ impl GitHub {
         check_number(external_run_id, "is not the number of a workflow run")?;
         let url = self.url(["actions", "runs", external_run_id]);
         let answer = self.get(what, &url).await?;
-        let run: Run = self.server.understand(what, &answer)?;
+        let run: Run = self.server.parse(what, &answer)?;
         let (status, reported) = state(run.status.as_deref(), run.conclusion.as_deref());
         Ok(RunState {
             external_run_id: run.id.to_string(),
@@ -152,7 +152,7 @@ impl GitHub {
         }
         let what = "read the repository's default branch";
         let answer = self.get(what, &self.url([])).await?;
-        Ok(self.server.understand::<Repository>(what, &answer)?.default_branch)
+        Ok(self.server.parse::<Repository>(what, &answer)?.default_branch)
     }
 
     /// A URL below the repository.
@@ -227,10 +227,10 @@ fn is_name(text: &str) -> bool {
 fn state(status: Option<&str>, conclusion: Option<&str>) -> (State, String) {
     match (status, conclusion) {
         (Some("completed"), Some(conclusion)) => {
-            let state = meaning(STATES, conclusion, State::Failed);
+            let state = state_of_word(STATES, conclusion, State::Failed);
             (state, format!("completed: {conclusion}"))
         }
-        (Some(status), _) => (meaning(STATES, status, State::Running), status.to_owned()),
+        (Some(status), _) => (state_of_word(STATES, status, State::Running), status.to_owned()),
         (None, _) => (State::Pending, "unknown".to_owned()),
     }
 }

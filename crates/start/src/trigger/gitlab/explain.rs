@@ -43,10 +43,10 @@ impl GitLab {
                 "check `{}`, and that the trigger token is one of this project's and its owner still a member", self.project
             ),
             StatusCode::FORBIDDEN => "the owner of the trigger token needs the role Developer, and may have to be allowed to run pipelines on this branch".to_owned(),
-            StatusCode::BAD_REQUEST if answer.says("reference not found") => {
+            StatusCode::BAD_REQUEST if answer.body_contains("reference not found") => {
                 format!("check --ref: the project has no branch or tag `{git_ref}`")
             }
-            StatusCode::BAD_REQUEST if answer.says("pipeline variables") => {
+            StatusCode::BAD_REQUEST if answer.body_contains("pipeline variables") => {
                 "allow the owner of the trigger token to set pipeline variables (Settings > CI/CD > Variables: minimum role)".to_owned()
             }
             StatusCode::BAD_REQUEST => {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{GitLab, Pipeline, RUN_ID};
-use crate::trigger::lost::names;
+use crate::trigger::lost::contains_id;
 use crate::trigger::{Order, Started, TriggerError};
 use butler_base::http::now;
 
@@ -93,19 +93,19 @@ impl GitLab {
             .append_pair("per_page", &PAGE.to_string())
             .append_pair("page", &number.to_string());
         let answer = self.get(what, &url).await?;
-        Ok((self.server.understand(what, &answer)?, now(&answer.headers)))
+        Ok((self.server.parse(what, &answer)?, now(&answer.headers)))
     }
 
     /// Whether a pipeline is named after the order's run, or was told of it.
     async fn is_of(&self, pipeline: &Pipeline, order: &Order) -> Result<bool, TriggerError> {
         let run_id = order.run_id.as_str();
-        if names(pipeline.name.as_deref().unwrap_or_default(), run_id) {
+        if contains_id(pipeline.name.as_deref().unwrap_or_default(), run_id) {
             return Ok(true);
         }
         let what = "read the pipeline's variables";
         let url = self.url(["pipelines", &pipeline.id.to_string(), "variables"]);
         let answer = self.get(what, &url).await?;
-        let variables: Vec<Variable> = self.server.understand(what, &answer)?;
+        let variables: Vec<Variable> = self.server.parse(what, &answer)?;
         Ok(variables.iter().any(|it| it.key == RUN_ID && it.value == *run_id))
     }
 }

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use url::Url;
 
 use super::answer::Answer;
-use super::credentials::{sensitive, word};
+use super::credentials::{parse_token, sensitive};
 use super::server::{Connection, Sent, Server};
-use super::state::{check_number, meaning};
+use super::state::{check_number, state_of_word};
 use super::{
     CiConfig, ConfigError, CredentialsError, Order, RunState, Started, State, TriggerError,
 };
@@ -94,8 +94,8 @@ impl GitLab {
             let problem = "is neither GROUP/PROJECT nor a number".to_owned();
             return Err(ConfigError::Value { key: "repository", problem }.into());
         }
-        let trigger = credential.map(|it| word("GitLab", &it)).transpose()?;
-        let access = access.map(|it| word("GitLab", &it)).transpose()?;
+        let trigger = credential.map(|it| parse_token("GitLab", &it)).transpose()?;
+        let access = access.map(|it| parse_token("GitLab", &it)).transpose()?;
         let reads = |token: &SecretString| {
             !["glptt-", "glcbt-"].iter().any(|kind| token.expose_secret().starts_with(kind))
         };
@@ -122,7 +122,7 @@ impl GitLab {
             Some(git_ref) => git_ref.clone(),
             None => self.default_branch().await?,
         };
-        let variables = order.told(&[
+        let variables = order.job_inputs(&[
             (RUN_ID, order.run_id.as_str()),
             ("CALLBACK_TOKEN", order.token.expose_secret()),
             ("BUTLER_ENDPOINT", order.endpoint.as_str()),
@@ -134,7 +134,7 @@ impl GitLab {
         let request = || self.server.http().post(url.clone()).json(&body);
         let why = match self.server.order(what, request).await? {
             Sent::Answered(answer) if answer.status.is_success() => {
-                match self.server.understand::<Pipeline>(what, &answer) {
+                match self.server.parse::<Pipeline>(what, &answer) {
                     Ok(pipeline) => return Ok(pipeline.into()),
                     Err(error) => butler_base::error::chain(&error),
                 }
@@ -151,9 +151,9 @@ impl GitLab {
         let what = "read the pipeline's state";
         check_number(external_run_id, "is not the number of a pipeline")?;
         let answer = self.get(what, &self.url(["pipelines", external_run_id])).await?;
-        let pipeline: Pipeline = self.server.understand(what, &answer)?;
+        let pipeline: Pipeline = self.server.parse(what, &answer)?;
         let (status, reported) = match &pipeline.status {
-            Some(word) => (meaning(STATES, word, State::Running), word.clone()),
+            Some(word) => (state_of_word(STATES, word, State::Running), word.clone()),
             None => (State::Pending, "unknown".to_owned()),
         };
         let Started { external_run_id, external_url } = pipeline.into();
@@ -175,7 +175,7 @@ impl GitLab {
             .into());
         }
         let answer = self.get(what, &self.url([])).await?;
-        Ok(self.server.understand::<Project>(what, &answer)?.default_branch)
+        Ok(self.server.parse::<Project>(what, &answer)?.default_branch)
     }
 
     fn url<const N: usize>(&self, segments: [&str; N]) -> Url {

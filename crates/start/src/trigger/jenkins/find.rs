@@ -41,7 +41,7 @@ impl Jenkins {
         let mut url = self.server.url(["queue", "api", "json"]);
         url.set_query(Some("tree=items[id,task[url],actions[parameters[name,value]]]"));
         let answer = self.get(what, &url).await?;
-        let queue: Queue = self.server.understand(what, &answer)?;
+        let queue: Queue = self.server.parse(what, &answer)?;
         let is_ours = |item: &&Item| {
             item.address().is_some_and(|address| self.job.is_at(address))
                 && has_run(&item.actions, run_id)
@@ -72,7 +72,7 @@ impl Jenkins {
         let mut url = self.job_url(&["api", "json"]);
         url.set_query(Some(&format!("tree=builds[{fields}]{BUILDS}")));
         let answer = self.get(what, &url).await?;
-        Ok(self.server.understand::<Job>(what, &answer)?.builds)
+        Ok(self.server.parse::<Job>(what, &answer)?.builds)
     }
 }
 

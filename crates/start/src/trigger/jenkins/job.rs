@@ -57,7 +57,7 @@ fn decoded(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn names(job: &str) -> Option<Vec<String>> {
+    fn job_names(job: &str) -> Option<Vec<String>> {
         JobPath::parse(job).map(|path| path.0)
     }
 
@@ -69,17 +69,17 @@ mod tests {
             "job/team/job/infra run",
             "job/team/job/infra%20run/",
         ] {
-            assert_eq!(names(job).unwrap(), ["team", "infra run"], "{job}");
+            assert_eq!(job_names(job).unwrap(), ["team", "infra run"], "{job}");
         }
         for branch in
             ["infra/feature%2Fx", "job/infra/job/feature%252Fx", "job/infra/job/feature%2Fx"]
         {
-            assert_eq!(names(branch).unwrap(), ["infra", "feature%2Fx"], "{branch}");
+            assert_eq!(job_names(branch).unwrap(), ["infra", "feature%2Fx"], "{branch}");
         }
-        assert_eq!(names("job").unwrap(), ["job"]);
-        assert_eq!(names("job/job").unwrap(), ["job"]);
+        assert_eq!(job_names("job").unwrap(), ["job"]);
+        assert_eq!(job_names("job/job").unwrap(), ["job"]);
         for job in ["", "/", "a//b", "../x", "a/./b", "job/%2E%2E"] {
-            assert_eq!(names(job), None, "{job}");
+            assert_eq!(job_names(job), None, "{job}");
         }
     }
 

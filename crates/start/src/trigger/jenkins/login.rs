@@ -36,7 +36,7 @@ impl Jenkins {
         if !answer.status.is_success() {
             return Err(self.explained(what, &answer));
         }
-        let issued: Issued = self.server.understand(what, &answer)?;
+        let issued: Issued = self.server.parse(what, &answer)?;
         let is_header = issued
             .crumb_request_field
             .bytes()
@@ -95,7 +95,7 @@ impl Jenkins {
             StatusCode::UNAUTHORIZED => {
                 "the API token was rejected: check --user and the token (the user's page > Security); a password does not work".to_owned()
             }
-            StatusCode::FORBIDDEN if answer.says("crumb") => {
+            StatusCode::FORBIDDEN if answer.body_contains("crumb") => {
                 "the crumb was rejected: behind a proxy that changes the client's address, let Jenkins' crumb issuer ignore that (proxy compatibility)".to_owned()
             }
             StatusCode::FORBIDDEN => match answer.header("x-required-permission") {

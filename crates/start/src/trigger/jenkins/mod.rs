@@ -18,9 +18,9 @@ use serde_json::Value;
 use url::Url;
 use zeroize::Zeroizing;
 
-use super::credentials::{sensitive, word};
+use super::credentials::{parse_token, sensitive};
 use super::server::{Connection, Sent, Server};
-use super::state::{check_number, is_number, meaning};
+use super::state::{check_number, is_number, state_of_word};
 use super::{CiConfig, ConfigError, Order, RunState, Started, State, TriggerError};
 use job::JobPath;
 use run_reference::{QUEUE_PREFIX, RunReference, queue_item_number};
@@ -86,7 +86,7 @@ impl Jenkins {
             key: "job",
             problem: "is not the path of a job".to_owned(),
         })?;
-        let token = token.map(|it| word("Jenkins", &it)).transpose()?;
+        let token = token.map(|it| parse_token("Jenkins", &it)).transpose()?;
         if token.is_some() && config.user.is_none() {
             return Err(missing("the user whose API token this is", "add --user NAME").into());
         }
@@ -168,9 +168,11 @@ impl Jenkins {
         let mut url = self.job_url(&[number, "api", "json"]);
         url.set_query(Some("tree=number,building,result"));
         let answer = self.get(what, &url).await?;
-        let build: Build = self.server.understand(what, &answer)?;
+        let build: Build = self.server.parse(what, &answer)?;
         let (status, reported) = match build.result {
-            Some(result) if !build.building => (meaning(STATES, &result, State::Failed), result),
+            Some(result) if !build.building => {
+                (state_of_word(STATES, &result, State::Failed), result)
+            }
             _ => (State::Running, "building".to_owned()),
         };
         let Started { external_run_id, external_url } = self.build_started(build.number);

@@ -37,7 +37,7 @@ impl Jenkins {
         let mut url = self.job_url(&["api", "json"]);
         url.set_query(Some("tree=nextBuildNumber,property[parameterDefinitions[name,type]]"));
         let answer = self.get(what, &url).await?;
-        let job: Job = self.server.understand(what, &answer)?;
+        let job: Job = self.server.parse(what, &answer)?;
         let declared: Vec<_> =
             job.property.into_iter().flat_map(|it| it.parameter_definitions).collect();
         let named = |name: &str| declared.iter().find(|it| it.name == name);

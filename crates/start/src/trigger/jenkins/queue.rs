@@ -108,7 +108,7 @@ impl Jenkins {
     async fn item(&self, number: &str) -> Result<Item, TriggerError> {
         let url = self.server.url(["queue", "item", number, "api", "json"]);
         let answer = self.get(WHAT, &url).await?;
-        self.server.understand(WHAT, &answer)
+        self.server.parse(WHAT, &answer)
     }
 
     /// The error where neither the queue nor a build knows the place.
