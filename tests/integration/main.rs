@@ -1,5 +1,6 @@
 //! Integration tests: real Terraform, real git servers, real PostgreSQL, real signals.
 
+#![expect(clippy::disallowed_methods, reason = "tests start the programs that they check")]
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 
 mod after_plan;

@@ -309,7 +309,9 @@ fn a_sign_in_page_is_not_taken_for_a_pipeline() {
     let said = type_in_below(&gitlab_machine(&server, false), &server, START);
     let text = complaint(&said, 1);
     assert!(
-        text.contains("the response is not from GitLab's API: a web page); no matching run was found"),
+        text.contains(
+            "the response is not from GitLab's API: a web page); no matching run was found"
+        ),
         "{text}"
     );
 }

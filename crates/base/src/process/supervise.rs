@@ -216,6 +216,7 @@ fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
         Input::Nothing | Input::Bytes(_) => Stdio::piped(),
         Input::File(file) => file.try_clone().map_err(failed)?.into(),
     };
+    #[expect(clippy::disallowed_methods, reason = "one of two places that start processes")]
     let mut builder = tokio::process::Command::new(&command.program);
     builder
         .args(&command.arguments)
