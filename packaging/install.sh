@@ -119,7 +119,7 @@ main() {
             'nothing was installed; if it stays like this, something on the way changes downloads'
     if [ "$attestation" = yes ]; then
         gh attestation verify "$work/$archive" --repo butlerdotdev/butler-runner >&2 ||
-            fail "nothing proves that the project built \`$archive\`" 'nothing was installed'
+            fail "cannot verify that the project built \`$archive\`" 'nothing was installed'
     fi
 
     tar -xzf "$work/$archive" -C "$work" butler-runner || fail "cannot unpack \`$archive\`"

@@ -198,7 +198,7 @@ mod tests {
         for command in ["init", "show", "validate"] {
             assert_eq!(advice(command, None), None, "{command}");
         }
-        assert!(advice("test", None).unwrap().contains("may be left"));
+        assert!(advice("test", None).unwrap().contains("may still exist"));
         let plan = advice("plan", Some(LeftLock::Ended)).unwrap();
         assert!(!plan.contains("missing in the state"), "{plan}");
         let apply = advice("apply", Some(LeftLock::Ended)).unwrap();

@@ -173,7 +173,7 @@ fn a_private_authority_has_to_be_named() {
     machine.call(&registry, "<registry>");
     let said = machine.run(&["doctor"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.stdout.contains("by an authority that is not trusted"), "{}", said.stdout);
+    assert!(said.stdout.contains("issued by an untrusted authority"), "{}", said.stdout);
     assert!(said.stdout.contains("with --ca-bundle (BUTLER_CA_BUNDLE)"), "{}", said.stdout);
     machine.set("BUTLER_CA_BUNDLE", authority.bundle());
     let said = machine.run(&["doctor", "--json"]).well();

@@ -136,7 +136,8 @@ fn architecture_page_names_files_that_exist() {
     let mut named = 0;
     for word in code(&text) {
         let is_path = word.contains('/') && !word.contains(' ') && !word.contains('<');
-        if is_path && (word.ends_with(".rs") || word.ends_with('/') || word.ends_with(".md")) {
+        let extension = Path::new(word).extension().and_then(|it| it.to_str());
+        if is_path && (word.ends_with('/') || matches!(extension, Some("rs" | "md"))) {
             let found = [word.to_owned(), format!("src/{word}")];
             assert!(found.iter().any(|path| project(path).exists()), "`{word}`");
             named += 1;

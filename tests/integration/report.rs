@@ -398,7 +398,10 @@ async fn a_path_that_cannot_be_written_is_refused_before_anything_is_done() {
             ["--report", own.to_str().unwrap(), "--report-dir", reports.to_str().unwrap()],
             "of its own",
         ),
-        (["--report", both.to_str().unwrap(), "--summary", both.to_str().unwrap()], "summary goes"),
+        (
+            ["--report", both.to_str().unwrap(), "--summary", both.to_str().unwrap()],
+            "the file of --summary",
+        ),
     ] {
         let end = place.run("validate", 1, &arguments).await;
         assert_eq!(end.code, Some(2), "{}", end.stderr);

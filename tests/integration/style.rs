@@ -27,7 +27,8 @@ fn words() -> Vec<String> {
 fn found<'w>(words: &'w [String], text: &str) -> Vec<&'w str> {
     let text = text.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
     // "There is no flag `-x`" is plain English; "`-x` is no flag" is not.
-    let text = text.replace("there is no ", "").replace("there are no ", "");
+    let plain = ["there is no ", "there are no ", "there was no ", "no longer"];
+    let text = plain.iter().fold(text, |text, plain| text.replace(plain, ""));
     let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let is_in = |word: &&String| {
         text.match_indices(word.as_str()).any(|(start, _)| {

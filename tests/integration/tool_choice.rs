@@ -249,7 +249,7 @@ fn terraform_itself_is_not_asked_again_for_the_module_but_a_script_that_starts_i
     executable(&path, format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()));
     let said = which();
     assert_eq!(said.code, Some(1), "{said:#?}");
-    assert!(said.stderr.contains("it does not tell its version"), "{said:#?}");
+    assert!(said.stderr.contains("it does not print its version"), "{said:#?}");
 }
 
 #[test]

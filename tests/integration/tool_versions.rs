@@ -181,7 +181,7 @@ fn a_version_file_outside_the_repository_does_not_count() {
             directory.to_str().unwrap(),
         ]);
         assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.stderr.contains("says which version"), "{said:?}");
+        assert!(said.stderr.contains("no version of terraform is requested"), "{said:?}");
         std::os::unix::fs::symlink("../.terraform-version", directory.join(".terraform-version"))
             .unwrap();
     }

@@ -31,6 +31,6 @@ async fn what_a_module_wrote_without_rights_for_its_owner_is_wiped_all_the_same(
     // Asserts that nothing is left.
     let end = world.end(&output);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    assert!(!end.stderr.contains("may be left"), "{}", end.stderr);
+    assert!(!end.stderr.contains("may remain"), "{}", end.stderr);
     assert!(!tool.record("arguments").is_empty(), "the tool did run");
 }

@@ -169,7 +169,7 @@ fn limit_of_requests_is_told_from_a_login_that_is_missing() {
         assert_eq!(said.code, Some(1), "{said:?}");
         let message = "the rate limit of the site is exceeded; it accepts requests again in 1h\n";
         assert!(said.stderr.contains(message), "{said:?}");
-        assert!(said.stderr.contains("name an exact version"), "{said:?}");
+        assert!(said.stderr.contains("request an exact version"), "{said:?}");
         assert!(!said.stderr.contains("retrying"), "{said:?}");
     }
 }

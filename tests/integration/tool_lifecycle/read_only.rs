@@ -82,7 +82,7 @@ fn tools_in_a_home_that_cannot_be_written_are_used() {
         assert!(found, "{start} {what}: {doctor}");
     };
     about("warning  settings", "is not writable: installed tools are used");
-    about("warning  cache", "cannot be written");
+    about("warning  cache", "cannot write to");
     about("ok       tools", "terraform 1.9.8 in the cache, unchanged");
     // What has to be written goes elsewhere.
     let stand_in = format!("tmp/butler-runner-{}", nix::unistd::Uid::effective());

@@ -397,7 +397,7 @@ fn a_token_that_would_be_shown_with_the_build_is_warned_of() {
     let mut machine = jenkins_machine(&server);
     machine.set("BUTLER_LOG", "warn");
     let said = type_in(&machine, &server, START).well();
-    assert!(said.stderr.contains("CALLBACK_TOKEN is no password parameter"), "{}", said.stderr);
+    assert!(said.stderr.contains("CALLBACK_TOKEN is not a password parameter"), "{}", said.stderr);
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl Order {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Started {
-    /// What the CI system calls it; [`Provider::state`] takes it.
+    /// What the CI system calls it; [`Provider::state`](super::Provider::state) takes it.
     pub external_run_id: String,
     /// Its page, where it has one.
     pub external_url: Option<String>,
