@@ -55,7 +55,7 @@ test: setup-test build ## Build, then run all tests, with the static binary as o
 		cargo test --locked --workspace --no-fail-fast; \
 	fi
 
-test-fast: ## Unit tests, and integration tests without browser, linters, PostgreSQL and release build: two minutes
+test-fast: ## Unit tests and the quick integration tests (the profile `fast` of .config/nextest.toml)
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	PATH="$$PATH:$$(dirname "$$terraform")" cargo nextest run --locked --workspace --profile fast
 
