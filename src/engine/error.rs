@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::lock::{LeftLock, StateLock};
+use super::locks::lock::{LeftLock, StateLock};
 use butler_base::cancel::StopReason;
 use butler_base::process::{OutOfMemory, ProcessError};
 

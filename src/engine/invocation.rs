@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::{EngineError, Failed};
-use super::killed_lock::KilledLock;
-use super::lock::StateLock;
+use super::locks::killed_lock::KilledLock;
+use super::locks::lock::StateLock;
 use super::watching::Watch;
 use super::wrapper::Wrapper;
 use butler_base::cancel::{Stop, StopReason};

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 use serde::Deserialize;
 
 use super::diagnostics::Diagnostic;
-use super::junit::{Cases, Part};
-use super::lock::{LockMessage, named_id, shows_end, shows_work};
-use super::reported::Reported;
-use super::test_results::TestCounts;
+use super::locks::lock::{LockMessage, named_id, shows_end, shows_work};
+use super::plan::reported::Reported;
+use super::test_results::counts::TestCounts;
+use super::test_results::junit::{Cases, Part};
 use butler_base::event::Stream;
 use butler_base::process::Sink;
 

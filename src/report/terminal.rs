@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::spool::Receiver;
+use super::log::spool::Receiver;
 use butler_base::event::Stream;
 
 /// How much is handed to the thread at once.
@@ -123,8 +123,10 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver as Gate, Sender as Opener, channel as gate};
 
-    use super::super::spool::channel;
-    use super::super::{PlanHint, RunLog, Shown};
+    use super::super::PlanHint;
+    use super::super::RunLog;
+    use super::super::Shown;
+    use super::super::log::spool::channel;
     use super::*;
     use butler_base::event::AsItIs;
     use butler_base::process::Sink;

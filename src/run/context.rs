@@ -1,8 +1,8 @@
 //! What every phase of a run gets: settings, directory, log, and the signal to stop.
 
-use super::early_question::EarlyQuestion;
-use super::notices::Notices;
-use super::workspace::RunDirectory;
+use super::directory::run_directory::RunDirectory;
+use super::reporting::notices::Notices;
+use super::steps::early_question::EarlyQuestion;
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
 use butler_base::cancel::Stop;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use zeroize::Zeroizing;
 
-use super::outcome::Achievement;
-use super::plan_report::PlanReport;
+use super::plan::plan_report::PlanReport;
+use super::reporting::outcome::Achievement;
 use crate::engine::Planned;
 
 /// The results of the phases, whether or not the run succeeded. They hold secrets and cannot be printed.

@@ -64,7 +64,7 @@ fn fuzz_config_whatever_a_registry_sends_is_a_run_or_an_error() {
             let Ok(parsed) = parse_config(input) else { return };
             understood += 1;
             let redactor = Redactor::new();
-            super::secrets::register_spec(&redactor, &parsed.spec);
+            super::masking::secrets::register_spec(&redactor, &parsed.spec);
             let Ok(inputs) = resolve(&parsed.spec, &SecretSources::default()) else { return };
             let mut module = Module::default();
             for (name, ..) in &inputs.variables {
@@ -73,8 +73,13 @@ fn fuzz_config_whatever_a_registry_sends_is_a_run_or_an_error() {
                     VariableDeclaration { kind, sensitive: true, ..VariableDeclaration::default() };
                 module.variables.insert(name.clone(), declared);
             }
-            super::secrets::register_inputs(&redactor, &inputs);
-            super::secrets::register_declared(&redactor, &inputs, &module, &BTreeMap::new());
+            super::masking::secrets::register_inputs(&redactor, &inputs);
+            super::masking::secrets::register_declared(
+                &redactor,
+                &inputs,
+                &module,
+                &BTreeMap::new(),
+            );
             let private = PrivateDirectory::create(base.path(), "run-").unwrap();
             let files = write_variable_files(&inputs, &module, &tool.version, &private);
             for file in files.iter().flat_map(|files| &files.plan) {

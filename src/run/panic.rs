@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-use super::outcome::Failure;
+use super::reporting::outcome::Failure;
 use butler_base::event::Phase;
 
 /// Makes a failure of a panic, so that it is reported like any other.

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use super::descriptors::Reserve;
-use super::notices::Notices;
-use super::reports::Reports;
+use super::directory::descriptors::Reserve;
+use super::directory::leftovers;
+use super::reporting::notices::Notices;
+use super::reporting::reports::Reports;
+use super::reporting::stale_reports as earlier;
+use super::steps::sources;
 use super::terminal::Terminal;
-use super::{earlier, leftovers, sources, watch};
+use super::watch;
 use crate::ci;
 use crate::exit::Exit;
 use crate::settings::{RunSource, Settings};

@@ -4,31 +4,18 @@
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
 
-mod base64;
 mod buffer;
-mod escapes;
-#[cfg(test)]
-mod fuzz_tests;
-mod json;
+mod disk;
 mod memory;
-mod mounts;
-mod names;
-mod patterns;
-mod private;
-mod redactor;
-mod sorted;
-mod text;
-mod unescape;
-mod wipe;
-mod xml;
+mod redact;
 
 pub use buffer::append;
-pub use json::{holds_no_secret, redact_json, redact_labels, redact_values, scalars};
+pub use disk::private::PrivateDirectory;
+pub use disk::wipe::WipeError;
+pub use disk::wipe::{Layout, wipe_directory, wipe_file};
 pub use memory::ZeroingAllocator;
-pub use names::Names;
-pub use private::PrivateDirectory;
-pub use redactor::{MASK, Redactor};
-pub use text::redact_text;
-pub use wipe::WipeError;
-pub use wipe::{Layout, wipe_directory, wipe_file};
-pub use xml::redact_xml;
+pub use redact::json::{holds_no_secret, redact_json, redact_labels, redact_values, scalars};
+pub use redact::names::Names;
+pub use redact::redactor::{MASK, Redactor};
+pub use redact::text::redact_text;
+pub use redact::xml::redact_xml;

@@ -1,0 +1,321 @@
+//! Overwrites files with zeros before they are removed, and reports failures.
+//!
+//! Symbolic links are not followed. A file with another hard link is not overwritten, because its
+//! content may belong to another program. Mounted file systems are not entered. A missing file is
+//! not an error.
+
+use std::fs::FileType;
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::mounts::Mounts;
+use crate::platform::fs::{
+    MetadataExt, OFlag, OpenOptionsExt, PermissionsExt, has_other_names, remove_file,
+};
+
+/// The time limit for overwriting the files that the run wrote into a checkout: a module can have
+/// built gigabytes there, and the final status waits. After that, files are only removed.
+const CHANGED_LIMIT: Duration = Duration::from_secs(2);
+
+/// The largest file of a checkout that is overwritten: larger files are not texts with secrets.
+const LARGEST_CHANGED: u64 = 64 * 1024 * 1024;
+
+/// The suffix of files that are removed last.
+const LOCK: &str = ".lock";
+
+/// A file or directory could not be created or wiped.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {act} `{}`", path.display())]
+pub struct WipeError {
+    /// The action that failed, such as `create`, `overwrite` or `remove`.
+    pub act: &'static str,
+    /// The path.
+    pub path: PathBuf,
+    /// The error of the operating system.
+    #[source]
+    pub source: std::io::Error,
+}
+
+impl WipeError {
+    pub(in crate::secret) fn new(act: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self { act, path: path.to_owned(), source }
+    }
+}
+
+/// The parts of a private directory that are not secret and can be huge.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    /// Names of directories that are removed without being overwritten, such as provider binaries.
+    pub public: &'static [&'static str],
+    /// A directory at the top, the checkout, and a file at the top that was created when the
+    /// checkout was complete. In the checkout, only files that are newer than that file are
+    /// overwritten. If the file does not exist, no file of the checkout is overwritten.
+    pub changed: Option<(&'static str, &'static str)>,
+}
+
+/// Overwrites and removes a file; a missing file is not an error.
+///
+/// # Errors
+/// If it cannot be overwritten (it is still removed) or removed.
+pub fn wipe_file(path: &Path) -> Result<(), WipeError> {
+    let overwritten = unless_gone("overwrite", path, overwrite_file(path));
+    overwritten.and(unless_gone("remove", path, remove_file(path)))
+}
+
+/// Overwrites and removes the directory `root` with its content. The parts of `layout` are removed
+/// after everything else, without being overwritten. Lock files at the top are removed last, so
+/// that other processes can tell until the end that the directory is in use. Mounts below `root`
+/// remain.
+///
+/// # Errors
+/// The first file that could not be overwritten or removed; the rest is still wiped.
+pub fn wipe_directory(root: &Path, layout: Layout) -> Result<(), WipeError> {
+    // An empty directory does not need a file descriptor, which may not be available.
+    if std::fs::remove_dir(root).is_ok() {
+        return Ok(());
+    }
+    let wipe = Wipe::of(root, layout)?;
+    let private = wipe.private();
+    let changed = wipe.changed();
+    private.and(changed).and(wipe.rest())
+}
+
+/// Overwrites and removes the content of `root` except for locks and the parts of `layout`; those
+/// and `root` itself remain unchanged.
+///
+/// # Errors
+/// The first file that could not be overwritten or removed; the rest is still wiped.
+pub(in crate::secret) fn wipe_private(root: &Path, layout: Layout) -> Result<(), WipeError> {
+    Wipe::of(root, layout)?.private()
+}
+
+/// Wipes only the checkout in `root`, as [`wipe_directory`] does.
+///
+/// # Errors
+/// The first file that could not be overwritten or removed; the rest is still wiped.
+pub(in crate::secret) fn wipe_checkout(root: &Path, layout: Layout) -> Result<(), WipeError> {
+    let Some((checkout, _)) = layout.changed else { return Ok(()) };
+    let (wipe, checkout) = (Wipe::of(root, layout)?, root.join(checkout));
+    let changed = wipe.changed();
+    changed.and(wipe.each_entry(root, &mut |path, kind| {
+        if path == checkout { wipe.remove(path, kind) } else { Ok(()) }
+    }))
+}
+
+/// An action on an entry of a directory.
+type Act<'act> = &'act mut dyn FnMut(&Path, FileType) -> Result<(), WipeError>;
+
+/// The wipe of one directory.
+struct Wipe<'root> {
+    root: &'root Path,
+    layout: Layout,
+    mounts: Mounts,
+}
+
+impl<'root> Wipe<'root> {
+    fn of(root: &'root Path, layout: Layout) -> Result<Self, WipeError> {
+        let mounts =
+            Mounts::below(root).map_err(|error| WipeError::new("find mounts in", root, error))?;
+        Ok(Self { root, layout, mounts })
+    }
+
+    /// Wipes everything except for locks and the parts of the layout.
+    fn private(&self) -> Result<(), WipeError> {
+        let mark = self.layout.changed.map(|(_, mark)| self.root.join(mark));
+        self.each_entry(self.root, &mut |path, kind| {
+            // The owner in a lock file is needed until the end.
+            if is_lock(path) || mark.as_deref() == Some(path) {
+                Ok(())
+            } else {
+                self.wipe_entry(path, kind)
+            }
+        })
+    }
+
+    fn wipe_entry(&self, path: &Path, kind: FileType) -> Result<(), WipeError> {
+        if kind.is_file() {
+            return wipe_file(path);
+        }
+        if !kind.is_dir() {
+            return unless_gone("remove", path, remove_file(path));
+        }
+        if self.layout.public.iter().any(|name| path.file_name() == Some(name.as_ref())) {
+            return Ok(());
+        }
+        let result = self.each_entry(path, &mut |path, kind| self.wipe_entry(path, kind));
+        // A directory that is not empty contains public files, and is removed with them.
+        let _ = std::fs::remove_dir(path);
+        result
+    }
+
+    /// Overwrites the files of a checkout that the run wrote, and not those that git checked out.
+    /// The change time of a file cannot be set back, unlike its modification time.
+    fn changed(&self) -> Result<(), WipeError> {
+        let Some((directory, mark)) = self.layout.changed else { return Ok(()) };
+        let (directory, mark) = (self.root.join(directory), self.root.join(mark));
+        let since = match std::fs::symlink_metadata(&mark) {
+            Ok(mark) => (mark.ctime(), mark.ctime_nsec()),
+            Err(error) => return unless_gone("look at", &mark, Err(error)),
+        };
+        if std::fs::symlink_metadata(&directory)
+            .is_ok_and(|found| self.mounts.is_mount_point(&directory, found.file_type()))
+        {
+            return Err(mounted(&directory));
+        }
+        let mut changed =
+            Changed { wipe: self, since, deadline: Instant::now() + CHANGED_LIMIT, left_out: 0 };
+        let result = changed.overwrite(&directory);
+        if changed.left_out > 0 {
+            tracing::warn!(
+                files = changed.left_out,
+                "not all files that the module wrote were overwritten before they were removed: they are too large or too many"
+            );
+        }
+        result
+    }
+
+    /// Removes the rest, and the directory itself.
+    fn rest(&self) -> Result<(), WipeError> {
+        // A directory that cannot be removed keeps its locks, by which a later run finds it.
+        self.each_entry(self.root, &mut |path, kind| {
+            if is_lock(path) { Ok(()) } else { self.remove(path, kind) }
+        })?;
+        let locks = self.each_entry(self.root, &mut |path, kind| self.remove(path, kind));
+        locks.and(unless_gone("remove", self.root, std::fs::remove_dir(self.root)))
+    }
+
+    /// Removes `path` and its content, as far as possible.
+    fn remove(&self, path: &Path, kind: FileType) -> Result<(), WipeError> {
+        if !kind.is_dir() {
+            return unless_gone("remove", path, remove_file(path));
+        }
+        // This would enter a mount, but can remove trees that are too deep for a path.
+        if self.mounts.is_empty() && std::fs::remove_dir_all(path).is_ok() {
+            return Ok(());
+        }
+        // It stopped at the first file that cannot be removed.
+        let inner = self.each_entry(path, &mut |path, kind| self.remove(path, kind));
+        inner.and(unless_gone("remove", path, std::fs::remove_dir(path)))
+    }
+
+    /// Calls `act` for each entry of `directory`, if that exists, and returns the first error. A
+    /// mount point is an error, and is not touched.
+    fn each_entry(&self, directory: &Path, act: Act<'_>) -> Result<(), WipeError> {
+        // Read-only files of a module could neither be overwritten nor removed.
+        allow_owner(directory, 0o700);
+        let entries = match std::fs::read_dir(directory) {
+            Ok(entries) => entries,
+            Err(error) => return unless_gone("read", directory, Err(error)),
+        };
+        let mut result = Ok(());
+        for entry in entries {
+            let done = entry
+                .and_then(|entry| Ok((entry.path(), entry.file_type()?)))
+                .map_err(|error| WipeError::new("read", directory, error))
+                .and_then(|(path, kind)| {
+                    if self.mounts.is_mount_point(&path, kind) {
+                        Err(mounted(&path))
+                    } else {
+                        act(&path, kind)
+                    }
+                });
+            result = result.and(done);
+        }
+        result
+    }
+}
+
+fn mounted(path: &Path) -> WipeError {
+    let error = std::io::Error::new(ErrorKind::ResourceBusy, "something is mounted there");
+    WipeError::new("remove", path, error)
+}
+
+fn is_lock(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(LOCK.as_bytes())
+}
+
+/// An error of `act` on `path`, unless `path` does not exist.
+fn unless_gone(
+    act: &'static str,
+    path: &Path,
+    result: std::io::Result<()>,
+) -> Result<(), WipeError> {
+    match result {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(WipeError::new(act, path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Adds `rights` to those of a file or directory, but not to those of a symbolic link.
+fn allow_owner(path: &Path, rights: u32) {
+    if let Ok(metadata) = std::fs::symlink_metadata(path)
+        && !metadata.is_symlink()
+        && metadata.mode() & rights != rights
+    {
+        let mode = PermissionsExt::from_mode(metadata.mode() & 0o7777 | rights);
+        let _ = std::fs::set_permissions(path, mode);
+    }
+}
+
+struct Changed<'wipe> {
+    wipe: &'wipe Wipe<'wipe>,
+    since: (i64, i64),
+    deadline: Instant,
+    left_out: usize,
+}
+
+impl Changed<'_> {
+    fn overwrite(&mut self, root: &Path) -> Result<(), WipeError> {
+        let wipe = self.wipe;
+        wipe.each_entry(root, &mut |path, kind| {
+            if kind.is_dir() {
+                return self.overwrite(path);
+            }
+            let found = match std::fs::symlink_metadata(path) {
+                Ok(found) => found,
+                Err(error) => return unless_gone("overwrite", path, Err(error)),
+            };
+            if !kind.is_file() || (found.ctime(), found.ctime_nsec()) < self.since {
+                return Ok(());
+            }
+            let too_much = Instant::now() >= self.deadline || found.len() > LARGEST_CHANGED;
+            if too_much && !is_terraforms(path) {
+                self.left_out += 1;
+                return Ok(());
+            }
+            unless_gone("overwrite", path, overwrite_file(path))
+        })
+    }
+}
+
+/// Whether this is a state or Terraform's crash log: these contain secrets.
+fn is_terraforms(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.contains(".tfstate") || name == "crash.log"
+}
+
+/// Overwrites one file with zeros and syncs it; the caller removes it.
+///
+/// # Errors
+/// If the file cannot be opened, written or synced.
+fn overwrite_file(path: &Path) -> std::io::Result<()> {
+    static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+    let metadata = std::fs::symlink_metadata(path)?;
+    if metadata.len() == 0 || has_other_names(path, &metadata)? {
+        return Ok(());
+    }
+    allow_owner(path, 0o200);
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
+        .open(path)?;
+    file.seek(SeekFrom::Start(0))?;
+    let mut left = metadata.len();
+    while left > 0 {
+        let size = left.min(ZEROS.len() as u64);
+        file.write_all(&ZEROS[..usize::try_from(size).expect("at most 64 KiB")])?;
+        left -= size;
+    }
+    file.sync_data()
+}

@@ -1,0 +1,162 @@
+//! Escaped forms of a value that [`super::unescape`] does not undo: in templates of HCL, between
+//! the quotation marks of shells, SQL, CSV and YAML, and in URLs.
+//!
+//! Each form is written in two passes over the value, one to count and one to write, so that no
+//! buffer with a copy has to grow.
+
+use std::fmt::{Result, Write};
+
+use zeroize::Zeroizing;
+
+/// The rarer forms of URLs are only searched for values up to this size: the lines of a long value
+/// are values of their own.
+const ORDINARY: usize = 16 * 1024;
+
+/// The escaped form of a quotation mark between two such marks.
+const QUOTES: [(char, &str); 5] = [
+    // Shells: the mark ends the string, and another one follows the escaped mark. `bash -x` prints
+    // the first form.
+    ('\'', r"'\''"),
+    ('\'', r#"'"'"'"#),
+    // The first form in a text whose backslashes were undone.
+    ('\'', "'''"),
+    // SQL, YAML and PowerShell.
+    ('\'', "''"),
+    // CSV and SQL's names.
+    ('"', "\"\""),
+];
+
+/// The characters besides letters and digits that URL encoders leave unchanged, and whether a space
+/// becomes `+`. In this order: none (Rust), RFC 3986 (also Terraform's `urlencode`), the same in a
+/// query, WHATWG forms, paths by Python, components by JavaScript, user names and path segments by
+/// Go, logins by WHATWG.
+const URLS: [(&str, bool); 9] = [
+    ("", false),
+    ("-._~", false),
+    ("-._~", true),
+    ("*-._", true),
+    ("-._~/", false),
+    ("-._~!*'()", false),
+    ("-._~$&+,;=", false),
+    ("-._~$&+=:@", false),
+    ("-._~!$&'()*+,%\"`", false),
+];
+
+/// `value` in each of these forms, without those that equal `value`.
+pub(in crate::secret) fn escaped(value: &str) -> Vec<Zeroizing<String>> {
+    let mut forms = vec![in_two_passes(|out| template(value, out))];
+    for (mark, form) in QUOTES {
+        forms.push(in_two_passes(|out| quoted(value, mark, form, out)));
+    }
+    let urls = if value.len() <= ORDINARY { &URLS[..] } else { &URLS[1..3] };
+    for (kept, plus) in urls {
+        for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
+            forms.push(in_two_passes(|out| percent(value, kept, *plus, digits, out)));
+        }
+    }
+    forms.retain(|form| **form != *value);
+    forms.sort_unstable_by(|one, other| one.as_str().cmp(other));
+    forms.dedup();
+    forms
+}
+
+fn in_two_passes(write: impl Fn(&mut dyn Write) -> Result) -> Zeroizing<String> {
+    struct Length(usize);
+    impl Write for Length {
+        fn write_str(&mut self, text: &str) -> Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    // Neither counting nor writing to a string can fail.
+    let _ = write(&mut length);
+    let mut text = Zeroizing::new(String::with_capacity(length.0));
+    let _ = write(&mut *text);
+    text
+}
+
+/// A string of HCL, where `${` and `%{` begin an expression (specification, Template Expressions).
+fn template(value: &str, out: &mut dyn Write) -> Result {
+    let mut rest = value.chars().peekable();
+    while let Some(character) = rest.next() {
+        if matches!(character, '$' | '%') && rest.peek() == Some(&'{') {
+            out.write_char(character)?;
+        }
+        out.write_char(character)?;
+    }
+    Ok(())
+}
+
+fn quoted(value: &str, mark: char, form: &str, out: &mut dyn Write) -> Result {
+    let mut pieces = value.split(mark);
+    out.write_str(pieces.next().unwrap_or_default())?;
+    for piece in pieces {
+        out.write_str(form)?;
+        out.write_str(piece)?;
+    }
+    Ok(())
+}
+
+fn percent(value: &str, kept: &str, plus: bool, digits: &[u8; 16], out: &mut dyn Write) -> Result {
+    for byte in value.bytes() {
+        match byte {
+            b' ' if plus => out.write_char('+')?,
+            _ if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) => {
+                out.write_char(char::from(byte))?;
+            }
+            _ => {
+                out.write_char('%')?;
+                out.write_char(char::from(digits[usize::from(byte >> 4)]))?;
+                out.write_char(char::from(digits[usize::from(byte & 15)]))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has(value: &str, form: &str) {
+        let forms = escaped(value);
+        assert!(forms.iter().any(|it| **it == *form), "{form} is not there");
+    }
+
+    #[test]
+    fn text_is_known_between_quotation_marks_and_in_templates() {
+        let value = "it's \"${a}\" %{b}";
+        for form in [
+            r#"it'\''s "${a}" %{b}"#,
+            r#"it'"'"'s "${a}" %{b}"#,
+            r#"it''s "${a}" %{b}"#,
+            r#"it's ""${a}"" %{b}"#,
+            r#"it's "$${a}" %%{b}"#,
+        ] {
+            has(value, form);
+        }
+    }
+
+    #[test]
+    fn url_encodings_are_known_in_both_cases_and_with_plus() {
+        let value = "p@ss /ü+%~";
+        for form in [
+            "p%40ss%20%2F%C3%BC%2B%25~",
+            "p%40ss%20%2f%c3%bc%2b%25~",
+            "p%40ss+%2F%C3%BC%2B%25~",
+            "p%40ss+%2f%c3%bc%2b%25~",
+            "p%40ss+%2F%C3%BC%2B%25%7E",
+            "p%40ss%20/%C3%BC%2B%25~",
+            "p%40ss%20%2F%C3%BC+%25~",
+            "p@ss%20%2F%C3%BC+%25~",
+        ] {
+            has(value, form);
+        }
+    }
+
+    #[test]
+    fn plain_text_has_no_other_form() {
+        assert!(escaped("hunter22").is_empty());
+    }
+}

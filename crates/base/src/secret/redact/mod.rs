@@ -1,0 +1,14 @@
+//! Replaces secrets in text, in every encoding that tools print them in.
+
+pub(super) mod base64;
+pub(super) mod escapes;
+#[cfg(test)]
+mod fuzz_tests;
+pub(super) mod json;
+pub(super) mod names;
+pub(super) mod patterns;
+pub(super) mod redactor;
+pub(super) mod sorted;
+pub(super) mod text;
+pub(super) mod unescape;
+pub(super) mod xml;

@@ -1,0 +1,291 @@
+//! Replaces each registered secret by `***`, in one pass over the bytes for any number of secrets.
+//!
+//! A secret is found unchanged, line by line, escaped for a literal, XML, a shell or a URL, and in
+//! base64 on one line at any offset. Overlapping matches are masked as a whole, so that the end of
+//! one secret does not remain if another one began before it. Values are zeroed on drop and by
+//! [`Redactor::forget`].
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::patterns::Patterns;
+
+/// The replacement of a secret.
+pub const MASK: &str = "***";
+
+/// Shorter values, and shorter lines of a value, are not masked: `a` would remove half of the log.
+/// Escaped forms are longer than the value; base64 has its own limit.
+const SHORTEST: usize = 4;
+
+/// Longer values are masked in pieces of this size, so that an incomplete line never holds back
+/// more than two pieces in base64.
+const LONGEST: usize = 64 * 1024;
+
+/// How many consecutive backslashes are kept together: more than an escape of one character has.
+const MOST_BACKSLASHES: usize = 64;
+
+/// Is called with each value and each line of a value that is registered.
+type Observer = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// The secrets of a run, shared by all code that shows text.
+#[derive(Default)]
+pub struct Redactor {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Sorted, without duplicates.
+    secrets: Vec<SecretString>,
+    too_short: Vec<String>,
+    search: Search,
+    observer: Option<Observer>,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} secrets", self.state().secrets.len())
+    }
+}
+
+#[derive(Clone, Default)]
+enum Search {
+    #[default]
+    Nothing,
+    /// Secrets were registered since the last search.
+    Outdated,
+    Any(Arc<Patterns>),
+    /// There are too many secrets to search for. The whole text is masked.
+    Everything,
+}
+
+impl Redactor {
+    /// A redactor without secrets.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers secrets, which are masked from now on. Each line of a value is a secret of its
+    /// own, because the log consists of lines.
+    pub fn register<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
+        self.add(secrets.into_iter().map(|secret| (None, secret)));
+    }
+
+    /// Registers secrets like [`Redactor::register`], and records the names of those that are too
+    /// short to be masked.
+    pub fn register_named<'a>(
+        &self,
+        secrets: impl IntoIterator<Item = (&'a str, &'a SecretString)>,
+    ) {
+        self.add(secrets.into_iter().map(|(name, secret)| (Some(name), secret)));
+    }
+
+    /// Calls `observer` with each line that is registered from now on, before the registration
+    /// returns. It must not use this redactor.
+    pub fn observe(&self, observer: impl Fn(&str) + Send + Sync + 'static) {
+        self.state().observer = Some(Arc::new(observer));
+    }
+
+    /// Removes the observer.
+    pub fn end_observation(&self) {
+        self.state().observer = None;
+    }
+
+    /// The names of the secrets that are too short to be masked, in the order of their
+    /// registration.
+    #[must_use]
+    pub fn too_short(&self) -> Vec<String> {
+        self.state().too_short.clone()
+    }
+
+    /// Zeroes and drops all secrets. Text that is shown after this must not contain any of them;
+    /// secrets that are still in use must be registered again.
+    pub fn forget(&self) {
+        *self.state() = State::default();
+    }
+
+    fn add<'a>(&self, secrets: impl Iterator<Item = (Option<&'a str>, &'a SecretString)>) {
+        let mut state = self.state();
+        let known = state.secrets.len();
+        let mut lines = Vec::new();
+        for (name, secret) in secrets {
+            let value = secret.expose_secret().trim();
+            let mut is_short = true;
+            for line in value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST) {
+                is_short = false;
+                if !state.knows(known, line) {
+                    lines.push(SecretString::from(line));
+                    state.secrets.extend(pieces(line).map(SecretString::from));
+                }
+            }
+            // As a whole, for its escaped and encoded forms.
+            if value.contains('\n') && value.len() >= SHORTEST && !state.knows(known, value) {
+                state.secrets.extend(pieces(value).map(SecretString::from));
+            }
+            if let Some(name) = name
+                && is_short
+                && !value.is_empty()
+                && !state.too_short.iter().any(|known| known == name)
+            {
+                state.too_short.push(name.to_owned());
+            }
+        }
+        if state.secrets.len() == known {
+            return;
+        }
+        state.secrets.sort_by(|one, other| one.expose_secret().cmp(other.expose_secret()));
+        state.secrets.dedup_by(|one, other| one.expose_secret() == other.expose_secret());
+        state.search = Search::Outdated;
+        let observer = state.observer.clone();
+        drop(state);
+        if let Some(observer) = observer {
+            for line in &lines {
+                observer(line.expose_secret());
+            }
+        }
+    }
+
+    /// `text` without secrets, as valid UTF-8 without NUL: other bytes become U+FFFD. Unchanged
+    /// text is not copied.
+    #[must_use]
+    pub fn redact<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
+        self.mask(text, Patterns::covered)
+    }
+
+    /// Whether the whole `text` is masked.
+    #[must_use]
+    pub fn hides(&self, text: &str) -> bool {
+        self.redact(text.as_bytes()) == MASK
+    }
+
+    /// Whether `text`, which is UTF-8 without NUL, does not contain a secret.
+    #[must_use]
+    pub(in crate::secret) fn is_open(&self, text: &[u8]) -> bool {
+        match self.state().search() {
+            Search::Everything => false,
+            Search::Any(patterns) => !patterns.is_in(text),
+            Search::Nothing | Search::Outdated => true,
+        }
+    }
+
+    /// Like [`Redactor::redact`], for a name: only long secrets are masked, because a short one may
+    /// be an ordinary word.
+    #[must_use]
+    pub(in crate::secret) fn redact_name<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
+        self.mask(text, Patterns::covered_by_long)
+    }
+
+    fn mask<'text>(
+        &self,
+        text: &'text [u8],
+        covered: fn(&Patterns, &[u8]) -> Vec<Range<usize>>,
+    ) -> Cow<'text, str> {
+        let secrets = match self.state().search() {
+            Search::Everything => return Cow::Borrowed(MASK),
+            Search::Any(patterns) => covered(&patterns, text),
+            Search::Nothing | Search::Outdated => Vec::new(),
+        };
+        let masked = if secrets.is_empty() {
+            String::from_utf8_lossy(text)
+        } else {
+            let mut masked = Vec::with_capacity(text.len());
+            let mut shown = 0;
+            for secret in secrets {
+                masked.extend_from_slice(&text[shown..secret.start]);
+                masked.extend_from_slice(MASK.as_bytes());
+                shown = secret.end;
+            }
+            masked.extend_from_slice(&text[shown..]);
+            Cow::Owned(
+                String::from_utf8(masked)
+                    .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+            )
+        };
+        if masked.contains('\0') { Cow::Owned(masked.replace('\0', "\u{fffd}")) } else { masked }
+    }
+
+    /// How many bytes of the beginning of an incomplete line can be shown: neither a secret nor a
+    /// character is split. At most a piece of a secret is held back.
+    #[must_use]
+    pub fn showable(&self, pending: &[u8]) -> usize {
+        let search = self.state().search();
+        let mut end = pending.len() - unfinished_character(pending);
+        let Search::Any(patterns) = search else { return end };
+        end = end.min(pending.len() - patterns.unfinished(pending));
+        // The bytes that are held back can begin in the middle of another secret.
+        let ranges = patterns.covered(pending);
+        let end = ranges
+            .into_iter()
+            .find(|secret| secret.start < end && end < secret.end)
+            .map_or(end, |cut| cut.start);
+        before_backslashes(pending, end)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Whether `value` is one of the first `known` secrets, which are sorted.
+    fn knows(&self, known: usize, value: &str) -> bool {
+        let secrets = &self.secrets[..known];
+        secrets.binary_search_by(|secret| secret.expose_secret().cmp(value)).is_ok()
+    }
+
+    /// The search for the registered secrets, which is built again if it is outdated.
+    fn search(&mut self) -> Search {
+        if matches!(self.search, Search::Outdated) {
+            let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
+            self.search = Patterns::new(secrets)
+                .map_or(Search::Everything, |patterns| Search::Any(Arc::new(patterns)));
+        }
+        self.search.clone()
+    }
+}
+
+/// `end`, or the begin of the backslashes around it: two halves of them would be parsed
+/// differently. A long row of backslashes is a drawing, and is not held back.
+fn before_backslashes(pending: &[u8], end: usize) -> usize {
+    if pending.get(end) != Some(&b'\\') {
+        return end;
+    }
+    let row = pending[..end].iter().rev().take(MOST_BACKSLASHES + 1);
+    let row = row.take_while(|byte| **byte == b'\\').count();
+    if row > MOST_BACKSLASHES { end } else { end - row }
+}
+
+/// Splits `line` into pieces of at most [`LONGEST`] bytes; the last one overlaps the one before, so
+/// that it is not too short to be masked. The other pieces do not overlap, because an incomplete
+/// line is split between them.
+fn pieces(line: &str) -> impl Iterator<Item = &str> {
+    let last = line.len().saturating_sub(LONGEST);
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let start = next?;
+        let end = line.floor_char_boundary(start + LONGEST);
+        next = (end < line.len()).then(|| end.min(line.ceil_char_boundary(last)));
+        Some(&line[start..end])
+    })
+}
+
+/// The length of an incomplete UTF-8 sequence at the end of `pending`.
+fn unfinished_character(pending: &[u8]) -> usize {
+    let start = pending.iter().rev().take(3).position(|byte| byte & 0xC0 != 0x80);
+    let Some(length) = start.map(|back| back + 1) else { return 0 };
+    let needed = match pending[pending.len() - length] {
+        0xC2..=0xDF => 2,
+        0xE0..=0xEF => 3,
+        0xF0..=0xF4 => 4,
+        _ => 1,
+    };
+    if needed > length { length } else { 0 }
+}
+
+#[cfg(test)]
+#[path = "redactor_tests.rs"]
+mod tests;

@@ -1,0 +1,199 @@
+//! A `JUnit` file for versions that write none, from the messages of `test -json`.
+//!
+//! It looks as that of Terraform does from 1.11 on, so that whoever reads one sees no difference. What
+//! it quotes is not masked yet, as in that one. Terraform's own is made readable here: it lets
+//! characters through that no XML may have.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use crate::engine::diagnostics::Diagnostic;
+
+/// How much of what was wrong with one test is kept, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// The tests so far.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Cases(Vec<Case>);
+
+#[derive(Debug)]
+struct Case {
+    file: String,
+    name: String,
+    status: String,
+    /// What was wrong.
+    text: String,
+}
+
+/// The part of a message that is about a test.
+#[derive(Deserialize)]
+pub(in crate::engine) struct Part {
+    #[serde(rename = "@testfile")]
+    file: Option<String>,
+    #[serde(rename = "@testrun")]
+    name: Option<String>,
+    test_run: Option<Run>,
+}
+
+#[derive(Deserialize)]
+struct Run {
+    #[serde(default)]
+    status: Option<String>,
+}
+
+impl Cases {
+    /// Takes note of what a message says, and of the diagnostic that came with it.
+    pub(in crate::engine) fn note(&mut self, part: Part, diagnostic: Option<&Diagnostic>) {
+        let Part { file: Some(file), name: Some(name), test_run } = part else { return };
+        let known = self.0.iter().position(|case| case.file == file && case.name == name);
+        let index = known.unwrap_or_else(|| {
+            let status = "pending".to_owned();
+            self.0.push(Case { file, name, status, text: String::new() });
+            self.0.len() - 1
+        });
+        let case = &mut self.0[index];
+        if let Some(status) = test_run.and_then(|run| run.status) {
+            case.status = status;
+        }
+        for line in diagnostic.into_iter().flat_map(Diagnostic::lines) {
+            if case.text.len() < LONGEST {
+                case.text.push_str(&line);
+                case.text.push('\n');
+            }
+        }
+    }
+
+    /// The file; none where there was no test.
+    pub(in crate::engine) fn to_xml(&self) -> Option<String> {
+        let mut suites: BTreeMap<&str, Vec<&Case>> = BTreeMap::new();
+        for case in &self.0 {
+            suites.entry(&case.file).or_default().push(case);
+        }
+        let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
+        for (file, cases) in &suites {
+            let count = |status: &[&str]| {
+                cases.iter().filter(|case| status.contains(&&*case.status)).count()
+            };
+            let _ = writeln!(
+                xml,
+                "  <testsuite name=\"{}\" tests=\"{}\" skipped=\"{}\" failures=\"{}\" errors=\"{}\">",
+                escaped(file),
+                cases.len(),
+                count(&["skip", "pending"]),
+                count(&["fail"]),
+                count(&["error"])
+            );
+            for case in cases {
+                case.write(&mut xml);
+            }
+            xml.push_str("  </testsuite>\n");
+        }
+        xml.push_str("</testsuites>\n");
+        (!suites.is_empty()).then_some(xml)
+    }
+}
+
+impl Case {
+    fn write(&self, xml: &mut String) {
+        let (file, name, text) = (escaped(&self.file), escaped(&self.name), escaped(&self.text));
+        let _ = write!(xml, "    <testcase name=\"{name}\" classname=\"{file}\"");
+        let _ = match &*self.status {
+            "fail" => writeln!(
+                xml,
+                ">\n      <failure message=\"Test run failed\">{text}</failure>\n    </testcase>"
+            ),
+            "error" => writeln!(
+                xml,
+                ">\n      <error message=\"Encountered an error\">{text}</error>\n    </testcase>"
+            ),
+            "skip" | "pending" => writeln!(xml, ">\n      <skipped/>\n    </testcase>"),
+            _ => writeln!(xml, "/>"),
+        };
+    }
+}
+
+/// `text` as XML can say it.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' | '\t' => escaped.push(character),
+            character if character.is_control() || is_forbidden(character) => {
+                escaped.push(char::REPLACEMENT_CHARACTER);
+            }
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// A `JUnit` file with another character for each that XML 1.0 does not have: Terraform writes what a
+/// test quotes as it is, colours of other tools for example.
+#[must_use]
+pub fn readable_junit(xml: &[u8]) -> String {
+    String::from_utf8_lossy(xml).replace(is_forbidden, "\u{fffd}")
+}
+
+/// <https://www.w3.org/TR/xml/#charsets>
+const fn is_forbidden(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::counts::TestCounts;
+    use super::*;
+
+    #[test]
+    fn file_has_each_test_once_with_what_was_wrong() {
+        let mut cases = Cases::default();
+        let mut note = |json: &str, diagnostic: Option<&str>| {
+            let diagnostic = diagnostic.map(|json| serde_json::from_str(json).unwrap());
+            cases.note(serde_json::from_str(json).unwrap(), diagnostic.as_ref());
+        };
+        let run = |name: &str, status: &str| {
+            format!(
+                r#"{{"@testfile":"a.tftest.hcl","@testrun":"{name}","test_run":{{"run":"{name}"{status}}}}}"#
+            )
+        };
+        note(r#"{"@message":"Found 1 file"}"#, None);
+        note(&run("one", r#","progress":"starting""#), None);
+        note(&run("one", r#","status":"pass""#), None);
+        note(&run("<two>", r#","status":"error""#), None);
+        let wrong = r#"{"severity":"error","summary":"not \"a\" & b\u0007","detail":"it is <c>"}"#;
+        note(r#"{"@testfile":"a.tftest.hcl","@testrun":"<two>"}"#, Some(wrong));
+        note(&run("three", r#","status":"skip""#), None);
+        let xml = cases.to_xml().unwrap();
+        expect_test::expect![[r#"
+            <?xml version="1.0" encoding="UTF-8"?>
+            <testsuites>
+              <testsuite name="a.tftest.hcl" tests="3" skipped="1" failures="0" errors="1">
+                <testcase name="one" classname="a.tftest.hcl"/>
+                <testcase name="&lt;two&gt;" classname="a.tftest.hcl">
+                  <error message="Encountered an error">Error: not &quot;a&quot; &amp; b�
+
+            it is &lt;c&gt;
+
+            </error>
+                </testcase>
+                <testcase name="three" classname="a.tftest.hcl">
+                  <skipped/>
+                </testcase>
+              </testsuite>
+            </testsuites>
+        "#]]
+        .assert_eq(&xml);
+        let counts = TestCounts { passed: 1, failed: 1, skipped: 1 };
+        assert_eq!(TestCounts::from_junit(&xml), Some(counts));
+        assert_eq!(Cases::default().to_xml(), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! The results of `terraform test`.
+
+pub(super) mod counts;
+pub(super) mod junit;

@@ -1,0 +1,214 @@
+//! A batch of log lines, as the body of one request (registry API, POST logs).
+
+use std::io::Write;
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+
+use super::spool::Receiver;
+use butler_base::event::LogLineRef;
+use butler_base::event::Stream;
+
+/// The registry takes 13,107 lines at once: five parameters each, of 65,535 in one SQL statement.
+pub(in crate::report) const MOST_LINES: usize = 10_000;
+
+/// The registry takes 52,428,800 bytes. What bounds this is the runner's own memory, of which a
+/// batch that is sent or kept for another try is the largest piece. A single longer line is sent
+/// alone.
+pub(in crate::report) const LARGEST_BODY: usize = 2 * 1024 * 1024;
+
+const OPENING: &[u8] = br#"{"logs":["#;
+const CLOSING: &[u8] = b"]}";
+
+/// About how much the members of a line's object are longer than the line is while it waits, in bytes.
+const MEMBERS: usize = 64;
+
+/// Log lines in their order, at least one, ready to be posted.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    body: Bytes,
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    sequence: u32,
+    /// Where its object starts in the body.
+    offset: usize,
+}
+
+impl Batch {
+    /// Takes what waits, as far as it fits; none if nothing does.
+    pub(in crate::report) fn fill(receiver: &mut Receiver, largest_body: usize) -> Option<Self> {
+        let (lines, bytes) = receiver.waiting();
+        let mut body = Vec::with_capacity((bytes + lines * MEMBERS).min(largest_body));
+        body.extend_from_slice(OPENING);
+        let mut lines: Vec<Line> = Vec::new();
+        receiver.take_while(|entry| {
+            let end = body.len();
+            if lines.len() == MOST_LINES {
+                return false;
+            }
+            if !lines.is_empty() {
+                body.push(b',');
+            }
+            let offset = body.len();
+            write(&mut body, entry);
+            let fits = lines.is_empty() || body.len() + CLOSING.len() <= largest_body;
+            if fits {
+                lines.push(Line { sequence: entry.sequence, offset });
+            } else {
+                body.truncate(end);
+            }
+            fits
+        });
+        if lines.is_empty() {
+            return None;
+        }
+        body.extend_from_slice(CLOSING);
+        Some(Self { body: body.into(), lines })
+    }
+
+    /// A batch of one line, which stands in for another of the same number.
+    pub(in crate::report) fn note(sequence: u32, content: &str) -> Self {
+        let mut body = OPENING.to_vec();
+        let offset = body.len();
+        write(&mut body, LogLineRef { sequence, stream: Stream::Stdout, content });
+        body.extend_from_slice(CLOSING);
+        Self { body: body.into(), lines: vec![Line { sequence, offset }] }
+    }
+
+    /// The JSON body. Every call returns the same bytes, and none copies them.
+    #[must_use]
+    pub fn body(&self) -> Bytes {
+        self.body.clone()
+    }
+
+    /// How many lines are in it.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The numbers of the first and the last line.
+    #[must_use]
+    pub fn numbers(&self) -> RangeInclusive<u32> {
+        let number = |line: Option<&Line>| line.map_or(0, |line| line.sequence);
+        number(self.lines.first())..=number(self.lines.last())
+    }
+
+    /// The lines as JSON objects.
+    pub(in crate::report) fn objects(&self) -> impl Iterator<Item = &[u8]> {
+        // A comma stands between two of them.
+        let ends = self.lines.iter().skip(1).map(|next| next.offset - 1);
+        let ends = ends.chain([self.body.len() - CLOSING.len()]);
+        self.lines.iter().zip(ends).map(|(line, end)| &self.body[line.offset..end])
+    }
+
+    /// The first and the second half; none if it is but one line.
+    pub(in crate::report) fn halves(&self) -> Option<[Self; 2]> {
+        let (first, second) = self.lines.split_at(self.lines.len() / 2);
+        let (start, cut) = (first.first()?.offset, second.first()?.offset);
+        let end = self.body.len() - CLOSING.len();
+        // The comma between the halves belongs to neither.
+        Some([self.part(first, start, cut - 1), self.part(second, cut, end)])
+    }
+
+    fn part(&self, lines: &[Line], start: usize, end: usize) -> Self {
+        let body = [OPENING, &self.body[start..end], CLOSING].concat();
+        let moved = |line: &Line| Line { offset: line.offset - start + OPENING.len(), ..*line };
+        Self { body: body.into(), lines: lines.iter().map(moved).collect() }
+    }
+}
+
+/// Writes a line's object: member by member, because a run can have millions of them.
+fn write(body: &mut Vec<u8>, entry: LogLineRef<'_>) {
+    let LogLineRef { sequence, stream, content } = entry;
+    body.extend_from_slice(br#"{"sequence":"#);
+    write!(body, "{sequence}").expect("a vector takes all of it");
+    body.extend_from_slice(br#","stream":""#);
+    body.extend_from_slice(stream.name().as_bytes());
+    body.extend_from_slice(br#"","content":"#);
+    // Most lines are as they are; whether one is takes fewer steps than to look for what is not.
+    if content.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
+        body.push(b'"');
+        body.extend_from_slice(content.as_bytes());
+        body.push(b'"');
+    } else {
+        serde_json::to_writer(&mut *body, content)
+            .expect("text is always JSON, and a vector takes all of it");
+    }
+    body.push(b'}');
+}
+
+/// Whether JSON has it in a string as it is (RFC 8259, section 7).
+const fn is_plain(byte: u8) -> bool {
+    !matches!(byte, 0..b' ' | b'"' | b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spool::{Sender, channel};
+    use super::*;
+
+    fn queue(lines: &[&str]) -> (Sender, Receiver) {
+        let (sender, receiver) = channel(1 << 20, "/nonexistent/overflow".into());
+        for (content, sequence) in lines.iter().zip(1..) {
+            sender.send(LogLineRef { sequence, stream: Stream::Stderr, content });
+        }
+        (sender, receiver)
+    }
+
+    #[test]
+    fn body_is_what_the_registry_takes() {
+        let (_sender, mut receiver) = queue(&["say \"hi\"\t\u{1b}[1m", "schön"]);
+        let batch = Batch::fill(&mut receiver, LARGEST_BODY).unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&batch.body()).unwrap();
+        assert_eq!(
+            body,
+            serde_json::json!({"logs": [
+                {"sequence": 1, "stream": "stderr", "content": "say \"hi\"\t\u{1b}[1m"},
+                {"sequence": 2, "stream": "stderr", "content": "schön"},
+            ]})
+        );
+        assert_eq!((batch.lines(), batch.numbers()), (2, 1..=2));
+        assert!(Batch::fill(&mut receiver, LARGEST_BODY).is_none());
+    }
+
+    #[test]
+    fn batch_has_a_bound_in_bytes_but_takes_any_single_line() {
+        let long = "x".repeat(300);
+        let (_sender, mut receiver) = queue(&["a", "b", &long, "c"]);
+        let numbers: Vec<_> = std::iter::from_fn(|| Batch::fill(&mut receiver, 200))
+            .map(|batch| {
+                assert!(batch.body().len() <= 200 || batch.lines() == 1);
+                batch.numbers()
+            })
+            .collect();
+        assert_eq!(numbers, [1..=2, 3..=3, 4..=4]);
+    }
+
+    #[test]
+    fn batch_has_a_bound_in_lines() {
+        let lines = vec!["x"; MOST_LINES + 1];
+        let (_sender, mut receiver) = queue(&lines);
+        assert_eq!(Batch::fill(&mut receiver, LARGEST_BODY).unwrap().lines(), MOST_LINES);
+        assert_eq!(Batch::fill(&mut receiver, LARGEST_BODY).unwrap().lines(), 1);
+    }
+
+    #[test]
+    fn halves_hold_every_line_once() {
+        let (_sender, mut receiver) = queue(&["a,]}", "b", "c"]);
+        let whole = Batch::fill(&mut receiver, LARGEST_BODY).unwrap();
+        let [first, second] = whole.halves().unwrap();
+        let [third, fourth] = second.halves().unwrap();
+        let content = |batch: &Batch| {
+            let body: serde_json::Value = serde_json::from_slice(&batch.body()).unwrap();
+            body["logs"].as_array().unwrap().clone()
+        };
+        let parts = [content(&first), content(&third), content(&fourth)].concat();
+        assert_eq!(parts, content(&whole));
+        assert_eq!([first.numbers(), third.numbers(), fourth.numbers()], [1..=1, 2..=2, 3..=3]);
+        assert!(first.halves().is_none());
+    }
+}

@@ -1,0 +1,53 @@
+//! How tools are chosen and installed, for runs and for the commands around them.
+
+use std::path::Path;
+
+use crate::settings::ToolSettings;
+use crate::tool::{ToolOptions, VersionWish, WhenBusy};
+use butler_base::http::LazyClient;
+use butler_protocol::spec::ToolRequest;
+use butler_source::module::{Module, ModuleError};
+use butler_source::version_files;
+
+/// The options for `owner`, without anything that is installed outside of the cache.
+#[must_use]
+pub fn tool_options(settings: &ToolSettings, http: LazyClient, owner: String) -> ToolOptions {
+    ToolOptions {
+        cache: settings.cache_dir.clone(),
+        sites: settings.sites.clone(),
+        signing_keys: settings.signing_keys.clone(),
+        search_path: None,
+        http,
+        meter: None,
+        timeout: settings.timeout,
+        when_busy: WhenBusy::Wait,
+        owner,
+    }
+}
+
+/// What `directory` says about its version; `settings` have the default.
+///
+/// # Errors
+/// When the directory cannot be read. It may well hold no configuration.
+pub fn version_wish(directory: &Path, settings: &ToolSettings) -> Result<VersionWish, ModuleError> {
+    let default = settings.default_version.clone();
+    match Module::read(directory) {
+        Ok(module) => Ok(wish(module, default)),
+        Err(ModuleError::Empty { .. }) => Ok(VersionWish {
+            version_files: version_files(directory)?,
+            default,
+            ..VersionWish::default()
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a module asks for, with the default of the machine.
+pub(in crate::run) fn wish(module: Module, default: Option<ToolRequest>) -> VersionWish {
+    VersionWish {
+        required: module.required_versions,
+        version_files: module.version_files,
+        default,
+        ..VersionWish::default()
+    }
+}
