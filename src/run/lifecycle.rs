@@ -6,10 +6,10 @@ use secrecy::SecretString;
 
 use super::context::Context;
 use super::directory::run_directory::{Place, RunDirectory};
+use super::failure::{Cause, Failure};
 use super::findings::Findings;
 use super::panic::catch_panic;
 use super::reporting::logs::Logs;
-use super::reporting::outcome::Failure;
 use super::reporting::reports::Reports;
 use super::steps::early_question::EarlyQuestion;
 use super::steps::phases::perform;
@@ -95,7 +95,7 @@ impl Run<'_> {
             (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),
             (Err(error), _) => {
                 let failure = Failure::because(Phase::Config, butler_base::error::chain(&error));
-                (None, Some(Failure { advice: Some(NO_DIRECTORY.to_owned()), ..failure }))
+                (None, Some(failure.advise(NO_DIRECTORY)))
             }
         };
         let Self { settings, stop, mut reports, spec, watch, .. } = self;
@@ -124,7 +124,7 @@ impl Run<'_> {
             Ok(()) => Ok(spec),
             Err(error) => Err(match self.stop.reason() {
                 Some(reason) => Failure::stopped(Phase::Config, &reason),
-                None => Failure { registry: true, ..Failure::new(Phase::Config, &error) },
+                None => Failure::new(Phase::Config, &error).caused_by(Cause::Registry),
             }),
         }
     }

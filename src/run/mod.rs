@@ -8,6 +8,7 @@
 
 mod context;
 mod directory;
+mod failure;
 mod findings;
 #[cfg(test)]
 mod fuzz_tests;

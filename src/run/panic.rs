@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-use super::reporting::outcome::Failure;
+use super::failure::Failure;
 use butler_base::event::Phase;
 
 /// Makes a failure of a panic, so that it is reported like any other.
@@ -23,8 +23,8 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default();
-    let failure = Failure::because(Phase::Report, format!("the runner failed (a bug): {text}"));
-    Failure { advice: Some("please report it with the runner's version".to_owned()), ..failure }
+    Failure::because(Phase::Report, format!("the runner failed (a bug): {text}"))
+        .advise("please report it with the runner's version")
 }
 
 #[cfg(test)]

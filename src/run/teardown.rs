@@ -12,6 +12,7 @@ use secrecy::ExposeSecret;
 use super::context::run_id;
 use super::directory::run_directory::RunDirectory;
 use super::directory::wiping::{GoingOn, Wiped, Wiping};
+use super::failure::{Cause, Failure};
 use super::findings::Findings;
 use super::masking::secrets::register_settings;
 use super::panic::catch_panic;
@@ -19,7 +20,7 @@ use super::plan::plan_report::PlanReport;
 use super::reporting::final_status::{Undelivered, deliver};
 use super::reporting::logs::{Logs, TerminalReader};
 use super::reporting::notices::Notices;
-use super::reporting::outcome::{Failure, Outcome, StatusReport};
+use super::reporting::outcome::{Outcome, StatusReport};
 use super::reporting::outputs;
 use super::reporting::report_error::ReportError;
 use super::reporting::reports::Reports;
@@ -224,7 +225,7 @@ impl<'run> Teardown<'run> {
     fn settle(&self, failure: Option<Failure>) -> Option<Failure> {
         match (failure, self.stop.reason()) {
             (Some(failure), Some(reason @ StopReason::RunOver { .. }))
-                if failure.stopped.is_none() =>
+                if !matches!(failure.cause, Cause::Stopped(_)) =>
             {
                 Some(Failure { left: failure.left, ..Failure::stopped(failure.phase, &reason) })
             }
@@ -272,11 +273,11 @@ impl<'run> Teardown<'run> {
         }
     }
 
-    /// Why something was given up after a signal.
-    fn too_late(&self) -> Failure {
+    /// The failure of a report that was not delivered: the stop of the run, if there is one.
+    fn undelivered(&self, reason: impl Into<String>) -> Failure {
         match self.stop.reason() {
             Some(reason) => Failure::stopped(Phase::Report, &reason),
-            None => Failure::because(Phase::Report, format!("{TOO_LATE} was over")),
+            None => Failure::because(Phase::Report, reason).caused_by(Cause::Registry),
         }
     }
 
@@ -307,11 +308,7 @@ impl<'run> Teardown<'run> {
                 tracing::error!("{text}");
                 if matches!(&self.spec, Some(spec) if spec.operation == Operation::Plan) {
                     // A plan that nobody can see is no plan.
-                    let failure = match self.stop.reason() {
-                        Some(reason) => Failure::stopped(Phase::Report, &reason),
-                        None => Failure { registry: true, ..Failure::because(Phase::Report, text) },
-                    };
-                    outcome.failure.get_or_insert(failure);
+                    outcome.failure.get_or_insert_with(|| self.undelivered(text));
                 } else {
                     outcome.remark(&text);
                 }
@@ -322,13 +319,15 @@ impl<'run> Teardown<'run> {
             let failure = match delivered {
                 _ if self.stop.run_is_over() => None,
                 Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => None,
-                Some(Err(error)) => Some(Failure::new(Phase::Report, &error)),
-                None => Some(self.too_late()),
+                Some(Err(error)) => {
+                    Some(Failure::new(Phase::Report, &error).caused_by(Cause::Registry))
+                }
+                None => Some(self.undelivered(format!("{TOO_LATE} was over"))),
             };
             if let Some(failure) = failure {
                 tracing::error!("the outputs were not delivered: {}", failure.reason);
                 // Modules downstream would go on with the outputs of an older run.
-                outcome.failure.get_or_insert(Failure { registry: true, ..failure });
+                outcome.failure.get_or_insert(failure);
             }
         }
         if let Some(junit) = &findings.junit
@@ -378,7 +377,7 @@ impl Outcome {
     /// The last lines of the log: how the run ended, where people look for it.
     fn say(&self, log: &RunLog, notices: &Notices) {
         let lines = match &self.failure {
-            Some(failure) => failure.lines(),
+            Some(failure) => failure.problem().lines(),
             None => self.achievement.summary.iter().cloned().collect(),
         };
         for line in lines {

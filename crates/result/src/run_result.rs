@@ -151,3 +151,13 @@ pub struct Problem {
     /// What to do next.
     pub advice: Option<String>,
 }
+
+impl Problem {
+    /// The problem as one line, and its hint as a second one.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("Error: {}: {}", self.phase, self.message)];
+        lines.extend(self.advice.iter().map(|advice| format!("Hint: {advice}")));
+        lines
+    }
+}

@@ -5,11 +5,10 @@ use std::panic::AssertUnwindSafe;
 use serde::Serialize;
 
 use super::undelivered::UndeliveredLogs;
-use crate::engine::{EngineError, LeftLock, TestCounts};
+use crate::engine::TestCounts;
 use crate::exit::Exit;
+use crate::run::failure::Failure;
 use crate::settings::PlanStatus;
-use butler_base::cancel::StopReason;
-use butler_base::error::Advice;
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
 use butler_plan::Counts;
@@ -80,76 +79,6 @@ impl Outcomes {
     }
 }
 
-/// Why a run did not succeed.
-#[derive(Clone, Debug)]
-pub(in crate::run) struct Failure {
-    pub(in crate::run) phase: Phase,
-    pub(in crate::run) reason: String,
-    pub(in crate::run) advice: Option<String>,
-    /// Whether it is the registry that could not be reached or refused.
-    pub(in crate::run) registry: bool,
-    /// The stop that ended it, if one did.
-    pub(in crate::run) stopped: Option<StopReason>,
-    /// What became of the state lock, where it was not given back.
-    pub(in crate::run) left: Option<Box<LeftLock>>,
-}
-
-impl Failure {
-    /// A failure of `phase` because of `error`.
-    pub(in crate::run) fn new(phase: Phase, error: &(impl Advice + 'static)) -> Self {
-        Self {
-            phase,
-            reason: butler_base::error::chain(error),
-            advice: error.advice(),
-            registry: false,
-            stopped: None,
-            left: None,
-        }
-    }
-
-    /// A failure of `phase` because of an error of the engine, with what became of the state lock.
-    pub(in crate::run) fn of_engine(phase: Phase, error: &EngineError) -> Self {
-        match error {
-            EngineError::Stopped { reason, left, .. } => {
-                let mut failure = Self::stopped(phase, reason);
-                if let Some(left) = left {
-                    failure.reason =
-                        format!("{}; the tool had to be killed, and {left}", failure.reason);
-                }
-                Self { advice: error.advice(), left: left.clone(), ..failure }
-            }
-            error => Self { left: error.left().cloned().map(Box::new), ..Self::new(phase, error) },
-        }
-    }
-
-    /// A failure that has no error behind it.
-    pub(in crate::run) fn because(phase: Phase, reason: impl Into<String>) -> Self {
-        Self {
-            phase,
-            reason: reason.into(),
-            advice: None,
-            registry: false,
-            stopped: None,
-            left: None,
-        }
-    }
-
-    /// The end of a run that was asked to stop while it was in `phase`.
-    pub(in crate::run) fn stopped(phase: Phase, reason: &StopReason) -> Self {
-        Self {
-            stopped: Some(reason.clone()),
-            ..Self::because(phase, format!("stopped because {reason}"))
-        }
-    }
-
-    /// The failure in one or two lines.
-    pub(in crate::run) fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("Error: {}: {}", self.phase, self.reason)];
-        lines.extend(self.advice.iter().map(|advice| format!("Hint: {advice}")));
-        lines
-    }
-}
-
 /// How a run ended.
 #[derive(Debug)]
 pub(in crate::run) struct Outcome {
@@ -182,12 +111,7 @@ impl Outcome {
         match &self.failure {
             None if self.achievement.ends_with_changes => Exit::Changes,
             None => Exit::Success,
-            Some(Failure { stopped: Some(StopReason::RunOver { .. }), .. }) => Exit::Cancelled,
-            Some(Failure { stopped: Some(StopReason::Signal(signal)), .. }) => {
-                Exit::Signal(*signal)
-            }
-            Some(Failure { registry: true, .. }) => Exit::Registry,
-            Some(_) => Exit::Failed,
+            Some(failure) => failure.cause.exit(),
         }
     }
 
@@ -195,11 +119,7 @@ impl Outcome {
     pub(in crate::run) fn result(&self, plan_status: PlanStatus, timings: Timings) -> RunResult {
         let Achievement { counts, resources, outcomes, tests, summary, .. } = &self.achievement;
         let mut result = RunResult::of(self.status(plan_status), self.exit().code(), timings);
-        result.error = self.failure.as_ref().map(|failure| Problem {
-            phase: failure.phase,
-            message: failure.reason.clone(),
-            advice: failure.advice.clone(),
-        });
+        result.error = self.failure.as_ref().map(Failure::problem);
         result.summary.clone_from(summary);
         result.tool.clone_from(&self.tool);
         result.source_commit.clone_from(&self.commit);
@@ -214,8 +134,7 @@ impl Outcome {
 
     fn status(&self, plan_status: PlanStatus) -> &'static str {
         match (&self.failure, plan_status) {
-            (Some(Failure { stopped: Some(_), .. }), _) => "cancelled",
-            (Some(_), _) => "failed",
+            (Some(failure), _) => failure.cause.status(),
             (None, PlanStatus::Planned) if self.achievement.awaits_confirmation => "planned",
             (None, _) => "succeeded",
         }
@@ -226,9 +145,9 @@ impl Outcome {
         let counts = self.achievement.counts;
         let summary = match (&self.failure, &self.achievement.summary) {
             (None, summary) => summary.clone(),
-            (Some(failure), None) => Some(failure.lines().join("\n")),
+            (Some(failure), None) => Some(failure.problem().lines().join("\n")),
             (Some(failure), Some(summary)) => {
-                Some(format!("{}\n{summary}", failure.lines().join("\n")))
+                Some(format!("{}\n{summary}", failure.problem().lines().join("\n")))
             }
         };
         StatusReport {
@@ -353,7 +272,6 @@ const fn results(counts: TestCounts) -> TestResults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use butler_base::platform::Signal;
 
     fn outcome(failure: Option<Failure>) -> Outcome {
         Outcome {
@@ -366,23 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn every_end_has_its_exit_code_and_status() {
-        let signal = StopReason::Signal(Signal::SIGTERM);
-        let over = StopReason::RunOver { status: "cancelled".to_owned() };
-        let registry = Failure { registry: true, ..Failure::because(Phase::Config, "no") };
-        for (failure, code, status) in [
-            (None, 0, "succeeded"),
-            (Some(Failure::because(Phase::Plan, "no")), 1, "failed"),
-            (Some(Failure::stopped(Phase::Plan, &over)), 3, "cancelled"),
-            (Some(registry), 4, "failed"),
-            (Some(Failure::stopped(Phase::Apply, &signal)), 143, "cancelled"),
-        ] {
-            let outcome = outcome(failure);
-            assert_eq!(
-                (outcome.exit().code(), outcome.report(PlanStatus::Succeeded).status),
-                (code, status)
-            );
-        }
+    fn run_without_a_failure_succeeds() {
+        let outcome = outcome(None);
+        assert_eq!(outcome.exit(), Exit::Success);
+        assert_eq!(outcome.report(PlanStatus::Succeeded).status, "succeeded");
     }
 
     #[test]

@@ -15,10 +15,10 @@ use zeroize::Zeroizing;
 
 use crate::registry::Part;
 use crate::report::RunLog;
+use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use crate::run::plan::part_writer::PartWriter;
 use crate::run::plan::plan_report::PlanOptions;
-use crate::run::reporting::outcome::Failure;
 use crate::settings::{PlanJson, variable};
 use butler_base::blocking::blocking;
 use butler_base::cancel::{Stop, StopReason};

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::engine::{Engine, PlanMode, Planned};
 use crate::report::RunLog;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use crate::screen::LiveControl;
 use butler_base::event::Phase;
 use butler_base::platform::{forget_typed, typed_line};

@@ -9,7 +9,7 @@ use super::command_input::Files;
 use crate::engine::Engine;
 use crate::providers::{self, Directories, View};
 use crate::report::RunLog;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use butler_base::error::chain;
 use butler_base::event::Phase;
 use butler_base::platform::fs::{AccessFlags, access};
@@ -106,10 +106,8 @@ fn busy(plugin_cache: &Path) -> Failure {
     let shown = plugin_cache.display();
     let reason =
         format!("another run's init has been using the plugin cache `{shown}` for too long");
-    Failure {
-        advice: Some("end that run, or give this one a plugin cache of its own".to_owned()),
-        ..Failure::because(Phase::Init, reason)
-    }
+    Failure::because(Phase::Init, reason)
+        .advise("end that run, or give this one a plugin cache of its own")
 }
 
 async fn unless_stopped<T>(

@@ -15,12 +15,12 @@ use super::tools::{Tools, check_operation, choose, choose_named, make_ready, run
 use super::workspace_choice;
 use crate::engine::{Engine, KilledLock, Wrapper, prepare_environment};
 use crate::run::context::{Context, run_id};
+use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use crate::run::masking::secrets::{
     register_declared, register_inputs, register_spec, register_typed, register_values,
 };
 use crate::run::plan::plan_report::PlanOptions;
-use crate::run::reporting::outcome::Failure;
 use crate::settings::{RunSource, Settings};
 use crate::tool::ToolOptions;
 use crate::workspace::{self, Inputs, VariableError};
@@ -223,8 +223,8 @@ fn variables_failure(context: &Context<'_>, error: &VariableError) -> Failure {
         _ => None,
     };
     let place = place.map(|place| format!("in {}, {place}", system.title()));
-    let advice: Vec<_> = place.into_iter().chain(failure.advice).collect();
-    Failure { advice: (!advice.is_empty()).then(|| advice.join("; ")), ..failure }
+    let advice: Vec<_> = place.into_iter().chain(failure.advice.clone()).collect();
+    if advice.is_empty() { failure } else { failure.advise(advice.join("; ")) }
 }
 
 /// Says which secrets cannot be masked.

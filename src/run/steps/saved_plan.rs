@@ -8,7 +8,7 @@ use super::workspace_choice;
 use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, save};
 use crate::engine::{Engine, Planned};
 use crate::report::RunLog;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use butler_base::blocking::blocking;
 use butler_base::event::Phase;
 use butler_protocol::spec::{Operation, PlanFile, Purpose};
@@ -38,10 +38,8 @@ impl Saving {
         if engine.wrapper.is_some() {
             // Its plans are about copies of the module, which are gone after the run.
             let reason = "a plan through Terragrunt cannot be saved";
-            return Err(Failure {
-                advice: Some("apply it at once, with `butler-runner apply`".to_owned()),
-                ..Failure::because(Phase::Plan, reason)
-            });
+            return Err(Failure::because(Phase::Plan, reason)
+                .advise("apply it at once, with `butler-runner apply`"));
         }
         let directory = engine.directory.to_owned();
         let (others, own) = (files.reports.clone(), files.reports.clone());

@@ -11,11 +11,12 @@ use super::terraform_settings;
 use crate::exit::Exit;
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
 use crate::run::context::run_id;
+use crate::run::failure::{Cause, Failure};
 use crate::run::lifecycle::Run;
 use crate::run::masking::secrets::register_settings;
 use crate::run::panic::catch_panic;
 use crate::run::reporting::notices::Notices;
-use crate::run::reporting::outcome::{Failure, Outcome};
+use crate::run::reporting::outcome::Outcome;
 use crate::run::reporting::report_files::prepare_directory;
 use crate::run::reporting::reports::{RegistryReports, Reports};
 use crate::run::terminal::Terminal;
@@ -139,7 +140,6 @@ async fn from_registry<'settings>(
     mut reports: Reports,
     terminal: Terminal,
 ) -> Result<Run<'settings>, Failure> {
-    let refused = |failure: Failure| Failure { registry: true, ..failure };
     let status = tokio::select! {
         status = client.status(Patience::Long) => status,
         // Whose run it is and how it stands is not known yet, so nothing may be reported.
@@ -156,15 +156,15 @@ async fn from_registry<'settings>(
             if !reports.notices.tell_failure() {
                 tracing::error!("{reason}; {NEW_RUN}");
             }
-            let failure = Failure::because(Phase::Config, reason);
-            return Err(refused(Failure { advice: Some(NEW_RUN.to_owned()), ..failure }));
+            let failure = Failure::because(Phase::Config, reason).caused_by(Cause::Registry);
+            return Err(failure.advise(NEW_RUN));
         }
         Err(RegistryError::RunOver) => return Err(over()),
         Err(error) => {
             if !reports.notices.tell_failure() {
                 tracing::error!("{}", lines(&error));
             }
-            return Err(refused(Failure::new(Phase::Config, &error)));
+            return Err(Failure::new(Phase::Config, &error).caused_by(Cause::Registry));
         }
     }
     let watch = watch::cancellation(client.clone(), stop, settings.cancel_interval);
@@ -183,8 +183,9 @@ async fn from_registry<'settings>(
         }
         Ok(Err(RegistryError::RunOver)) => return Err(over()),
         Ok(Err(error)) => {
-            let registry = !matches!(error, RegistryError::Config(_));
-            (Err(Failure { registry, ..Failure::new(Phase::Config, &error) }), Vec::new())
+            let is_config = matches!(error, RegistryError::Config(_));
+            let cause = if is_config { Cause::Run } else { Cause::Registry };
+            (Err(Failure::new(Phase::Config, &error).caused_by(cause)), Vec::new())
         }
         Err(failure) => (Err(failure), Vec::new()),
     };

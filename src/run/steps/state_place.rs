@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::report::RunLog;
 use crate::run::context::Context;
 use crate::run::directory::recovery;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use crate::workspace::Inputs;
 use butler_base::event::Phase;
 use butler_protocol::spec::{Backend, Operation, RunSpec, Source};
@@ -91,13 +91,9 @@ pub(in crate::run) fn check_initialised(
     }
     let text = "the state, in Terragrunt's copy of the module, is lost at the end";
     if !allowed {
-        return Err(Failure {
-            advice: Some(
-                "name a backend in the run, or `remote_state` in terragrunt.hcl; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) continues anyway"
-                    .to_owned(),
-            ),
-            ..Failure::because(Phase::Init, text.to_owned())
-        });
+        return Err(Failure::because(Phase::Init, text).advise(
+            "name a backend in the run, or `remote_state` in terragrunt.hcl; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) continues anyway",
+        ));
     }
     engine.log.warn(text);
     Ok(())
@@ -240,13 +236,9 @@ fn check(
             }
             let text = format!("the state, `{}` in the clone, is lost at the end", path.display());
             if !context.settings.allow_ephemeral_state {
-                return Err(Failure {
-                    advice: Some(
-                        "name a backend in the run or in the module, or an absolute path outside; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) continues anyway"
-                            .to_owned(),
-                    ),
-                    ..Failure::because(Phase::Variables, text)
-                });
+                return Err(Failure::because(Phase::Variables, text).advise(
+                    "name a backend in the run or in the module, or an absolute path outside; --allow-ephemeral-state (BUTLER_ALLOW_EPHEMERAL_STATE) continues anyway",
+                ));
             }
             text
         }

@@ -8,8 +8,8 @@ use std::path::Path;
 use secrecy::SecretString;
 
 use crate::run::context::Context;
+use crate::run::failure::Failure;
 use crate::run::masking::secret_names::{can_be_secret, is_secret_name};
-use crate::run::reporting::outcome::Failure;
 use crate::settings::{Settings, find_program};
 use crate::workspace::{
     self, Surroundings, TerraformSettingsError, parse_run_settings, read_settings_file,

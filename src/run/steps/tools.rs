@@ -8,7 +8,7 @@ use std::path::Path;
 use super::tool_options::{tool_options, wish};
 use crate::engine::{OLDEST_WRAPPER, can_wrap, required_version};
 use crate::run::context::Context;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use crate::tool::{self, InstalledTool, Reach, RunLocation, ToolOptions, VersionWish};
 use butler_base::event::Phase;
 use butler_base::http::LazyClient;
@@ -52,10 +52,8 @@ impl Tools {
         let default = default.filter(|default| default.product != Product::Terragrunt);
         let request = choose(context, directory, default, options).await?;
         if request.product == Product::Terragrunt {
-            return Err(Failure {
-                advice: Some("name a version of Terraform or OpenTofu in a version file of the module or with --default-tool-version".to_owned()),
-                ..Failure::because(Phase::Tool, format!("nothing says what {} is to run", first.request))
-            });
+            return Err(Failure::because(Phase::Tool, format!("nothing says what {} is to run", first.request))
+                .advise("name a version of Terraform or OpenTofu in a version file of the module or with --default-tool-version"));
         }
         let tool = make_ready(context, &request, options).await?;
         Ok(Self { tool, terragrunt: Some(first) })
@@ -153,10 +151,9 @@ pub(in crate::run) async fn make_ready(
     options: &ToolOptions,
 ) -> Result<InstalledTool, Failure> {
     if request.product == Product::Terragrunt && !can_wrap(request) {
-        return Err(Failure {
-            advice: Some(format!("set the run's version to {OLDEST_WRAPPER} or later")),
-            ..Failure::because(Phase::Tool, format!("{request} is too old to carry out a run"))
-        });
+        let reason = format!("{request} is too old to carry out a run");
+        return Err(Failure::because(Phase::Tool, reason)
+            .advise(format!("set the run's version to {OLDEST_WRAPPER} or later")));
     }
     let progress = |line: &str| context.log.announce(line);
     unless_stopped(context, async {
@@ -183,13 +180,11 @@ pub(in crate::run) fn check_operation(
     tool: &ToolRequest,
 ) -> Result<(), Failure> {
     match required_version(operation) {
-        Some(needed) if tool.version < needed => Err(Failure {
-            advice: Some(format!("set the module's version to {needed} or later")),
-            ..Failure::because(
-                Phase::Tool,
-                format!("{tool} has no {operation}: it came with {needed}"),
-            )
-        }),
+        Some(needed) if tool.version < needed => Err(Failure::because(
+            Phase::Tool,
+            format!("{tool} has no {operation}: it came with {needed}"),
+        )
+        .advise(format!("set the module's version to {needed} or later"))),
         _ => Ok(()),
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::report::RunLog;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use butler_base::event::Phase;
 
 /// What says which workspace counts.
@@ -30,7 +30,7 @@ pub(in crate::run) async fn select(
             "check the name, or create it with `{} workspace new {name}` in the module",
             engine.said_program()
         );
-        return Err(Failure { advice: Some(create), ..Failure::because(Phase::Init, reason) });
+        return Err(Failure::because(Phase::Init, reason).advise(create));
     }
     engine.environment.set(VARIABLE, name);
     Ok(())
