@@ -109,9 +109,8 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(json).map_err(syntax)?;
         let unknown = |what: &str, value: &str| damaged(format!("it names the {what} `{value}`"));
         let operation = manifest.operation.parse();
-        let operation = operation
-            .ok()
-            .filter(|operation| matches!(operation, Operation::Apply | Operation::Destroy));
+        let operation =
+            operation.ok().filter(|operation: &Operation| operation.changes_infrastructure());
         let head = Head {
             operation: operation.ok_or_else(|| unknown("operation", &manifest.operation))?,
             tool: manifest.tool.parse().map_err(|_| unknown("tool", &manifest.tool))?,

@@ -177,9 +177,7 @@ impl<'run> Teardown<'run> {
         if let Some(spec) = &spec {
             describe(spec, &mut result);
         }
-        let looks_for_drift = spec.as_ref().is_some_and(|spec| {
-            matches!(spec.operation, Operation::Refresh | Operation::DriftCheck)
-        });
+        let looks_for_drift = spec.as_ref().is_some_and(|spec| spec.operation.looks_for_drift());
         result.plan_changes = findings.plan.as_ref().map(|Planned { summary, .. }| {
             summary.has_changes() || looks_for_drift && !summary.drift.is_empty()
         });
@@ -360,7 +358,7 @@ struct Rescued {
 
 /// What was to be done, and where the module is.
 fn describe(spec: &RunSpec, result: &mut RunResult) {
-    result.operation = Some(spec.operation.to_string());
+    result.operation = Some(spec.operation);
     match &spec.source {
         Source::Git(git) => {
             result.source_repository = shown_repository(git.repository.expose_secret());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::paint::{BOLD, CYAN, DIM, GREEN, RED, RESET, YELLOW};
 use super::text::{beginning, end, printable, time, width};
+use butler_protocol::spec::Operation;
 use butler_result::{
     Action, ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, Severity,
     TestResults, table,
@@ -69,7 +70,7 @@ impl Page {
     }
 
     fn headline(&mut self, result: &RunResult, columns: usize) {
-        let operation = result.operation.as_deref().unwrap_or("run");
+        let operation = result.operation.map_or("run", Operation::name);
         let mut letters = operation.chars();
         let first = letters.next().map(|letter| letter.to_ascii_uppercase());
         let operation: String = first.into_iter().chain(letters).collect();
@@ -248,7 +249,7 @@ mod tests {
             phases: vec![phase(Phase::Plan, 0, 4), phase(Phase::Apply, 4, 60)],
         };
         let mut result = RunResult::of(status, 0, timings);
-        result.operation = Some(operation.to_owned());
+        result.operation = Some(operation.parse().unwrap());
         result.tool = Some("terraform 1.11.4".to_owned());
         result
     }

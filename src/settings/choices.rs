@@ -12,7 +12,7 @@ use butler_protocol::spec::Operation;
 #[must_use]
 pub fn choices(setting: &Setting) -> Vec<&'static str> {
     match setting {
-        it if *it == OPERATION => Operation::NAMES.map(|(name, _)| name).to_vec(),
+        it if *it == OPERATION => Operation::ALL.map(Operation::name).to_vec(),
         it if *it == CI => System::ALL.map(System::id).to_vec(),
         it if *it == LOG => super::parse::LEVELS.to_vec(),
         it if *it == LOG_FORMAT => vec!["text", "json"],

@@ -12,6 +12,7 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use super::exporter::{SERVICE, Transport};
 use butler_base::http::Peer;
+use butler_protocol::spec::Operation;
 use butler_result::RunResult;
 
 /// Bounds of durations, in seconds: from a request on loopback to an apply of an hour.
@@ -97,7 +98,7 @@ impl Metrics {
 
     /// Counts the run.
     pub(super) fn record(&self, result: &RunResult) {
-        let operation = result.operation.clone().unwrap_or_else(|| "unknown".to_owned());
+        let operation = result.operation.map_or("unknown", Operation::name);
         let attributes = [
             KeyValue::new("butler.run.operation", operation),
             KeyValue::new("butler.run.status", result.status.clone()),

@@ -69,9 +69,10 @@ impl Trace {
     /// Ends the span of the run.
     pub(super) fn end(&self, result: &RunResult) {
         let span = self.run.span();
+        let operation = result.operation.map(|operation| operation.to_string());
         let texts = [
             ("butler.run.id", result.run_id.as_ref()),
-            ("butler.run.operation", result.operation.as_ref()),
+            ("butler.run.operation", operation.as_ref()),
             ("butler.run.status", Some(&result.status)),
             ("butler.run.tool", result.tool.as_ref()),
             ("vcs.ref.head.revision", result.source_commit.as_ref()),
@@ -82,7 +83,7 @@ impl Trace {
             }
         }
         span.set_attribute(KeyValue::new("process.exit.code", i64::from(result.exit_code)));
-        if let Some(operation) = &result.operation {
+        if let Some(operation) = &operation {
             span.update_name(format!("run {operation}"));
         }
         span.set_status(match &result.error {

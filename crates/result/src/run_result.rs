@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
+use butler_protocol::spec::Operation;
 
 use crate::change::{AttributeChange, Changes, PlannedChange};
 use crate::counts::{ChangeCounts, TestResults};
@@ -21,8 +22,8 @@ pub struct RunResult {
     format_version: u32,
     /// The registry's id of the run; absent without a registry.
     pub run_id: Option<String>,
-    /// `plan`, `apply` and so on; absent if the configuration could not be read.
-    pub operation: Option<String>,
+    /// Absent if the configuration could not be read.
+    pub operation: Option<Operation>,
     /// `succeeded`, `planned`, `failed` or `cancelled`: the status that was sent to the registry, or the
     /// one that results from a failed delivery.
     pub status: String,
@@ -124,7 +125,7 @@ impl RunResult {
     /// Whether [`Self::counts`] are completed actions, not planned ones.
     #[must_use]
     pub fn is_applied(&self) -> bool {
-        matches!(self.operation.as_deref(), Some("apply" | "destroy" | "refresh"))
+        self.operation.is_some_and(Operation::applies_its_plan)
     }
 
     /// Redacts the texts that can quote the configuration of the run.

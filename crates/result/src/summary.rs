@@ -330,6 +330,7 @@ mod tests {
     use super::*;
     use crate::{Action, Diagnostic, PhaseTiming, Place, Problem, Timings};
     use butler_base::event::Phase;
+    use butler_protocol::spec::Operation;
 
     fn result() -> RunResult {
         let phase = |phase, start, duration: Option<u64>| PhaseTiming {
@@ -366,7 +367,7 @@ mod tests {
     #[test]
     fn untrusted_text_is_always_in_code() {
         let mut result = result();
-        result.operation = Some("drift-check".to_owned());
+        result.operation = Some(Operation::DriftCheck);
         result.error = Some(Problem {
             phase: Phase::Plan,
             message: "```\n<b>x</b>".to_owned(),

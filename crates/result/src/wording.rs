@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::{Action, ChangeOutcome, Incomplete, PlannedChange, RunResult, Shown};
+use butler_protocol::spec::Operation;
 
 /// `Plan succeeded`.
 pub(super) fn headline(result: &RunResult) -> String {
-    let operation = result.operation.as_deref().unwrap_or("run").replace('-', " ");
+    let operation = result.operation.map_or("run", Operation::name).replace('-', " ");
     let mut letters = operation.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase()).into_iter();
     let operation: String = first.chain(letters).collect();

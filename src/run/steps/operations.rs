@@ -39,13 +39,13 @@ pub(in crate::run) async fn operate(
     files.restored = saved_plan::restore(engine, files).await?;
     let files = &*files;
     let initialising = files.timeline.begin(Phase::Init);
-    init(engine, files, operation == Operation::Validate).await?;
+    init(engine, files, !operation.uses_backend()).await?;
     drop(initialising);
     if let Some(kind) = state_place::initialised_backend(engine) {
         engine.killed_lock = engine.killed_lock.known(&kind);
     }
     if let Some(workspace) = &files.options.workspace
-        && operation != Operation::Validate
+        && operation.uses_backend()
     {
         workspace_choice::select(engine, workspace).await?;
     }

@@ -69,7 +69,7 @@ pub(in crate::run) fn check_initialised(
     allowed: bool,
 ) -> Result<(), Failure> {
     let Some(downloads) = engine.downloads() else { return Ok(()) };
-    if !matches!(operation, Operation::Apply | Operation::Destroy) {
+    if !operation.changes_infrastructure() {
         return Ok(());
     }
     let mut copies = vec![engine.directory.to_owned()];
@@ -220,7 +220,7 @@ fn check(
     module: &Path,
     place: &Place,
 ) -> Result<(), Failure> {
-    if !matches!(spec.operation, Operation::Apply | Operation::Destroy) {
+    if !spec.operation.changes_infrastructure() {
         return Ok(());
     }
     let text = match place {

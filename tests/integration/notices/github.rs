@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use butler_protocol::spec::Operation;
 use butler_result::{ChangeCounts, RunResult, TestResults, Timings};
 use butler_runner::ci::{System, step_outputs};
 use serde_json::json;
@@ -163,7 +164,7 @@ fn outputs_of_the_step_are_documented() {
     };
     let mut result = RunResult::of("succeeded", 0, timings);
     result.run_id = Some("550e8400-e29b-41d4-a716-446655440000".to_owned());
-    result.operation = Some("plan".to_owned());
+    result.operation = Some(Operation::Plan);
     result.summary = Some("Plan: 2 to add, 0 to change, 1 to destroy.".to_owned());
     result.plan_changes = Some(true);
     result.counts = Some(ChangeCounts {

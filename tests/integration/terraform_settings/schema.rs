@@ -295,7 +295,7 @@ fn schema_and_reader_of_a_run_know_the_same_fields() {
         places.push((format!("{place}/{example}"), &node["additionalProperties"]));
     }
     assert!(fields > 25, "{fields}");
-    let operations: Vec<&str> = Operation::NAMES.iter().map(|(name, _)| *name).collect();
+    let operations = Operation::ALL.map(Operation::name).to_vec();
     assert_eq!(schema["properties"]["operation"]["enum"], json!(operations));
 }
 

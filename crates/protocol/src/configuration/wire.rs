@@ -66,7 +66,7 @@ impl butler_base::error::Advice for ConfigError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Operation(_) => {
-                let names: Vec<_> = Operation::NAMES.iter().map(|(name, _)| *name).collect();
+                let names: Vec<_> = Operation::ALL.map(Operation::name).to_vec();
                 Some(format!("the operations are {}", names.join(", ")))
             }
             Self::NoReference => Some(
@@ -386,8 +386,8 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_out_is_named() {
         for (json, message) in [
-            (r#"{"source":{}}"#, "the run names no operation"),
-            (r#"{"operation":"explode"}"#, "the run asks for the unknown operation `explode`"),
+            (r#"{"source":{}}"#, "the run has no operation"),
+            (r#"{"operation":"explode"}"#, "unknown operation `explode`"),
             (
                 r#"{"operation":"plan","source":{"type":"none"}}"#,
                 "the run has no source to fetch (source type `none`)",

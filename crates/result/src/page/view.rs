@@ -24,7 +24,7 @@ pub(super) fn facts(result: &RunResult) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let known = [
         ("Module", &module_source(result)),
-        ("Operation", &result.operation),
+        ("Operation", &result.operation.map(|operation| operation.to_string())),
         ("Run", &result.run_id),
         ("Tool", &result.tool),
         ("Commit", &result.source_commit),
