@@ -6,6 +6,7 @@
 //! Whatever happens in between, a panic included, ends in exactly one final status, unless the
 //! registry itself has ended the run: then nothing more is sent.
 
+mod concluded_run;
 mod context;
 mod directory;
 mod failure;
@@ -17,6 +18,8 @@ mod masking;
 mod panic;
 mod plan;
 mod reporting;
+mod rescued_state;
+mod result;
 mod start;
 mod steps;
 mod teardown;

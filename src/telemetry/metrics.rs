@@ -110,7 +110,7 @@ impl Metrics {
                 self.phase.record(duration.as_secs_f64(), &[phase]);
             }
         }
-        self.undelivered.add(result.undelivered_lines, &[]);
+        self.undelivered.add(result.undelivered_lines(), &[]);
     }
 
     /// Sends what was not sent yet; blocks.

@@ -16,6 +16,7 @@ mod run_result;
 mod summary;
 pub mod timeline;
 mod timings;
+mod undelivered_logs;
 mod visible;
 mod wording;
 
@@ -29,3 +30,4 @@ pub use page::page;
 pub use run_result::{Problem, RunResult};
 pub use summary::{SUMMARY_LIMIT, summary};
 pub use timings::{PhaseTiming, Timings, table};
+pub use undelivered_logs::UndeliveredLogs;

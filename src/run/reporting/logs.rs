@@ -14,7 +14,7 @@ use super::notices::Notices;
 use super::report_error::ReportError;
 use super::report_files::log_file;
 use super::reports::{RegistryReports, Reports};
-use super::undelivered::{Place, UndeliveredLogs};
+use super::undelivered::{Place, keep_undelivered};
 use crate::ci;
 use crate::report::{
     PlanHint, Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, copy_log, show,
@@ -25,7 +25,7 @@ use crate::run::terminal::Terminal;
 use crate::settings::{RunSource, Settings};
 use butler_base::cancel::{Step, Stop};
 use butler_base::error::chain;
-use butler_result::LogCopy;
+use butler_result::{LogCopy, UndeliveredLogs};
 
 /// How long the last log lines may take after the end of the run; no longer than the final status.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
@@ -180,7 +180,7 @@ impl Logs {
         if stop.run_is_over() {
             return Ok(None);
         }
-        let kept = UndeliveredLogs::keep(report, left, self.place.clone(), stop).await;
+        let kept = keep_undelivered(report, left, self.place.clone(), stop).await;
         kept.map_err(|error| format!("keeping the log failed (a bug): {error}"))
     }
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::notices::Notices;
-use super::outcome::StatusReport;
 use super::report_error::ReportError;
 use super::report_files::replace;
+use super::status_report::StatusReport;
 use crate::engine::readable_junit;
 use crate::registry::{
     Body, Callback, Callbacks, Client, Part, Patience, RegistryError, RunStatus,
@@ -17,6 +17,7 @@ use crate::run::directory::descriptors::Reserve;
 use crate::run::plan::plan_report::{Form, PlanReport, Room};
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::secret::{Redactor, redact_xml};
+use butler_result::RunResult;
 
 /// A plan that is larger than this, in bytes, and does not get through may do so when it is smaller.
 const LARGE: u64 = 1024 * 1024;
@@ -93,14 +94,14 @@ pub(in crate::run) struct Reports {
 }
 
 impl Reports {
-    /// Says that the run has begun.
+    /// Reports that the run has begun.
     pub(in crate::run) async fn running(&self) -> Result<(), ReportError> {
         self.status(&StatusReport::running(), Patience::Short).await
     }
 
-    /// Says how the run ended. Nothing may be reported after this.
-    pub(in crate::run) async fn finish(&self, status: &StatusReport) -> Result<(), ReportError> {
-        self.status(status, Patience::Long).await
+    /// Reports the final status. Nothing may be reported after this.
+    pub(in crate::run) async fn finish(&self, result: &RunResult) -> Result<(), ReportError> {
+        self.status(&StatusReport::from(result), Patience::Long).await
     }
 
     /// Whether a `running` may be on its way that nobody has answered.
@@ -168,20 +169,19 @@ impl Reports {
         Ok(())
     }
 
-    /// Writes how the run ended into the directory, where the registry did not get it.
-    pub(in crate::run) fn keep_status(&self, status: &StatusReport) {
-        if let Err(error) = self.keep("status.json", self.status_body(status).as_slice()) {
+    /// Writes the final status into the directory, if the registry did not get it.
+    pub(in crate::run) fn keep_status(&self, result: &RunResult) {
+        if let Err(error) = self.keep("status.json", StatusReport::from(result).json().as_slice()) {
             tracing::error!("{}", butler_base::error::chain(&error));
         }
     }
 
-    fn status_body(&self, status: &StatusReport) -> Vec<u8> {
-        serde_json::to_vec(&status.clone().masked(&self.redactor))
-            .expect("a status has no part that JSON cannot say")
-    }
-
-    async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
-        let body = self.status_body(status);
+    async fn status(
+        &self,
+        status: &StatusReport<'_>,
+        patience: Patience,
+    ) -> Result<(), ReportError> {
+        let body = status.json();
         self.keep("status.json", body.as_slice())?;
         let Some(registry) = &self.registry else { return Ok(()) };
         Ok(registry.post(Callback::Status, body, patience).await?)

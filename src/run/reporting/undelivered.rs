@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
 use crate::report::{Undelivered, UploadEnd, UploadReport, Written};
 use crate::run::directory::recovery::new_file;
 use butler_base::cancel::Stop;
+use butler_result::UndeliveredLogs;
 
 /// How kept lines are called in the recovery directory, and beside a run's directory.
 const PREFIX: &str = "undelivered-log-";
@@ -32,108 +32,72 @@ pub(in crate::run) struct Place {
     pub(in crate::run) work: PathBuf,
 }
 
-/// The lines that the registry did not get, as the final status tells it.
-#[derive(Clone, Debug, Serialize)]
-pub(in crate::run) struct UndeliveredLogs {
-    /// How many.
-    lines: u32,
-    /// The number of the first.
-    first: u32,
-    /// The number of the last.
-    last: u32,
-    /// The file that holds them, one JSON object a line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::run) kept_in: Option<String>,
-    /// Why it does not, or not all of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::run) problem: Option<String>,
+/// Keeps the lines that the registry did not get and may still need. A signal shortens the time for
+/// it. The spool must not be wiped before this has completed.
+///
+/// # Errors
+/// The thread that writes the file has panicked.
+pub(in crate::run) async fn keep_undelivered(
+    report: UploadReport,
+    mut left: Undelivered,
+    place: Place,
+    stop: &Stop,
+) -> Result<Option<UndeliveredLogs>, RecvError> {
+    let (signal_time, signalled) = (Arc::new(OnceLock::new()), stop.signalled());
+    let (sender, kept) = oneshot::channel();
+    let signal_time_of_thread = signal_time.clone();
+    tokio::task::spawn_blocking(move || {
+        let begun = Instant::now();
+        let has_time = || match signal_time_of_thread.get() {
+            None => begun.elapsed() < WRITING,
+            Some(signal) => Instant::elapsed(signal) < WRITING_AFTER_SIGNAL,
+        };
+        // The receiver is gone if the run was dropped.
+        let _ = sender.send(keep_lines(&report, &mut left, &place, has_time));
+    });
+    tokio::pin!(kept);
+    tokio::select! {
+        biased;
+        () = signalled => { let _ = signal_time.set(Instant::now()); }
+        kept = &mut kept => return kept,
+    }
+    kept.await
 }
 
-impl UndeliveredLogs {
-    /// How many there are.
-    pub(in crate::run) const fn lines(&self) -> u32 {
-        self.lines
+fn keep_lines(
+    report: &UploadReport,
+    left: &mut Undelivered,
+    place: &Place,
+    has_time: impl Fn() -> bool,
+) -> Option<UndeliveredLogs> {
+    let (first, last) = report.undelivered.clone()?.into_inner();
+    if report.end == UploadEnd::RunOver {
+        return None;
     }
-
-    /// Keeps what an upload has left, if it has left anything that somebody may want, and hurries
-    /// once a signal has come. The spool is wiped after this has completed.
-    pub(in crate::run) async fn keep(
-        report: UploadReport,
-        mut left: Undelivered,
-        place: Place,
-        stop: &Stop,
-    ) -> Result<Option<Self>, RecvError> {
-        let (signalled, heard) = (Arc::new(OnceLock::new()), stop.signalled());
-        let (tell, told) = oneshot::channel();
-        let at = signalled.clone();
-        tokio::task::spawn_blocking(move || {
-            let begun = Instant::now();
-            let goes_on = || match at.get() {
-                None => begun.elapsed() < WRITING,
-                Some(signal) => Instant::elapsed(signal) < WRITING_AFTER_SIGNAL,
-            };
-            // Nobody hears it where the run was given up.
-            let _ = tell.send(Self::write(&report, &mut left, &place, goes_on));
-        });
-        tokio::pin!(told);
-        tokio::select! {
-            biased;
-            () = heard => { let _ = signalled.set(Instant::now()); }
-            kept = &mut told => return kept,
+    let mut logs =
+        UndeliveredLogs { lines: last - first + 1, first, last, kept_in: None, problem: None };
+    match write(left, place, has_time) {
+        Ok((path, written)) => {
+            logs.kept_in = Some(path.display().to_string());
+            logs.problem =
+                (!written.complete).then(|| format!("only the first {} in time", written.lines));
         }
-        told.await
+        Err(error) => logs.problem = Some(format!("they could not be kept: {error}")),
     }
-
-    fn write(
-        report: &UploadReport,
-        left: &mut Undelivered,
-        place: &Place,
-        goes_on: impl Fn() -> bool,
-    ) -> Option<Self> {
-        let (first, last) = report.undelivered.clone()?.into_inner();
-        if report.end == UploadEnd::RunOver {
-            return None;
-        }
-        let mut told = Self { lines: last - first + 1, first, last, kept_in: None, problem: None };
-        match write(left, place, goes_on) {
-            Ok((path, written)) => {
-                told.kept_in = Some(path.display().to_string());
-                told.problem = (!written.complete)
-                    .then(|| format!("only the first {} in time", written.lines));
-            }
-            Err(error) => told.problem = Some(format!("they could not be kept: {error}")),
-        }
-        Some(told)
-    }
-
-    /// In one line.
-    pub(in crate::run) fn text(&self) -> String {
-        let Self { lines, first, last, .. } = self;
-        let mut text = match lines {
-            1 => format!("1 log line ({first}) did not reach the registry"),
-            _ => format!("{lines} log lines ({first} to {last}) did not reach the registry"),
-        };
-        if let Some(path) = &self.kept_in {
-            text = format!("{text}; kept in `{path}`");
-        }
-        if let Some(problem) = &self.problem {
-            text = format!("{text}; {problem}");
-        }
-        text
-    }
+    Some(logs)
 }
 
 /// Writes the lines into a new file (0600). What cannot be written is not left behind in part.
 fn write(
     left: &mut Undelivered,
     place: &Place,
-    goes_on: impl Fn() -> bool,
+    has_time: impl Fn() -> bool,
 ) -> std::io::Result<(PathBuf, Written)> {
     let file = new_file(&place.recovery, PREFIX, SUFFIX).or_else(|error| {
         tracing::warn!(%error, "cannot keep log lines in the recovery directory");
         new_file(&place.work, PREFIX, SUFFIX)
     })?;
-    let written = left.write(&mut BufWriter::new(file.as_file()), goes_on)?;
+    let written = left.write(&mut BufWriter::new(file.as_file()), has_time)?;
     let (_, path) = file.keep().map_err(|error| error.error)?;
     Ok((path, written))
 }
@@ -163,7 +127,7 @@ mod tests {
         drop(sender);
         let overdue = std::future::pending();
         let (report, left) = upload(receiver, &Refuses(answer), Duration::ZERO, overdue).await;
-        UndeliveredLogs::keep(report, left, place.clone(), &Stop::new()).await.unwrap()
+        keep_undelivered(report, left, place.clone(), &Stop::new()).await.unwrap()
     }
 
     fn refused() -> Delivery {
@@ -181,7 +145,7 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
         let expected = "3 log lines (1 to 3) did not reach the registry; kept in `";
-        assert!(told.text().starts_with(expected), "{}", told.text());
+        assert!(told.to_string().starts_with(expected), "{}", told.to_string());
     }
 
     #[tokio::test]
@@ -203,7 +167,7 @@ mod tests {
         std::fs::write(&file, "a file where a directory should be").unwrap();
         let place = Place { recovery: file.join("x"), work: file };
         let told = kept(refused(), &place).await.unwrap();
-        assert!(told.text().contains("could not be kept: "), "{}", told.text());
+        assert!(told.to_string().contains("could not be kept: "), "{}", told.to_string());
         let place = Place { recovery: base.path().join("recovery"), work: base.path().to_owned() };
         assert!(kept(Delivery::RunOver, &place).await.is_none());
         assert!(!place.recovery.exists());

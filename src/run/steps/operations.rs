@@ -12,10 +12,9 @@ use crate::engine::{Applied, Engine, PlanMode, Planned, Reported};
 use crate::report::RunLog;
 use crate::run::directory::recovery;
 use crate::run::failure::Failure;
-use crate::run::findings::Findings;
+use crate::run::findings::{ApplyOutcome, Findings};
 use crate::run::plan::plan_report::PlanReport;
 use crate::run::plan::plan_text::PlanText;
-use crate::run::reporting::outcome::Outcomes;
 use butler_base::blocking::blocking;
 use butler_base::cancel::{Step, StopReason};
 use butler_base::error::chain;
@@ -59,8 +58,8 @@ pub(in crate::run) async fn operate(
         Operation::Plan => {
             let saving = Saving::begin(engine, files).await?;
             let plan = plan(engine, plan_mode(&files.options), files, findings).await?;
-            findings.achievement.counts = Some(plan.summary.counts);
-            findings.achievement.summary = Some(plan.summary.line());
+            findings.counts = Some(plan.summary.counts);
+            findings.summary = Some(plan.summary.line());
             let has_changes = plan.summary.has_changes();
             findings.plan = Some(plan);
             judge(files, findings).await?;
@@ -68,8 +67,8 @@ pub(in crate::run) async fn operate(
             if let (Some(saving), Some(plan)) = (saving, &findings.plan) {
                 saving.save(engine, plan).await?;
             }
-            findings.achievement.awaits_confirmation = has_changes;
-            findings.achievement.ends_with_changes = is_detailed && has_changes;
+            findings.awaits_confirmation = has_changes;
+            findings.ends_with_changes = is_detailed && has_changes;
             Ok(())
         }
         Operation::Apply => apply(engine, PlanMode::Normal, files, findings).await,
@@ -77,9 +76,9 @@ pub(in crate::run) async fn operate(
         Operation::Refresh => refresh(engine, files, findings).await,
         Operation::DriftCheck => {
             let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
-            findings.achievement.counts = Some(Counts::default());
-            findings.achievement.summary = Some(plan.summary.drift_line());
-            findings.achievement.ends_with_changes = is_detailed && !plan.summary.drift.is_empty();
+            findings.counts = Some(Counts::default());
+            findings.summary = Some(plan.summary.drift_line());
+            findings.ends_with_changes = is_detailed && !plan.summary.drift.is_empty();
             findings.plan = Some(plan);
             Ok(())
         }
@@ -136,24 +135,25 @@ async fn apply(
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     let plan = plan(engine, mode, files, findings).await?;
-    findings.achievement.summary = Some(plan.summary.line());
+    findings.summary = Some(plan.summary.line());
     findings.plan = Some(plan);
     judge(files, findings).await?;
-    let Findings { plan, achievement, .. } = findings;
-    let plan = plan.as_ref().expect("the plan was put there above");
+    let plan = findings.plan.as_ref().expect("the plan was put there above");
     if let Some(approver) = &files.approver {
         approver.approve(plan, mode, engine).await?;
     }
     let _span = files.timeline.begin(Phase::Apply);
     if let Err((failure, reported)) = apply_plan(engine, plan, files).await {
         if let Some(applied) = applied(engine, plan, &reported).await {
-            achievement.counts = Some(applied.counts);
-            achievement.resources = Some(applied.resources);
-            let outcomes =
-                Outcomes::Incomplete { planned: plan.summary.counts, changes: applied.outcomes };
-            let incomplete = outcomes.incomplete().map(|incomplete| format!("; {incomplete}"));
-            achievement.outcomes = Some(outcomes);
-            achievement.summary = Some(format!(
+            findings.counts = Some(applied.counts);
+            findings.resources_after = Some(applied.resources);
+            let outcome = ApplyOutcome::Incomplete {
+                planned: plan.summary.counts,
+                changes: applied.outcomes,
+            };
+            let incomplete = outcome.incomplete().map(|incomplete| format!("; {incomplete}"));
+            findings.apply_outcome = Some(outcome);
+            findings.summary = Some(format!(
                 "Applied before it ended: {}{}. {}",
                 applied.counts.done(),
                 incomplete.unwrap_or_default(),
@@ -162,10 +162,10 @@ async fn apply(
         }
         return Err(failure);
     }
-    achievement.counts = Some(plan.summary.counts);
-    achievement.resources = Some(plan.summary.resources_after);
-    achievement.outcomes = Some(Outcomes::AllDone);
-    achievement.summary = Some(format!("Applied: {}.", plan.summary.counts.done()));
+    findings.counts = Some(plan.summary.counts);
+    findings.resources_after = Some(plan.summary.resources_after);
+    findings.apply_outcome = Some(ApplyOutcome::Complete);
+    findings.summary = Some(format!("Applied: {}.", plan.summary.counts.done()));
     outputs(engine, findings).await
 }
 
@@ -195,9 +195,9 @@ async fn refresh(
 ) -> Result<(), Failure> {
     let plan = plan(engine, PlanMode::RefreshOnly, files, findings).await?;
     let plan = findings.plan.insert(plan);
-    findings.achievement.counts = Some(Counts::default());
+    findings.counts = Some(Counts::default());
     let _span = files.timeline.begin(Phase::Apply);
-    findings.achievement.summary = Some(plan.summary.drift_line());
+    findings.summary = Some(plan.summary.drift_line());
     // Terraform refuses such a plan where all that it would store is not known yet.
     if plan.summary.applyable != Some(false) {
         apply_plan(engine, plan, files).await.map_err(|(failure, _)| failure)?;
@@ -241,7 +241,7 @@ async fn outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result
         outputs = engine.outputs() => outputs.map_err(|error| Failure::of_engine(Phase::Apply, &error))?,
         reason = grace_after_stop(engine) => return Err(Failure::stopped(Phase::Apply, &reason)),
     };
-    findings.outputs = Some(outputs);
+    findings.outputs = Some(outputs.to_vec());
     Ok(())
 }
 
@@ -267,7 +267,7 @@ async fn validate(
     if !validated.valid {
         return Err(Failure::because(Phase::Validate, validated.summary));
     }
-    findings.achievement.summary = Some(validated.summary);
+    findings.summary = Some(validated.summary);
     Ok(())
 }
 
@@ -284,13 +284,13 @@ async fn test(
     if tested.is_broken && tested.junit.is_some() {
         engine.log.warn("cannot parse the JUnit file: not valid XML; test counts are unknown");
     }
-    findings.achievement.tests = tested.counts;
+    findings.tests = tested.counts;
     findings.junit = tested.junit;
     let summary =
         tested.counts.map_or_else(|| "no test results".to_owned(), |counts| counts.to_string());
     if !tested.passed {
         return Err(Failure::because(Phase::Test, format!("tests failed: {summary}")));
     }
-    findings.achievement.summary = Some(format!("Tests: {summary}."));
+    findings.summary = Some(format!("Tests: {summary}."));
     Ok(())
 }

@@ -10,15 +10,15 @@ use super::early_question::EarlyQuestion;
 use super::terraform_settings;
 use crate::exit::Exit;
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
-use crate::run::context::run_id;
 use crate::run::failure::{Cause, Failure};
+use crate::run::findings::Findings;
 use crate::run::lifecycle::Run;
 use crate::run::masking::secrets::register_settings;
 use crate::run::panic::catch_panic;
 use crate::run::reporting::notices::Notices;
-use crate::run::reporting::outcome::Outcome;
 use crate::run::reporting::report_files::prepare_directory;
 use crate::run::reporting::reports::{RegistryReports, Reports};
+use crate::run::result::build_result;
 use crate::run::terminal::Terminal;
 use crate::run::watch;
 use crate::settings::{RunSource, Settings};
@@ -110,26 +110,27 @@ pub(in crate::run) async fn start(
         }
         Err(failure) => {
             drop(asking);
-            publish(settings, failure, &redactor, &notices, stop).await
+            publish(settings, &failure, &redactor, &notices, stop).await
         }
     }
 }
 
-/// Tells everybody but the registry how a run ended that was never had.
+/// Writes the documents of a run that ended before its configuration was known. The registry gets no
+/// report.
 async fn publish(
     settings: &Settings,
-    failure: Failure,
+    failure: &Failure,
     redactor: &Redactor,
     notices: &Notices,
     stop: &Stop,
 ) -> Exit {
-    let outcome = Outcome::from(failure);
-    let mut result = outcome.result(settings.plan_status, notices.timeline.timings());
-    result.run_id = run_id(settings);
+    let (findings, timings) = (Findings::default(), notices.timeline.timings());
+    let (mut result, exit) =
+        build_result(settings, None, findings, Some(failure), redactor, timings);
     result.warnings.clone_from(&settings.warnings);
     result.mask(redactor);
     notices.publish(result, true, stop).await;
-    outcome.exit()
+    exit
 }
 
 /// The run that the registry has, if it is one to carry out.
