@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use url::Url;
 
 use super::{Job, System};
-use butler_result::{Diagnostic, Place, RunResult, Severity};
+use butler_result::{Diagnostic, RunResult, Severity, SourceLocation};
 
 /// How many of each severity there are in a step: GitHub shows no more.
 const MOST: usize = 10;
@@ -22,7 +22,7 @@ struct Note {
     severity: Severity,
     title: String,
     text: String,
-    place: Option<Place>,
+    place: Option<SourceLocation>,
 }
 
 /// A line for each annotation, in the format of the CI system; empty if the system has no annotations.
@@ -84,10 +84,13 @@ impl Note {
     fn of(diagnostic: &Diagnostic, result: &RunResult, job: &Job) -> Self {
         let Diagnostic { severity, summary, detail, subject, place } = diagnostic;
         let found = place.as_ref().and_then(|place| {
-            Some(Place { file: repository_file(&place.file, result, job)?, line: place.line })
+            Some(SourceLocation {
+                file: repository_file(&place.file, result, job)?,
+                line: place.line,
+            })
         });
         let mut text = if detail.is_empty() { summary.clone() } else { detail.clone() };
-        if let (None, Some(Place { file, line })) = (&found, place) {
+        if let (None, Some(SourceLocation { file, line })) = (&found, place) {
             let _ = write!(text, "\n\non {file} line {line}");
         }
         if let Some(subject) = subject {
@@ -239,7 +242,7 @@ mod tests {
             summary: "No, 100%: ]x' | y".to_owned(),
             detail: "One;\ntwo: 100% ]".to_owned(),
             subject: None,
-            place: Some(Place { file: "main.tf".to_owned(), line: 3 }),
+            place: Some(SourceLocation { file: "main.tf".to_owned(), line: 3 }),
         });
         result
     }

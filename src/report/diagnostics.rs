@@ -5,7 +5,7 @@
 //! interpreted, and its size is limited.
 
 use butler_base::event::Stream;
-use butler_result::{Diagnostic, Place, Severity};
+use butler_result::{Diagnostic, Severity, SourceLocation};
 
 /// How many of each severity are kept.
 const MOST: usize = 100;
@@ -180,7 +180,7 @@ impl Reading {
             }) else {
                 return;
             };
-            *place = Some(Place { file: file.to_owned(), line });
+            *place = Some(SourceLocation { file: file.to_owned(), line });
             if let Some((block, _)) = rest.strip_prefix(", in ").and_then(|it| it.rsplit_once(':'))
             {
                 subject.get_or_insert_with(|| block.to_owned());
@@ -224,7 +224,7 @@ mod tests {
             summary: "Invalid function argument".to_owned(),
             detail: "Invalid value: no file\nexists.\n\nSecond paragraph.".to_owned(),
             subject: Some("module.a.terraform_data.x[\"k: 1\"]".to_owned()),
-            place: Some(Place { file: "a line 1/main.tf".to_owned(), line: 12 }),
+            place: Some(SourceLocation { file: "a line 1/main.tf".to_owned(), line: 12 }),
         };
         for text in [plain, &framed] {
             assert_eq!(found(&[(Stream::Stderr, text)]), std::slice::from_ref(&expected));

@@ -36,9 +36,9 @@ impl ConcludedRun<'_> {
     /// Sends the final status and writes the documents.
     pub(super) async fn finish(self) -> Exit {
         let Self { settings, stop, reports, mut result, mut exit, .. } = self;
-        // Before the final status: then the registry may start the next run of the module, and this
-        // process must not have its secrets any more. The job's own secrets stay registered: they are
-        // in the environment, and the token is still needed.
+        // Before the final status: when the registry gets it, the configuration's secrets must be gone
+        // from memory (docs/security.md). The job's own secrets stay registered: they are in the
+        // environment, and the token is still needed.
         reports.redactor.forget();
         register_settings(&reports.redactor, settings);
         let delivered = catch_panic(async { Ok(deliver(&stop, &reports, &result).await) }).await;
@@ -50,7 +50,8 @@ impl ConcludedRun<'_> {
             reports.keep_status(&result);
         }
         drop((self.watch, self.reporting));
-        // After the final status, because a terminal that nobody reads blocks until its deadline.
+        // After the final status, because a blocked terminal delays everything behind it up to its
+        // deadline.
         let shown = self.terminal.join(&stop).await;
         if let Some(wiping) = self.wiping {
             wiping.join(&stop).await;

@@ -1,4 +1,4 @@
-//! What the phases of a run have produced so far, whether or not the run succeeds.
+//! The results that the phases of a run have produced so far.
 
 use std::path::PathBuf;
 

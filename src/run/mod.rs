@@ -3,8 +3,8 @@
 //! The order is fixed: status → configuration → `running` → source and tool → variables and
 //! backend → `init` → operation → last log lines → plan → outputs → files wiped → final status →
 //! last lines on the terminal.
-//! Whatever happens in between, a panic included, ends in exactly one final status, unless the
-//! registry itself has ended the run: then nothing more is sent.
+//! Each run sends exactly one final status, also after a panic. If the registry has ended the run, the
+//! runner sends nothing more.
 
 mod concluded_run;
 mod context;

@@ -42,7 +42,7 @@ pub(super) struct Teardown<'run> {
     pub(super) watch: Option<Watch>,
 }
 
-/// What went wrong in the run and during the teardown.
+/// The problems of the run and of the teardown.
 struct Problems {
     /// The first failure: later ones are its consequences.
     failure: Option<Failure>,
@@ -179,7 +179,7 @@ impl<'run> Teardown<'run> {
         )
     }
 
-    /// Writes the last lines of the log: how the run ended, where people look for it.
+    /// Writes the last lines of the log: users look there for the reason of a failure.
     fn log_ending(
         &self,
         logs: &Logs,
@@ -191,7 +191,7 @@ impl<'run> Teardown<'run> {
             Some(failure) => {
                 for line in failure.problem().lines() {
                     logs.log.say(&line);
-                    if !self.reports.notices.tell_failure() {
+                    if !self.reports.notices.shows_failure() {
                         // The line's level shows that it is an error.
                         tracing::error!("{}", line.strip_prefix("Error: ").unwrap_or(&line));
                     }

@@ -22,7 +22,7 @@ mod wording;
 
 pub use change::{Action, AttributeChange, ChangeOutcome, Changes, PlannedChange, Shown};
 pub use counts::{ChangeCounts, TestResults};
-pub use diagnostic::{Diagnostic, Place, Severity};
+pub use diagnostic::{Diagnostic, Severity, SourceLocation};
 pub use incomplete::{Incomplete, IncompleteChange};
 pub use log_copy::LogCopy;
 pub use output::Output;

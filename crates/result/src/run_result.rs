@@ -19,7 +19,7 @@ use crate::undelivered_logs::UndeliveredLogs;
 /// The version of the JSON format; it grows if a member changes its meaning or is removed.
 const FORMAT_VERSION: u32 = 1;
 
-/// What replaces a text that cannot be redacted.
+/// Replaces a text that cannot be redacted.
 const OMITTED: &str = "(omitted: cannot redact this text, a bug)";
 
 /// How a run ended, and its findings.
@@ -188,9 +188,9 @@ fn number_of_lines<S: Serializer>(
 pub struct Problem {
     /// The phase that failed.
     pub phase: Phase,
-    /// What failed, on what.
+    /// The failed action and its object.
     pub message: String,
-    /// What to do next.
+    /// The hint.
     pub advice: Option<String>,
 }
 

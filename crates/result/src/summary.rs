@@ -328,7 +328,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::{Action, Diagnostic, PhaseTiming, Place, Problem, Timings};
+    use crate::{Action, Diagnostic, PhaseTiming, Problem, SourceLocation, Timings};
     use butler_base::event::Phase;
     use butler_protocol::spec::Operation;
 
@@ -378,7 +378,7 @@ mod tests {
             summary: "a | b".to_owned(),
             detail: "see\n".to_owned(),
             subject: Some("resource \"a\" \"b\"".to_owned()),
-            place: Some(Place { file: "main.tf".to_owned(), line: 3 }),
+            place: Some(SourceLocation { file: "main.tf".to_owned(), line: 3 }),
         });
         result.warnings.push("`x`".to_owned());
         result.changes.push(change("x.y[\"a|b\"]", Shown::Text("a\n````\n".to_owned())));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_keeps_its_limit_and_says_what_is_missing() {
+    fn summary_keeps_its_limit_and_counts_omitted_parts() {
         let mut result = result();
         for number in 0..3000 {
             let value = Shown::Value("x".repeat(1000));

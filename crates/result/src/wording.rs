@@ -206,7 +206,7 @@ mod tests {
     use crate::Timings;
 
     #[test]
-    fn a_module_is_called_by_the_last_part_of_where_it_is() {
+    fn module_is_named_by_the_last_part_of_its_path() {
         for (repository, directory, name, source) in [
             (None, Some("/srv/modules/network"), Some("network"), Some("/srv/modules/network")),
             (None, Some("C:\\modules\\network"), Some("network"), Some("C:\\modules\\network")),

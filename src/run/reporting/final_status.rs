@@ -91,13 +91,13 @@ pub(in crate::run) async fn deliver(
     if stop.run_is_over() {
         return Err(UndeliveredStatus::run_over(stop));
     }
-    let doubtful = reports.has_doubtful_running();
+    let has_unanswered_running = reports.has_unanswered_running();
     // A registry that did not answer gets the same request again: it changes nothing if the first one
     // was stored.
     for step in [Step::Status, Step::StatusAgain] {
         match stop.within(step, reports.finish(result)).await {
             Some(Ok(())) => {
-                if doubtful {
+                if has_unanswered_running {
                     close_again(stop, reports, result).await;
                 }
                 return Ok(());

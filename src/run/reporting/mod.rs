@@ -1,4 +1,4 @@
-//! How a run ended, and who is told: registry, report directory, log, terminal and CI system.
+//! The reports of a run: to the registry, the report directory, the log, the terminal, and the CI system.
 
 pub(super) mod documents;
 pub(super) mod final_status;

@@ -1,4 +1,4 @@
-//! Where a run's reports go: to the registry, into a directory, to both, or nowhere.
+//! Sends the reports of a run to the registry, to a directory, to both, or to neither.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use butler_base::cancel::{Stop, StopReason};
 use butler_base::secret::{Redactor, redact_xml};
 use butler_result::RunResult;
 
-/// A plan that is larger than this, in bytes, and does not get through may do so when it is smaller.
+/// If a larger plan, in bytes, is not delivered, a smaller form of it is tried.
 const LARGE: u64 = 1024 * 1024;
 
-/// What is left out of a plan when the registry takes nothing of it.
+/// The remark on a plan if the registry rejects all forms of it.
 const REFUSED: &str = "the registry refused every form of the plan as too large";
 
-/// The registry as a place to report to.
+/// The registry as the receiver of reports.
 #[derive(Debug)]
 pub(in crate::run) struct RegistryReports {
     client: Arc<Client>,
@@ -38,7 +38,7 @@ impl RegistryReports {
         Self { client, callbacks: OnceLock::new(), stop }
     }
 
-    /// Uses the callbacks that the configuration names, from now on.
+    /// Sets the callbacks of the configuration.
     pub(in crate::run) fn use_callbacks(&self, callbacks: Callbacks) {
         let _ = self.callbacks.set(callbacks);
     }
@@ -81,13 +81,13 @@ impl LogSink for RegistryReports {
     }
 }
 
-/// All places that a run reports to.
+/// The receivers of a run's reports.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Reports {
     pub(in crate::run) registry: Option<Arc<RegistryReports>>,
     pub(in crate::run) directory: Option<PathBuf>,
     pub(in crate::run) redactor: Arc<Redactor>,
-    /// Who is told beside of how the run ended.
+    /// The receivers of the result beside the registry.
     pub(in crate::run) notices: Arc<Notices>,
     /// Descriptors for the last reports; to be let go of when the work is done.
     pub(in crate::run) reserve: Option<Reserve>,
@@ -104,12 +104,12 @@ impl Reports {
         self.status(&StatusReport::from(result), Patience::Long).await
     }
 
-    /// Whether a `running` may be on its way that nobody has answered.
-    pub(in crate::run) fn has_doubtful_running(&self) -> bool {
+    /// Whether the registry has not answered a `running` that it may have received.
+    pub(in crate::run) fn has_unanswered_running(&self) -> bool {
         self.registry.as_ref().is_some_and(|registry| registry.client.has_unanswered_status())
     }
 
-    /// Whether the registry takes the run for an open one.
+    /// Whether the run is open in the registry.
     pub(in crate::run) async fn is_open(&self) -> bool {
         match &self.registry {
             Some(registry) => {
@@ -119,7 +119,7 @@ impl Reports {
         }
     }
 
-    /// Reports a plan in the largest form that the registry takes. Says what was left out.
+    /// Reports a plan in the largest form that the registry accepts. Returns a remark on omitted parts.
     pub(in crate::run) async fn plan(
         &self,
         plan: &PlanReport,
@@ -136,7 +136,7 @@ impl Reports {
                 Ok(()) => return Ok(form.note()),
                 Err(error) => {
                     let refused = matches!(&error, RegistryError::Refused { status, .. } if status.as_u16() == 413);
-                    // A slow line, or somebody on the way who hangs up: less may get through.
+                    // A slow connection or a proxy may not transfer this much; a smaller form may pass.
                     let stuck = error.is_transient() && length > LARGE;
                     if !refused && !stuck {
                         return Err(error.into());
@@ -158,8 +158,7 @@ impl Reports {
         Ok(registry.post(Callback::Outputs, body, Patience::Short).await?)
     }
 
-    /// Keeps the `JUnit` file that a test run has left, with its secrets masked: failed checks quote
-    /// what they were given.
+    /// Keeps the `JUnit` file of a test, with secrets masked: failed checks quote their input.
     pub(in crate::run) fn junit(&self, file: &Path) -> Result<(), ReportError> {
         if self.notices.keeps_files() {
             let content = std::fs::read(file).map_err(ReportError::Read)?;
@@ -187,8 +186,8 @@ impl Reports {
         Ok(registry.post(Callback::Status, body, patience).await?)
     }
 
-    /// Writes a report into the directory. Where there is a registry, that is what matters: what
-    /// cannot be written is logged, and does not keep it from the registry.
+    /// Writes a report into the directory. With a registry, an error is only logged, because the registry
+    /// must get the report anyway.
     fn keep(&self, name: &str, content: impl Read) -> Result<(), ReportError> {
         match self.write(name, content) {
             Err(error) if self.registry.is_some() => {

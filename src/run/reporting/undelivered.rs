@@ -1,4 +1,4 @@
-//! What the registry did not get of the log: counted, kept in a file, and told to everybody.
+//! Keeps the log lines that the registry did not get, in a file.
 
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -13,22 +13,22 @@ use crate::run::directory::recovery::new_file;
 use butler_base::cancel::Stop;
 use butler_result::UndeliveredLogs;
 
-/// How kept lines are called in the recovery directory, and beside a run's directory.
+/// The name of the file, in the recovery directory or beside the run's directory.
 const PREFIX: &str = "undelivered-log-";
 const SUFFIX: &str = ".jsonl";
 
-/// How long writing the file may take: 256 MiB of lines, on a slow disk.
+/// How long writing the file may take; enough for 256 MiB of lines on a slow disk.
 const WRITING: Duration = Duration::from_secs(10);
 
-/// How long after a signal, when the final status matters more.
+/// The same after a signal: the final status needs the time.
 const WRITING_AFTER_SIGNAL: Duration = Duration::from_secs(1);
 
-/// Where lines are kept.
+/// The directories for the file.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct Place {
-    /// The directory for what could not be handed over (`--recovery-dir`).
+pub(in crate::run) struct RecoveryDirectories {
+    /// The first choice (`--recovery-dir`).
     pub(in crate::run) recovery: PathBuf,
-    /// Where else: the directory in which the run has its own.
+    /// The second choice: the parent of the run's directory.
     pub(in crate::run) work: PathBuf,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::run) struct Place {
 pub(in crate::run) async fn keep_undelivered(
     report: UploadReport,
     mut left: Undelivered,
-    place: Place,
+    directories: RecoveryDirectories,
     stop: &Stop,
 ) -> Result<Option<UndeliveredLogs>, RecvError> {
     let (signal_time, signalled) = (Arc::new(OnceLock::new()), stop.signalled());
@@ -53,7 +53,7 @@ pub(in crate::run) async fn keep_undelivered(
             Some(signal) => Instant::elapsed(signal) < WRITING_AFTER_SIGNAL,
         };
         // The receiver is gone if the run was dropped.
-        let _ = sender.send(keep_lines(&report, &mut left, &place, has_time));
+        let _ = sender.send(keep_lines(&report, &mut left, &directories, has_time));
     });
     tokio::pin!(kept);
     tokio::select! {
@@ -67,7 +67,7 @@ pub(in crate::run) async fn keep_undelivered(
 fn keep_lines(
     report: &UploadReport,
     left: &mut Undelivered,
-    place: &Place,
+    directories: &RecoveryDirectories,
     has_time: impl Fn() -> bool,
 ) -> Option<UndeliveredLogs> {
     let (first, last) = report.undelivered.clone()?.into_inner();
@@ -76,7 +76,7 @@ fn keep_lines(
     }
     let mut logs =
         UndeliveredLogs { lines: last - first + 1, first, last, kept_in: None, problem: None };
-    match write(left, place, has_time) {
+    match write(left, directories, has_time) {
         Ok((path, written)) => {
             logs.kept_in = Some(path.display().to_string());
             logs.problem =
@@ -87,15 +87,15 @@ fn keep_lines(
     Some(logs)
 }
 
-/// Writes the lines into a new file (0600). What cannot be written is not left behind in part.
+/// Writes the lines into a new file (0600), which is removed after an error.
 fn write(
     left: &mut Undelivered,
-    place: &Place,
+    directories: &RecoveryDirectories,
     has_time: impl Fn() -> bool,
 ) -> std::io::Result<(PathBuf, Written)> {
-    let file = new_file(&place.recovery, PREFIX, SUFFIX).or_else(|error| {
+    let file = new_file(&directories.recovery, PREFIX, SUFFIX).or_else(|error| {
         tracing::warn!(%error, "cannot keep log lines in the recovery directory");
-        new_file(&place.work, PREFIX, SUFFIX)
+        new_file(&directories.work, PREFIX, SUFFIX)
     })?;
     let written = left.write(&mut BufWriter::new(file.as_file()), has_time)?;
     let (_, path) = file.keep().map_err(|error| error.error)?;
@@ -109,25 +109,29 @@ mod tests {
     use super::*;
     use crate::report::{Batch, Delivery, LogSink, channel, upload};
 
-    /// A registry that refuses everything in the same way.
-    struct Refuses(Delivery);
+    /// A registry that returns this to all requests.
+    struct FixedResponse(Delivery);
 
-    impl LogSink for Refuses {
+    impl LogSink for FixedResponse {
         async fn send(&self, _batch: &Batch) -> Delivery {
             self.0.clone()
         }
     }
 
-    async fn kept(answer: Delivery, place: &Place) -> Option<UndeliveredLogs> {
-        let (sender, receiver) = channel(1 << 20, place.work.join("spool"));
+    async fn keep(
+        delivery: Delivery,
+        directories: &RecoveryDirectories,
+    ) -> Option<UndeliveredLogs> {
+        let (sender, receiver) = channel(1 << 20, directories.work.join("spool"));
         for sequence in 1..=3 {
             let stream = butler_base::event::Stream::Stdout;
             sender.send(butler_base::event::LogLineRef { sequence, stream, content: "x" });
         }
         drop(sender);
         let overdue = std::future::pending();
-        let (report, left) = upload(receiver, &Refuses(answer), Duration::ZERO, overdue).await;
-        keep_undelivered(report, left, place.clone(), &Stop::new()).await.unwrap()
+        let (report, left) =
+            upload(receiver, &FixedResponse(delivery), Duration::ZERO, overdue).await;
+        keep_undelivered(report, left, directories.clone(), &Stop::new()).await.unwrap()
     }
 
     fn refused() -> Delivery {
@@ -135,41 +139,45 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_kept_where_the_user_is_told_for_nobody_else_to_read() {
+    async fn lines_are_kept_in_a_private_file_of_the_recovery_directory() {
         let base = tempfile::tempdir().unwrap();
         let recovery = base.path().join("cache/recovery");
-        let place = Place { recovery: recovery.clone(), work: base.path().to_owned() };
-        let told = kept(refused(), &place).await.unwrap();
-        let path = PathBuf::from(told.kept_in.clone().unwrap());
+        let directories =
+            RecoveryDirectories { recovery: recovery.clone(), work: base.path().to_owned() };
+        let kept = keep(refused(), &directories).await.unwrap();
+        let path = PathBuf::from(kept.kept_in.clone().unwrap());
         assert_eq!(path.parent(), Some(recovery.as_path()));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 3);
         let expected = "3 log lines (1 to 3) did not reach the registry; kept in `";
-        assert!(told.to_string().starts_with(expected), "{}", told.to_string());
+        assert!(kept.to_string().starts_with(expected), "{}", kept.to_string());
     }
 
     #[tokio::test]
-    async fn lines_are_kept_beside_the_run_where_the_recovery_directory_cannot_take_them() {
+    async fn lines_are_kept_beside_the_run_if_the_recovery_directory_is_not_writable() {
         let base = tempfile::tempdir().unwrap();
         let recovery = base.path().join("recovery");
         std::fs::write(&recovery, "a file where a directory should be").unwrap();
-        let place = Place { recovery, work: base.path().join("work") };
-        let told = kept(refused(), &place).await.unwrap();
-        let path = PathBuf::from(told.kept_in.unwrap());
-        assert_eq!(path.parent(), Some(place.work.as_path()));
-        assert_eq!(told.problem, None);
+        let directories = RecoveryDirectories { recovery, work: base.path().join("work") };
+        let kept = keep(refused(), &directories).await.unwrap();
+        let path = PathBuf::from(kept.kept_in.unwrap());
+        assert_eq!(path.parent(), Some(directories.work.as_path()));
+        assert_eq!(kept.problem, None);
     }
 
     #[tokio::test]
-    async fn what_cannot_be_kept_is_told_and_what_nobody_wants_is_not_kept() {
+    async fn lines_that_cannot_be_kept_are_reported_and_lines_of_an_ended_run_are_dropped() {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("file");
         std::fs::write(&file, "a file where a directory should be").unwrap();
-        let place = Place { recovery: file.join("x"), work: file };
-        let told = kept(refused(), &place).await.unwrap();
-        assert!(told.to_string().contains("could not be kept: "), "{}", told.to_string());
-        let place = Place { recovery: base.path().join("recovery"), work: base.path().to_owned() };
-        assert!(kept(Delivery::RunOver, &place).await.is_none());
-        assert!(!place.recovery.exists());
+        let directories = RecoveryDirectories { recovery: file.join("x"), work: file };
+        let kept = keep(refused(), &directories).await.unwrap();
+        assert!(kept.to_string().contains("could not be kept: "), "{}", kept.to_string());
+        let directories = RecoveryDirectories {
+            recovery: base.path().join("recovery"),
+            work: base.path().to_owned(),
+        };
+        assert!(keep(Delivery::RunOver, &directories).await.is_none());
+        assert!(!directories.recovery.exists());
     }
 }

@@ -154,7 +154,7 @@ async fn from_registry<'settings>(
         }
         Ok(RunStatus::Reported(status)) => {
             let reason = format!("the run has a result already ({status})");
-            if !reports.notices.tell_failure() {
+            if !reports.notices.shows_failure() {
                 tracing::error!("{reason}; {NEW_RUN}");
             }
             let failure = Failure::because(Phase::Config, reason).caused_by(Cause::Registry);
@@ -162,7 +162,7 @@ async fn from_registry<'settings>(
         }
         Err(RegistryError::RunOver) => return Err(over()),
         Err(error) => {
-            if !reports.notices.tell_failure() {
+            if !reports.notices.shows_failure() {
                 tracing::error!("{}", lines(&error));
             }
             return Err(Failure::new(Phase::Config, &error).caused_by(Cause::Registry));
