@@ -323,7 +323,7 @@ async fn a_run_that_fails_has_a_page_too_and_one_that_cannot_be_written_changes_
     let end = place.run("plan", 1, &arguments).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let (page, summary) = (place.read("page.html"), place.read("summary.md"));
-    for text in ["Plan failed", "What failed: plan", "class=\"bad\""] {
+    for text in ["Plan failed", "Error in plan", "class=\"bad\""] {
         assert!(page.contains(text), "{text}");
     }
     assert!(

@@ -10,6 +10,7 @@ mod diagnostic;
 mod incomplete;
 mod line_diff;
 mod log_copy;
+mod markdown;
 mod output;
 mod page;
 mod run_result;

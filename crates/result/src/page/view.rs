@@ -50,9 +50,9 @@ pub(super) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     pub(super) fn of(problem: &'a crate::Problem, status: &str) -> Self {
-        let what = if status == "cancelled" { "Where it stopped" } else { "What failed" };
+        let what = if status == "cancelled" { "Stopped" } else { "Error" };
         Self {
-            title: format!("{what}: {}", problem.phase),
+            title: format!("{what} in {}", problem.phase),
             message: text(&problem.message),
             advice: problem.advice.as_deref().map(text),
         }
