@@ -3,7 +3,7 @@
 //! One way through:
 //!
 //! ```text
-//! Args → Settings → RunSpec → Workspace + InstalledTool → Engine → Outcome → ExitCode
+//! Args → Settings → RunSpec → Workspace + InstalledTool → Engine → RunResult → Exit
 //!                                 lines flow sideways to the reports
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! The last part of a teardown, without secrets: final status, terminal, documents.
+//! The last part of a teardown, without the configuration's secrets: final status, terminal, documents.
 
 use super::directory::wiping::GoingOn;
 use super::masking::secrets::register_settings;
@@ -13,7 +13,8 @@ use butler_base::cancel::Stop;
 use butler_result::RunResult;
 use butler_result::timeline::Span;
 
-/// A run of which only the final status and the documents are missing. It contains no secrets.
+/// A run of which only the final status and the documents are missing. It contains no secrets of the
+/// configuration.
 pub(super) struct ConcludedRun<'run> {
     pub(super) settings: &'run Settings,
     pub(super) stop: Stop,

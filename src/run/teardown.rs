@@ -43,7 +43,7 @@ pub(super) struct Teardown<'run> {
 }
 
 /// The problems of the run and of the teardown.
-struct Problems {
+struct RunProblems {
     /// The first failure: later ones are its consequences.
     failure: Option<Failure>,
     /// Lines for the summary, because the log is closed.
@@ -80,7 +80,7 @@ impl<'run> Teardown<'run> {
         // files while they are wiped.
         butler_base::process::end_orphans().await;
         let failure = failure.map(|failure| self.blame_stop(failure));
-        let mut problems = Problems { failure, remarks: Vec::new(), undelivered_logs: None };
+        let mut problems = RunProblems { failure, remarks: Vec::new(), undelivered_logs: None };
 
         // Before the wipe, which removes the clone.
         let rescued = self.rescue_state(&findings, problems.failure.as_ref());
@@ -210,7 +210,7 @@ impl<'run> Teardown<'run> {
     }
 
     /// Closes the log and waits until its lines are delivered.
-    async fn close_log(&self, logs: &mut Logs, problems: &mut Problems) {
+    async fn close_log(&self, logs: &mut Logs, problems: &mut RunProblems) {
         let problem = match logs.close(&self.stop).await {
             Ok(undelivered) => {
                 problems.undelivered_logs = undelivered;
@@ -228,7 +228,7 @@ impl<'run> Teardown<'run> {
     }
 
     /// Reports plan, outputs and test results.
-    async fn report_findings(&self, findings: &Findings, problems: &mut Problems) {
+    async fn report_findings(&self, findings: &Findings, problems: &mut RunProblems) {
         if self.stop.run_is_over() {
             return;
         }
@@ -248,7 +248,7 @@ impl<'run> Teardown<'run> {
         }
     }
 
-    async fn report_plan(&self, plan: &Result<PlanReport, String>, problems: &mut Problems) {
+    async fn report_plan(&self, plan: &Result<PlanReport, String>, problems: &mut RunProblems) {
         let delivery = async {
             match self.reports.plan(plan.as_ref().map_err(Clone::clone)?).await {
                 Ok(left_out) => Ok(left_out),
@@ -275,7 +275,7 @@ impl<'run> Teardown<'run> {
         }
     }
 
-    async fn report_outputs(&self, outputs: &[u8], problems: &mut Problems) {
+    async fn report_outputs(&self, outputs: &[u8], problems: &mut RunProblems) {
         let delivered = self.stop.within(Step::Outputs, self.reports.outputs(outputs)).await;
         if self.stop.run_is_over() {
             return;
@@ -299,7 +299,7 @@ impl<'run> Teardown<'run> {
     }
 }
 
-impl Problems {
+impl RunProblems {
     fn fail(&mut self, failure: Failure) {
         self.failure.get_or_insert(failure);
     }

@@ -153,26 +153,31 @@ impl RunResult {
     ///
     /// A bug in the redactor costs the text that it cannot redact, and never the status of the run.
     pub fn mask(&mut self, redactor: &Redactor) {
-        self.mask_texts(|text| redactor.redact(text.as_bytes()).into_owned());
+        self.mask_texts(|text| redact(text, redactor));
     }
 
     fn mask_texts(&mut self, redact: impl Fn(&str) -> String) {
-        let mask = |text: &mut String| {
-            let redacted = catch_unwind(AssertUnwindSafe(|| redact(text)));
-            *text = redacted.unwrap_or_else(|_| OMITTED.to_owned());
-        };
+        let mask = |text: &mut String| mask_text(text, &redact);
         self.summary.iter_mut().for_each(mask);
         self.warnings.iter_mut().for_each(mask);
         self.source_repository.iter_mut().for_each(mask);
         self.source_directory.iter_mut().for_each(mask);
         if let Some(problem) = &mut self.error {
-            mask(&mut problem.message);
-            problem.advice.iter_mut().for_each(mask);
+            problem.mask_texts(&redact);
         }
         if let Some(logs) = &mut self.undelivered_logs {
             logs.kept_in.iter_mut().chain(&mut logs.problem).for_each(mask);
         }
     }
+}
+
+fn redact(text: &str, redactor: &Redactor) -> String {
+    redactor.redact(text.as_bytes()).into_owned()
+}
+
+fn mask_text(text: &mut String, redact: &impl Fn(&str) -> String) {
+    let redacted = catch_unwind(AssertUnwindSafe(|| redact(text)));
+    *text = redacted.unwrap_or_else(|_| OMITTED.to_owned());
 }
 
 #[expect(clippy::ref_option, reason = "serde passes it so")]
@@ -195,6 +200,18 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Redacts the texts, like [`RunResult::mask`].
+    pub fn mask(&mut self, redactor: &Redactor) {
+        self.mask_texts(&|text: &str| redact(text, redactor));
+    }
+
+    fn mask_texts(&mut self, redact: &impl Fn(&str) -> String) {
+        mask_text(&mut self.message, redact);
+        if let Some(advice) = &mut self.advice {
+            mask_text(advice, redact);
+        }
+    }
+
     /// The problem as one line, and its hint as a second one.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

@@ -52,7 +52,9 @@ impl UndeliveredStatus {
             (Self::Lost { .. }, _) => (Exit::Registry, "failed"),
         };
         result.exit_code = new_exit.code();
-        let problem = self.problem(redactor);
+        let mut problem = self.problem();
+        // The result was masked before.
+        problem.mask(redactor);
         tracing::error!(advice = problem.advice, "{}", problem.message);
         // An earlier error is kept because it is the root cause.
         if result.error.is_some() {
@@ -64,9 +66,7 @@ impl UndeliveredStatus {
         new_exit
     }
 
-    /// The problem, masked: the result was masked before it.
-    fn problem(self, redactor: &Redactor) -> Problem {
-        let masked = |text: String| redactor.redact(text.as_bytes()).into_owned();
+    fn problem(self) -> Problem {
         let (message, advice) = match self {
             Self::RunOver(status) => {
                 let status = status.map(|status| format!(" ({status})")).unwrap_or_default();
@@ -78,7 +78,7 @@ impl UndeliveredStatus {
                 (format!("the final status was not delivered: {reason}"), advice)
             }
         };
-        Problem { phase: Phase::Report, message: masked(message), advice: advice.map(masked) }
+        Problem { phase: Phase::Report, message, advice }
     }
 }
 

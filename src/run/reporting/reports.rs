@@ -89,7 +89,7 @@ pub(in crate::run) struct Reports {
     pub(in crate::run) redactor: Arc<Redactor>,
     /// The receivers of the result beside the registry.
     pub(in crate::run) notices: Arc<Notices>,
-    /// Descriptors for the last reports; to be let go of when the work is done.
+    /// File descriptors that are reserved for the teardown; dropped when it begins.
     pub(in crate::run) reserve: Option<Reserve>,
 }
 
