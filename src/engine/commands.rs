@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use zeroize::Zeroizing;
+use tokio::sync::oneshot;
 
 use super::arguments::{self, PlanRequest};
 use super::diagnostics::Validation;
@@ -114,23 +114,28 @@ impl<S: Sink> Engine<'_, S> {
         self.succeed("init", &command).await.map(drop)
     }
 
-    /// `plan` into a file, and `show` of that. As soon as all that `plan` prints is there, `beside` gets the
-    /// file with it, and is waited for at the end.
+    /// `plan` into a file, and `show` of that file. As soon as `plan` has ended successfully, the path of
+    /// the text that it printed is sent to `printed`; `show` may still run then.
     ///
     /// # Errors
-    /// When it fails or is stopped, or the saved plan cannot be shown.
-    pub async fn plan<T>(
+    /// If `plan` or `show` fails or the run is stopped. If `plan` fails, nothing is sent.
+    pub async fn plan(
         &self,
         request: &PlanRequest<'_>,
-        beside: impl AsyncFnOnce(&Path) -> T,
-    ) -> Result<(Saved, T), EngineError> {
+        printed: oneshot::Sender<PathBuf>,
+    ) -> Result<Saved, EngineError> {
         let file = self.private.join("plan.tfplan");
         let text = self.private.join("plan.txt");
         let arguments = arguments::plan(request, &file, self.lock_timeout);
         let command = self.command(arguments, Output::LinesAndFile(text.clone()));
-        let planning = Box::pin(self.succeed_locking("plan", "OperationTypePlan", &command));
-        match self.show_when_saved(planning, &file, beside(&text)).await {
-            Ok((json, done)) => Ok((Saved { file, json, text }, done)),
+        let planning = Box::pin(async {
+            self.succeed_locking("plan", "OperationTypePlan", &command).await?;
+            // The receiver is gone if the caller does not need the text.
+            let _ = printed.send(text.clone());
+            Ok(())
+        });
+        match self.show_when_saved(planning, &file).await {
+            Ok(json) => Ok(Saved { file, json, text }),
             Err(mut unfinished) => {
                 self.release(&mut unfinished).await;
                 Err(unfinished.error)
@@ -175,20 +180,20 @@ impl<S: Sink> Engine<'_, S> {
             .map_err(|source| EngineError::Answer { command: "show", source })
     }
 
-    /// `output -json`: a JSON object in memory that is zeroed when it is dropped. Deaf to the stop:
-    /// drop the future instead.
+    /// `output -json`: a JSON object with secrets in clear text. Ignores the stop: drop the future
+    /// instead.
     ///
     /// # Errors
-    /// When it fails, or says no JSON object.
-    pub async fn outputs(&self) -> Result<Zeroizing<Vec<u8>>, EngineError> {
+    /// If the command fails or does not print a JSON object.
+    pub async fn outputs(&self) -> Result<Vec<u8>, EngineError> {
         let mut command = self.command(arguments::output(), Output::Memory(LARGEST_ANSWER));
         self.collect_less(&mut command);
-        let exit = self.undisturbed("output", &command).await?;
+        let mut exit = self.undisturbed("output", &command).await?;
         serde_json::from_slice::<std::collections::BTreeMap<String, &serde_json::value::RawValue>>(
             &exit.output,
         )
         .map_err(|source| EngineError::Answer { command: "output", source })?;
-        Ok(exit.output)
+        Ok(std::mem::take::<Vec<u8>>(&mut exit.output))
     }
 
     /// The names of the workspaces that there are. The environment must name none: Terraform would

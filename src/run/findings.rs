@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use zeroize::Zeroizing;
-
 use super::plan::plan_report::PlanReport;
 use super::reporting::outcome::Achievement;
 use crate::engine::Planned;
@@ -15,7 +13,7 @@ pub(super) struct Findings {
     pub(super) plan: Option<Planned>,
     /// The plan's report, or why there is none.
     pub(super) plan_report: Option<Result<PlanReport, String>>,
-    pub(super) outputs: Option<Zeroizing<Vec<u8>>>,
+    pub(super) outputs: Option<Vec<u8>>,
     pub(super) junit: Option<PathBuf>,
     pub(super) commit: Option<String>,
     pub(super) tool: Option<String>,

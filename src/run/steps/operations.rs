@@ -1,7 +1,9 @@
 //! What each operation runs, and what it leaves to be reported.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
+
+use tokio::sync::oneshot;
 
 use super::command_input::Files;
 use super::init::init;
@@ -13,7 +15,7 @@ use crate::report::RunLog;
 use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
-use crate::run::plan::plan_report::PlanReport;
+use crate::run::plan::plan_report::{PlanOptions, PlanReport};
 use crate::run::plan::plan_text::PlanText;
 use crate::run::reporting::outcome::Outcomes;
 use butler_base::blocking::blocking;
@@ -104,22 +106,36 @@ async fn plan(
 ) -> Result<Planned, Failure> {
     let _span = files.timeline.begin(Phase::Plan);
     let options = &files.plan;
-    let text = async |printed: &Path| {
-        let (printed, for_registry) = (printed.to_owned(), options.limit.is_some());
-        let redactor = engine.log.redactor().clone();
-        let make = move || PlanText::make(printed, for_registry, &redactor);
-        blocking(|_| make()).await
+    let (printed, is_printed) = oneshot::channel();
+    let engine_work = async {
+        match &files.restored {
+            Some(plan) => engine.show_saved(plan, printed).await,
+            None => engine.plan(&files.request(mode), printed).await,
+        }
     };
     let failed = |error| Failure::of_engine(Phase::Plan, &error);
-    let (saved, text) = match &files.restored {
-        Some(plan) => engine.show_saved(plan, text).await,
-        None => engine.plan(&files.request(mode), text).await,
-    }
-    .map_err(failed)?;
+    // The text is made while `show` still runs. If `plan` fails, the sender is dropped and both end.
+    let (saved, text) = tokio::join!(engine_work, make_text(is_printed, options, engine.log));
+    let saved = saved.map_err(failed)?;
     let (summary, report) =
         PlanReport::prepare(&saved, text, options, engine.log).await.map_err(failed)?;
     findings.plan_report = Some(report);
     Ok(Planned { saved, summary })
+}
+
+/// Makes the text of a plan for the reports as soon as the engine has sent the file that it `is_printed`
+/// in.
+///
+/// # Errors
+/// If a file cannot be read or written, or if the engine failed before it sent the file.
+async fn make_text(
+    is_printed: oneshot::Receiver<PathBuf>,
+    options: &PlanOptions,
+    log: &RunLog,
+) -> std::io::Result<PlanText> {
+    let printed = is_printed.await.map_err(std::io::Error::other)?;
+    let (for_registry, redactor) = (options.limit.is_some(), log.redactor().clone());
+    blocking(move |_| PlanText::make(printed, for_registry, &redactor)).await
 }
 
 /// Has the plan judged, where a program is named for that.
