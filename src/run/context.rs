@@ -2,7 +2,7 @@
 
 use super::directory::run_directory::RunDirectory;
 use super::reporting::notices::Notices;
-use super::steps::early_question::EarlyQuestion;
+use super::steps::version_query::EarlyVersionQuery;
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
 use butler_base::cancel::Stop;
@@ -17,7 +17,7 @@ pub(super) struct Context<'run> {
     pub(super) stop: &'run Stop,
     pub(super) notices: &'run Notices,
     /// Which version is on PATH.
-    pub(super) version: &'run EarlyQuestion,
+    pub(super) version: &'run EarlyVersionQuery,
     pub(super) grace: Grace,
     /// Options of the typed commands.
     pub(super) options: &'run LocalOptions,

@@ -11,9 +11,9 @@ use super::findings::Findings;
 use super::panic::catch_panic;
 use super::reporting::logs::Logs;
 use super::reporting::reports::Reports;
-use super::steps::early_question::EarlyQuestion;
-use super::steps::phases::perform;
+use super::steps::phases::run_phases;
 use super::steps::terraform_settings;
+use super::steps::version_query::EarlyVersionQuery;
 use super::teardown::Teardown;
 use super::terminal::Terminal;
 use super::watch;
@@ -55,7 +55,7 @@ impl Run<'_> {
     pub(super) fn apply_terraform_settings(&mut self, file: TerraformSettings) {
         let own = self.own_settings.take();
         let Ok(spec) = &mut self.spec else { return };
-        match terraform_settings::settle(self.settings, spec, own, file) {
+        match terraform_settings::merge(self.settings, spec, own, file) {
             Ok(warnings) => self.warnings.extend(warnings),
             Err(failure) => self.spec = Err(failure),
         }
@@ -63,7 +63,7 @@ impl Run<'_> {
 
     /// Executes the run and reports how it ended. `asking` ends when the registry knows that the run
     /// has begun.
-    pub(super) async fn execute(mut self, asking: Span, version: EarlyQuestion) -> Exit {
+    pub(super) async fn execute(mut self, asking: Span, version: EarlyVersionQuery) -> Exit {
         let directory =
             RunDirectory::create(&Place::from(self.settings), &mut self.reports.reserve);
         let terminal = std::mem::take(&mut self.terminal);
@@ -89,7 +89,7 @@ impl Run<'_> {
                     options: &self.options,
                 };
                 let failure =
-                    catch_panic(Box::pin(perform(&context, spec, &mut findings))).await.err();
+                    catch_panic(Box::pin(run_phases(&context, spec, &mut findings))).await.err();
                 (Some(directory), failure)
             }
             (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),

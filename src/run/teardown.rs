@@ -26,7 +26,7 @@ use super::reporting::report_error::ReportError;
 use super::reporting::reports::Reports;
 use super::reporting::undelivered::UndeliveredLogs;
 use super::watch::Watch;
-use crate::engine::{Planned, Saved};
+use crate::engine::{PlanFiles, Planned};
 use crate::exit::Exit;
 use crate::registry::RegistryError;
 use crate::report::RunLog;
@@ -135,7 +135,7 @@ impl<'run> Teardown<'run> {
         let rescued = self.rescue_state(&outcome);
         let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
         let plan = findings.plan.as_ref();
-        let unused = plan.map(|Planned { saved: Saved { file, json, text }, .. }| {
+        let unused = plan.map(|Planned { files: PlanFiles { file, json, text }, .. }| {
             [file, json, text].map(Clone::clone)
         });
         let unused = unused.into_iter().flatten().collect();
@@ -147,7 +147,7 @@ impl<'run> Teardown<'run> {
         let reported = catch_panic(async {
             outcome.say(&logs.log, &self.reports.notices);
             if let Some(state) = &rescued {
-                logs.log.say(&state.text);
+                logs.log.write_lines(&state.text);
             }
             let closed = logs.close(&self.stop).await;
             let undelivered =
@@ -381,7 +381,7 @@ impl Outcome {
             None => self.achievement.summary.iter().cloned().collect(),
         };
         for line in lines {
-            log.say(&line);
+            log.write_lines(&line);
             if self.failure.is_some() {
                 if !notices.tell_failure() {
                     // The line's level says that it is an error.

@@ -118,7 +118,7 @@ impl LogSink for Post {
 }
 
 fn unreachable(reason: &impl ToString) -> Delivery {
-    Delivery::Unreachable { reason: reason.to_string(), rest: Duration::ZERO }
+    Delivery::Unreachable { reason: reason.to_string(), retry_after: Duration::ZERO }
 }
 
 fn start_upload(
@@ -213,7 +213,7 @@ async fn registry_that_was_away_gets_every_line_once_and_in_order() {
     run(&print_lines(10), &log).await;
     server.until_begun(2).await;
     server.shared.answer.send_replace(Some(StatusCode::OK));
-    log.say("the end");
+    log.write_lines("the end");
     log.close();
     assert_eq!(uploaded.await.unwrap().undelivered, None);
     let mut content = server.content();
@@ -239,7 +239,7 @@ async fn server_that_refuses_is_asked_once() {
     let server = Server::start(Some(StatusCode::BAD_REQUEST), 64 << 20).await;
     let (log, receiver) = run_log(0, &overflow);
     let uploaded = start_upload(&server, receiver, Duration::ZERO);
-    log.say("one");
+    log.write_lines("one");
     server.until_begun(1).await;
     run(&print_lines(LINES), &log).await;
     log.close();

@@ -144,7 +144,9 @@ async fn an_operation_that_the_version_does_not_have_names_the_one_that_has_it()
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         assert_eq!(world.received().request_names(), sequence(&[]), "{operation}");
         let reason = world.last_status()["error"]["message"].clone();
-        let expected = format!("terraform {version} has no {operation}: it came with {needed}");
+        let expected = format!(
+            "terraform {version} does not support `{operation}`, which needs {needed} or later"
+        );
         assert_eq!(reason, Value::String(expected));
         let ran = std::fs::read_to_string(&record).unwrap_or_default();
         assert!(ran.lines().all(|line| line.starts_with("version")), "{ran}");

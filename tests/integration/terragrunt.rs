@@ -571,6 +571,6 @@ async fn a_terragrunt_that_cannot_be_told_what_a_run_needs_is_refused() {
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let error = world.last_status()["error"].clone();
-    assert_eq!(error["message"], "terragrunt 0.38.1 is too old to carry out a run");
+    assert_eq!(error["message"], "terragrunt 0.38.1 is too old to execute a run");
     assert!(error["advice"].as_str().unwrap().contains("0.48.7"), "{error}");
 }

@@ -209,12 +209,12 @@ mod tests {
     }
 
     #[test]
-    fn members_say_where_they_stand() {
+    fn members_have_their_position_in_the_copy() {
         let (text, members) = cleaned();
-        for Member { name, place } in &members {
-            let place = usize::try_from(place.start).unwrap()..usize::try_from(place.end).unwrap();
+        for Member { name, range } in &members {
+            let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
             let alone: serde_json::Value =
-                serde_json::from_str(&format!("{{{}}}", &text[place])).unwrap();
+                serde_json::from_str(&format!("{{{}}}", &text[range])).unwrap();
             assert_eq!(alone.as_object().unwrap().keys().collect::<Vec<_>>(), [name]);
         }
     }

@@ -239,8 +239,8 @@ mod tests {
         let text = String::from_utf8(written.borrow().clone()).unwrap();
         drop(into);
         assert!(text.ends_with('}'), "nothing is written behind it: {text}");
-        for Member { name, place } in members {
-            let start = usize::try_from(place.start).unwrap();
+        for Member { name, range } in members {
+            let start = usize::try_from(range.start).unwrap();
             assert!(text[start..].starts_with(&format!("\"{name}\":")), "{text}");
         }
         ([opened, created], text)

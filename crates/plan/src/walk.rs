@@ -21,7 +21,7 @@ pub struct Member {
     /// Such as `resource_changes`.
     pub name: String,
     /// From the quote before the name to the last byte of the value.
-    pub place: Range<u64>,
+    pub range: Range<u64>,
 }
 
 /// The position of the reader in a plan, which determines how the parts below are read.
@@ -183,7 +183,7 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
             _ => self.walk(kind.member(&name), depth + 1)?,
         }
         if kind == NodeKind::Plan {
-            self.members.push(Member { name, place: start..self.target.written() });
+            self.members.push(Member { name, range: start..self.target.written() });
         }
         Ok(())
     }

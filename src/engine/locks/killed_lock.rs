@@ -1,22 +1,23 @@
-//! What to do about the state lock of a tool that is killed.
+//! What the runner does about the state lock of a killed tool.
 
-/// What becomes of the lock of a tool that is killed.
+/// What the runner does about the state lock of a killed tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KilledLock {
-    /// It ends with the tool's process, as those of `local` and `pg` do.
+    /// Nothing: the lock ends with the tool's process, as locks of `local` and `pg` do.
     EndsWithTool,
-    /// The tool may be told to take none: what is found is reported, and never taken for its own.
+    /// Report it, but never as the tool's own: the environment may have disabled locking for the tool.
     NeverOwn,
-    /// It stays, and is reported.
+    /// Report it.
     Report,
-    /// It stays, and is removed where it is surely the tool's own.
+    /// Remove it if it is certainly the tool's own.
     Remove,
 }
 
 impl KilledLock {
-    /// For a backend of this type, where the tool surely `locks` or may have been told not to.
+    /// For a backend of the type `backend`. `locks` is false if the environment may have disabled locking,
+    /// `remove` is `--force-unlock-own`.
     #[must_use]
-    pub fn of(backend: &str, locks: bool, remove: bool) -> Self {
+    pub fn for_backend(backend: &str, locks: bool, remove: bool) -> Self {
         match backend {
             "local" | "pg" => Self::EndsWithTool,
             _ if !locks => Self::NeverOwn,
@@ -25,10 +26,10 @@ impl KilledLock {
         }
     }
 
-    /// The same once it is known that the backend is of this type.
+    /// The same after `init` has shown that the backend is of the type `backend`.
     #[must_use]
-    pub fn known(self, backend: &str) -> Self {
-        match Self::of(backend, true, false) {
+    pub fn with_known_backend(self, backend: &str) -> Self {
+        match Self::for_backend(backend, true, false) {
             Self::EndsWithTool => Self::EndsWithTool,
             _ => self,
         }

@@ -14,10 +14,10 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use crate::engine::arguments;
-use crate::engine::commands::Saved;
+use crate::engine::commands::PlanFiles;
 use crate::engine::error::EngineError;
 use crate::engine::invocation::Engine;
-use crate::engine::locks::locking::Unfinished;
+use crate::engine::locks::locking::UnfinishedCommand;
 use butler_base::event::Stream;
 use butler_base::platform::fs::MetadataExt;
 use butler_base::platform::saved;
@@ -38,9 +38,9 @@ impl<S: Sink> Engine<'_, S> {
     /// which may be working on files.
     pub(in crate::engine) async fn show_when_saved(
         &self,
-        planning: impl Future<Output = Result<(), Box<Unfinished>>>,
+        planning: impl Future<Output = Result<(), Box<UnfinishedCommand>>>,
         plan: &Path,
-    ) -> Result<PathBuf, Box<Unfinished>> {
+    ) -> Result<PathBuf, Box<UnfinishedCommand>> {
         let may_show = self.wait_until_showable(plan, memory_left);
         let (planned, is_planned) = oneshot::channel();
         let planning = async {
@@ -62,15 +62,15 @@ impl<S: Sink> Engine<'_, S> {
         &self,
         file: &Path,
         printed: oneshot::Sender<PathBuf>,
-    ) -> Result<Saved, EngineError> {
+    ) -> Result<PlanFiles, EngineError> {
         let text = self.private.join("plan.txt");
         let command = self.command(arguments::show_text(file), Output::LinesAndFile(text.clone()));
-        self.succeed("show", &command).await?;
+        self.run_successfully("show", &command).await?;
         // The receiver is gone if the caller does not need the text.
         let _ = printed.send(text.clone());
         let (command, json) = self.show_command(file, "plan.json");
-        self.succeed("show", &command).await?;
-        Ok(Saved { file: file.to_owned(), json, text })
+        self.run_successfully("show", &command).await?;
+        Ok(PlanFiles { file: file.to_owned(), json, text })
     }
 
     /// Shows a plan as soon as `may_show` completes, at the latest when the plan `is_planned`. Does not
@@ -80,7 +80,7 @@ impl<S: Sink> Engine<'_, S> {
         plan: &Path,
         may_show: impl Future<Output = ()>,
         mut is_planned: oneshot::Receiver<()>,
-    ) -> Result<PathBuf, Box<Unfinished>> {
+    ) -> Result<PathBuf, Box<UnfinishedCommand>> {
         let (early, is_planned) = tokio::select! {
             biased;
             is_planned = &mut is_planned => (None, is_planned),
@@ -99,7 +99,7 @@ impl<S: Sink> Engine<'_, S> {
         }
         // The file has changed. The early JSON stays in the private directory, which is wiped as a whole.
         let (command, json) = self.show_command(plan, "plan.json");
-        Box::pin(self.succeed("show", &command)).await?;
+        Box::pin(self.run_successfully("show", &command)).await?;
         Ok(json)
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt;
 
-use crate::engine::{Engine, LeftLock, Unfinished};
+use crate::engine::{Engine, LeftLock, UnfinishedCommand};
 use crate::report::RunLog;
 use butler_base::cancel::Step;
 use butler_base::error::chain;
@@ -44,11 +44,11 @@ const PUSH_DEADLINE: Duration = Duration::from_mins(1);
 /// not, the state is still where it was.
 pub(in crate::run) async fn push_state(
     engine: &Engine<'_, RunLog>,
-    unfinished: &mut Unfinished,
+    unfinished: &mut UnfinishedCommand,
 ) -> Option<String> {
     let errored = engine.directory.join(ERRORED_STATE);
     if !errored.is_file() {
-        engine.release(unfinished).await;
+        engine.release_lock(unfinished).await;
         return None;
     }
     engine.log.announce("The state could not be stored: pushing it again");
@@ -67,14 +67,14 @@ pub(in crate::run) async fn push_state(
             () = tokio::time::sleep(wait) => {}
         }
         if matches!(unfinished.error.left(), None | Some(LeftLock::Unknown)) {
-            engine.settle(unfinished).await;
+            engine.recheck_lock(unfinished).await;
         }
         pushed = push_once(engine, &errored, unfinished, given_up.clone()).await;
         if pushed {
             break;
         }
     }
-    engine.release(unfinished).await;
+    engine.release_lock(unfinished).await;
     // There are backends that take no state at all without the id of the lock.
     if !pushed && matches!(unfinished.error.left(), Some(LeftLock::Removed { .. })) {
         pushed = push_once(engine, &errored, unfinished, given_up).await;
@@ -143,7 +143,7 @@ pub(in crate::run) fn directories_below(downloads: &Path) -> Vec<PathBuf> {
 async fn push_once(
     engine: &Engine<'_, RunLog>,
     errored: &Path,
-    unfinished: &mut Unfinished,
+    unfinished: &mut UnfinishedCommand,
     given_up: impl Future<Output = ()> + Clone,
 ) -> bool {
     if given_up.clone().now_or_never().is_some() {
@@ -166,7 +166,7 @@ async fn push_once(
 /// user's own; what becomes of it is the user's to say.
 pub(in crate::run) fn point_to_state(
     engine: &Engine<'_, RunLog>,
-    unfinished: &Unfinished,
+    unfinished: &UnfinishedCommand,
     begun: SystemTime,
 ) -> Option<String> {
     let mut states = vec![engine.directory.join(ERRORED_STATE)];
@@ -176,7 +176,7 @@ pub(in crate::run) fn point_to_state(
     let modified = |path: &PathBuf| path.metadata().ok()?.modified().ok();
     let errored = states.into_iter().max_by_key(modified)?;
     let modified = modified(&errored)?;
-    let product = engine.said_program();
+    let product = engine.program_name();
     let removal = unfinished.error.left().and_then(|left| left.removal(product));
     // Terragrunt starts Terraform in another directory than its own.
     let (file, there) = match &engine.wrapper {

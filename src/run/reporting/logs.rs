@@ -17,8 +17,8 @@ use super::reports::{RegistryReports, Reports};
 use super::undelivered::{Place, UndeliveredLogs};
 use crate::ci;
 use crate::report::{
-    PlanHint, Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, copy_log, show,
-    upload,
+    LiveOutput, PlanHint, Receiver, RunLog, Sender, Undelivered, UploadReport, channel, copy_log,
+    show, upload,
 };
 use crate::run::directory::run_directory::RunDirectory;
 use crate::run::terminal::Terminal;
@@ -70,10 +70,10 @@ impl Logs {
         let mut senders = Vec::new();
         let (sender, receiver) = spool(directory, "terminal");
         let plan_hint = match settings.source {
-            RunSource::Local { .. } => PlanHint::LeftOut { is_within: false },
-            RunSource::Registry { .. } | RunSource::File { .. } => PlanHint::Shown,
+            RunSource::Local { .. } => PlanHint::Hidden { is_within: false },
+            RunSource::Registry { .. } | RunSource::File { .. } => PlanHint::LiveOutput,
         };
-        let shown = Shown { sender, notation: ci::notation(settings.job.system), plan_hint };
+        let shown = LiveOutput { sender, notation: ci::notation(settings.job.system), plan_hint };
         let terminal = TerminalReader {
             task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
             spool: spool_file(directory, "terminal"),

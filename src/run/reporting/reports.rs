@@ -14,7 +14,8 @@ use crate::registry::{
 };
 use crate::report::{Batch, Delivery, LogSink};
 use crate::run::directory::descriptors::Reserve;
-use crate::run::plan::plan_report::{Form, PlanReport, Room};
+use crate::run::plan::detail_level::{BodyLimit, DetailLevel};
+use crate::run::plan::plan_report::PlanReport;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::secret::{Redactor, redact_xml};
 
@@ -72,8 +73,8 @@ impl LogSink for RegistryReports {
                 Delivery::TooLarge
             }
             Err(error) if error.is_transient() => {
-                let rest = error.retry_after().unwrap_or_default();
-                Delivery::Unreachable { reason: butler_base::error::chain(&error), rest }
+                let retry_after = error.retry_after().unwrap_or_default();
+                Delivery::Unreachable { reason: butler_base::error::chain(&error), retry_after }
             }
             Err(error) => Delivery::Refused { reason: butler_base::error::chain(&error) },
         }
@@ -126,8 +127,8 @@ impl Reports {
         self.keep_part("plan.json", &plan.json)?;
         self.keep_part("plan.txt", &plan.text.shown)?;
         let Some(registry) = &self.registry else { return Ok(None) };
-        let mut room = Room::new(plan.limit.unwrap_or(u64::MAX));
-        let mut form = plan.form(Form::Everything, room);
+        let mut room = BodyLimit::new(plan.limit.unwrap_or(u64::MAX));
+        let mut form = plan.fitting_level(DetailLevel::Everything, room);
         loop {
             let body = plan.body(form, room).map_err(ReportError::Read)?;
             let length = body.length();
@@ -142,8 +143,12 @@ impl Reports {
                     }
                     tracing::warn!(error = %butler_base::error::chain(&error), length, "the plan is too large");
                     let Some(smaller) = form.smaller() else { return Ok(Some(REFUSED)) };
-                    room = if refused { Room::after(length) } else { Room::new(LARGE) };
-                    form = plan.form(smaller, room);
+                    room = if refused {
+                        BodyLimit::after_refusal(length)
+                    } else {
+                        BodyLimit::new(LARGE)
+                    };
+                    form = plan.fitting_level(smaller, room);
                 }
             }
         }

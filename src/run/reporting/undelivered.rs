@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
-use crate::report::{Undelivered, UploadEnd, UploadReport, Written};
+use crate::report::{Undelivered, UploadEnd, UploadReport, WrittenLines};
 use crate::run::directory::recovery::new_file;
 use butler_base::cancel::Stop;
 
@@ -128,7 +128,7 @@ fn write(
     left: &mut Undelivered,
     place: &Place,
     goes_on: impl Fn() -> bool,
-) -> std::io::Result<(PathBuf, Written)> {
+) -> std::io::Result<(PathBuf, WrittenLines)> {
     let file = new_file(&place.recovery, PREFIX, SUFFIX).or_else(|error| {
         tracing::warn!(%error, "cannot keep log lines in the recovery directory");
         new_file(&place.work, PREFIX, SUFFIX)

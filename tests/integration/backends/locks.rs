@@ -39,10 +39,10 @@ async fn told_and_released(backend: &Value) -> &'static str {
     let (told, id) = if let Some((_, id)) = lock.split_once("(OperationTypeApply, id ") {
         assert!(lock.starts_with(&format!(" by {user}@")), "{message}");
         ("holder, time and id", id.split_once(')').unwrap().0)
-    } else if let Some((id, _)) = lock.split_once("; its backend does not say by whom)") {
+    } else if let Some((id, _)) = lock.split_once("; its backend does not report the holder)") {
         ("id", id.strip_prefix(" (id ").unwrap())
     } else {
-        assert!(lock.contains("; its backend does not say by whom"), "{message}");
+        assert!(lock.contains("; its backend does not report the holder"), "{message}");
         ("nothing", "")
     };
     assert_eq!(advice.contains("`terraform force-unlock "), !id.is_empty(), "{advice}");
@@ -88,7 +88,7 @@ async fn every_lock_is_told_as_documented_and_released_by_a_graceful_stop() {
         ("gcs", "gcs", gcs),
     ] {
         let told = told_and_released(&recipe(kind, &settings)).await;
-        let killed = match KilledLock::of(kind, true, false) {
+        let killed = match KilledLock::for_backend(kind, true, false) {
             KilledLock::EndsWithTool => "it ends with the tool",
             _ => "it stays, and is named; `--force-unlock-own` removes it",
         };

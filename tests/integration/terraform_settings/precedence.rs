@@ -146,7 +146,7 @@ async fn unknown_keys_of_a_run_and_secrets_in_the_open_are_warned_of() {
         expect![[r"
             `terraformSettings` of the run: unknown key `future`, there are terraformrc, backend, env, logging, afterPlan
             `terraformSettings` of the run: unknown key `providerInstalation` in `terraformrc`, did you mean `providerInstallation`?
-            `env.DB_PASSWORD` of the run's `terraformSettings` looks like a secret: `env` is for what everybody may see
+            `env.DB_PASSWORD` of the run's `terraformSettings` looks like a secret: `env` is only for public values
         "]],
     )
     .await;

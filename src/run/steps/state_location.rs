@@ -1,10 +1,10 @@
-//! Keeps apply and destroy from storing their state in the clone, where it is lost at the end.
+//! Prevents apply and destroy from storing their state in the clone, which is removed at the end.
 //!
-//! What the run itself says is looked at before anything is fetched, what the module says before
-//! `init`, and what Terragrunt has made of it after that. Only the backend's own settings and
-//! `TF_WORKSPACE` count: a `-state` in `TF_CLI_ARGS` is the affair of whoever sets it. What cannot be
-//! known for sure is only warned of. A refresh is let through: it brings nothing into being that
-//! only its state would know.
+//! There are three checks: of the run's backend before the source is fetched, of the module's backend before
+//! `init`, and of the backend that Terragrunt has generated after `init`. They read the backend's settings and
+//! `TF_WORKSPACE`, but not `-state` in `TF_CLI_ARGS`, which a user sets on purpose. If the location is
+//! unclear, the runner only warns. A refresh is permitted, because it does not create resources that only
+//! the lost state would list.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
@@ -22,13 +22,13 @@ use butler_base::event::Phase;
 use butler_protocol::spec::{Backend, Operation, RunSpec, Source};
 use butler_source::module::{BackendBlock, BlockSetting, Module};
 
-/// Where Terraform keeps a local state without further settings.
+/// The path of a local state without further settings.
 const DEFAULT_PATH: &str = "terraform.tfstate";
 
-/// The same for other workspaces than the default one.
+/// The directory of local states of other workspaces than the default one.
 const DEFAULT_WORKSPACE_DIRECTORY: &str = "terraform.tfstate.d";
 
-/// Refuses a run that says itself that its state is to lie in the clone.
+/// Fails if the backend of the run itself stores the state in the clone.
 pub(in crate::run) fn check_run(
     context: &Context<'_>,
     spec: &RunSpec,
@@ -36,11 +36,11 @@ pub(in crate::run) fn check_run(
 ) -> Result<(), Failure> {
     let (Source::Git(git), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(()) };
     let module = context.directory.source().join(&git.working_directory);
-    let place = local_path(backend, workspace(context, inputs).as_deref());
-    check(context, spec, &module, &place.unless_configured_elsewhere(context))
+    let location = run_backend_location(backend, named_workspace(context, inputs).as_deref());
+    check_location(context, spec, &module, &location.unless_configured_in_environment(context))
 }
 
-/// Refuses a run whose module keeps its state in the clone, at `directory`.
+/// Fails if the backend of the run or of the module in `directory` stores the state in the clone.
 pub(in crate::run) fn check_module(
     context: &Context<'_>,
     spec: &RunSpec,
@@ -49,20 +49,20 @@ pub(in crate::run) fn check_module(
     directory: &Path,
 ) -> Result<(), Failure> {
     let Source::Git(_) = spec.source else { return Ok(()) };
-    let workspace = workspace(context, inputs);
-    let place = match (&spec.backend, &module.backend) {
-        // Again, because a link in the clone may lead anywhere.
-        (Some(backend), _) => local_path(backend, workspace.as_deref()),
-        (None, Some(block)) => block_path(block, workspace.as_deref()),
-        // Terraform explains better what is wrong with a file; and it may hold the block.
-        (None, None) if module.is_incomplete => Place::Computed,
-        (None, None) => Place::local(None, None, workspace.as_deref()),
+    let workspace = named_workspace(context, inputs);
+    let location = match (&spec.backend, &module.backend) {
+        // Again, because links in the clone are only known now.
+        (Some(backend), _) => run_backend_location(backend, workspace.as_deref()),
+        (None, Some(block)) => module_backend_location(block, workspace.as_deref()),
+        // A file that could not be parsed may contain the backend block. Terraform explains its errors.
+        (None, None) if module.is_incomplete => StateLocation::Unclear,
+        (None, None) => StateLocation::local(None, None, workspace.as_deref()),
     };
-    check(context, spec, directory, &place.unless_configured_elsewhere(context))
+    check_location(context, spec, directory, &location.unless_configured_in_environment(context))
 }
 
-/// Refuses to go on with a module whose state Terraform, as it was initialised by Terragrunt, keeps in
-/// a copy of it: only now it is known what Terragrunt has made of the module.
+/// Fails if Terraform stores the state in Terragrunt's copy of the module. Must be called after `init`, which
+/// shows the backend that Terragrunt has generated.
 pub(in crate::run) fn check_initialised(
     engine: &Engine<'_, RunLog>,
     operation: Operation,
@@ -74,19 +74,19 @@ pub(in crate::run) fn check_initialised(
     }
     let mut copies = vec![engine.directory.to_owned()];
     copies.extend(recovery::directories_below(downloads));
-    let kept = copies.iter().any(|copy| {
-        // Without this file, Terraform keeps its state where it runs.
-        let Some(initialised) = Initialised::read(&engine.data_directory(copy)) else {
+    let is_kept = copies.iter().any(|copy| {
+        // Without this file, Terraform stores the state in its working directory.
+        let Some(initialised) = InitRecord::read(&engine.data_directory(copy)) else {
             return false;
         };
-        let Ok(Initialised { backend: InitialisedBackend { kind, config } }) = initialised else {
+        let Ok(InitRecord { backend: RecordedBackend { kind, config } }) = initialised else {
             return true;
         };
         let path = config.path.as_deref().unwrap_or(DEFAULT_PATH);
         kind != "local"
             || !resolve(copy, Path::new(path)).starts_with(resolve(engine.private, Path::new("")))
     });
-    if kept {
+    if is_kept {
         return Ok(());
     }
     let text = "the state, in Terragrunt's copy of the module, is lost at the end";
@@ -99,15 +99,15 @@ pub(in crate::run) fn check_initialised(
     Ok(())
 }
 
-/// The type of the backend that counts, as Terraform was initialised by Terragrunt; none where nothing
-/// wraps it, or where copies of other runs, in a directory of the user's own, say something else.
+/// The type of the backend that Terragrunt has generated, as `init` has recorded it. None without Terragrunt,
+/// or if copies of other runs in the user's directory have different backends.
 pub(in crate::run) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option<String> {
     engine.wrapper.as_ref()?;
     let cache = engine.directory.join(recovery::TERRAGRUNT_CACHE);
     let mut copies = vec![engine.directory.to_owned()];
     copies.extend(recovery::directories_below(engine.downloads().unwrap_or(&cache)));
     let data = copies.iter().map(|copy| engine.data_directory(copy));
-    let mut kinds = data.filter(|data| data.is_dir()).map(|data| match Initialised::read(&data) {
+    let mut kinds = data.filter(|data| data.is_dir()).map(|data| match InitRecord::read(&data) {
         None => Some("local".to_owned()),
         Some(initialised) => initialised.ok().map(|it| it.backend.kind),
     });
@@ -115,14 +115,14 @@ pub(in crate::run) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option
     kinds.all(|other| other.as_ref() == Some(&kind)).then_some(kind)
 }
 
-/// What `init` remembers of the backend.
+/// The backend as `init` records it in the data directory.
 #[derive(Deserialize)]
-struct Initialised {
-    backend: InitialisedBackend,
+struct InitRecord {
+    backend: RecordedBackend,
 }
 
-impl Initialised {
-    /// Reads it from a data directory; none where there is none, because no backend is named.
+impl InitRecord {
+    /// None if the file does not exist, because the module does not name a backend.
     fn read(data: &Path) -> Option<serde_json::Result<Self>> {
         let file = std::fs::File::open(data.join("terraform.tfstate")).ok()?;
         Some(serde_json::from_reader(std::io::BufReader::new(file)))
@@ -130,29 +130,29 @@ impl Initialised {
 }
 
 #[derive(Deserialize)]
-struct InitialisedBackend {
+struct RecordedBackend {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
-    config: InitialisedConfig,
+    config: RecordedConfig,
 }
 
 #[derive(Default, Deserialize)]
-struct InitialisedConfig {
+struct RecordedConfig {
     path: Option<String>,
 }
 
-/// Where a backend keeps the state.
-enum Place {
+/// Where a backend stores the state.
+enum StateLocation {
     /// Not on this machine.
-    Elsewhere,
-    /// At this path, seen from the module's directory.
+    Remote,
+    /// At this path, relative to the module's directory.
     At(PathBuf),
     /// At a path that only Terraform can compute.
-    Computed,
+    Unclear,
 }
 
-impl Place {
+impl StateLocation {
     fn local(path: Option<&str>, workspaces: Option<&str>, workspace: Option<&OsStr>) -> Self {
         let given = |text: Option<&str>, default: &str| {
             PathBuf::from(text.filter(|text| !text.is_empty()).unwrap_or(default))
@@ -164,48 +164,48 @@ impl Place {
             }
         })
     }
-}
 
-impl Place {
-    /// The job's environment may have settings of the backend in the arguments of `init`.
-    fn unless_configured_elsewhere(self, context: &Context<'_>) -> Self {
+    /// Unclear if the job's environment has settings of the backend in the arguments of `init`.
+    fn unless_configured_in_environment(self, context: &Context<'_>) -> Self {
         let configured = ["TF_CLI_ARGS", "TF_CLI_ARGS_init"].into_iter().any(|name| {
             let arguments = context.settings.environment.get(OsStr::new(name));
             arguments.is_some_and(|given| given.to_string_lossy().contains("-backend-config"))
         });
         match self {
-            Self::At(_) if configured => Self::Computed,
-            place => place,
+            Self::At(_) if configured => Self::Unclear,
+            location => location,
         }
     }
 }
 
-fn local_path(backend: &Backend, workspace: Option<&OsStr>) -> Place {
+/// The location that the run's backend names.
+fn run_backend_location(backend: &Backend, workspace: Option<&OsStr>) -> StateLocation {
     if backend.kind != "local" {
-        return Place::Elsewhere;
+        return StateLocation::Remote;
     }
     let setting = |name: &str| {
         let (_, value) = backend.config.iter().find(|(given, _)| given == name)?;
         serde_json::from_str::<Option<String>>(value.expose_secret()).ok()?
     };
-    Place::local(setting("path").as_deref(), setting("workspace_dir").as_deref(), workspace)
+    StateLocation::local(setting("path").as_deref(), setting("workspace_dir").as_deref(), workspace)
 }
 
-fn block_path(block: &BackendBlock, workspace: Option<&OsStr>) -> Place {
+/// The location that the module's backend block names.
+fn module_backend_location(block: &BackendBlock, workspace: Option<&OsStr>) -> StateLocation {
     if block.kind != "local" {
-        return Place::Elsewhere;
+        return StateLocation::Remote;
     }
-    let counts = if workspace.is_some() { &block.workspace_dir } else { &block.path };
-    let text = match counts {
-        BlockSetting::Computed => return Place::Computed,
+    let setting = if workspace.is_some() { &block.workspace_dir } else { &block.path };
+    let text = match setting {
+        BlockSetting::Computed => return StateLocation::Unclear,
         BlockSetting::Unset => None,
         BlockSetting::Text(text) => Some(text.as_str()),
     };
-    Place::local(text, text, workspace)
+    StateLocation::local(text, text, workspace)
 }
 
-/// The workspace that the environment asks for, unless it is the default one.
-fn workspace(context: &Context<'_>, inputs: &Inputs) -> Option<OsString> {
+/// The workspace that the environment names, unless it is the default one.
+fn named_workspace(context: &Context<'_>, inputs: &Inputs) -> Option<OsString> {
     const NAME: &str = "TF_WORKSPACE";
     let given = inputs.environment.iter().rev().find(|(name, ..)| name == NAME);
     given
@@ -214,22 +214,23 @@ fn workspace(context: &Context<'_>, inputs: &Inputs) -> Option<OsString> {
         .filter(|workspace| !workspace.is_empty() && workspace != "default")
 }
 
-fn check(
+/// Fails or warns if `location`, seen from `module`, is in the run's directory.
+fn check_location(
     context: &Context<'_>,
     spec: &RunSpec,
     module: &Path,
-    place: &Place,
+    location: &StateLocation,
 ) -> Result<(), Failure> {
     if !matches!(spec.operation, Operation::Apply | Operation::Destroy) {
         return Ok(());
     }
-    let text = match place {
-        Place::Elsewhere => return Ok(()),
-        Place::Computed => {
-            "whether the local state lies outside of the clone is not known: what is in the clone is lost at the end"
+    let text = match location {
+        StateLocation::Remote => return Ok(()),
+        StateLocation::Unclear => {
+            "unclear whether the local state is outside of the clone; a state in the clone is lost at the end"
                 .to_owned()
         }
-        Place::At(path) => {
+        StateLocation::At(path) => {
             let run = context.directory.private().path();
             if !resolve(module, path).starts_with(resolve(run, Path::new(""))) {
                 return Ok(());
@@ -247,8 +248,8 @@ fn check(
     Ok(())
 }
 
-/// Where `path` leads from `base`, as the operating system would go, links included; what does not
-/// exist yet is taken as it is written.
+/// Resolves `path` from `base` as the operating system does, links included. Components that do not exist
+/// are kept as they are.
 fn resolve(base: &Path, path: &Path) -> PathBuf {
     let mut resolved = PathBuf::new();
     for component in base.join(path).components() {
@@ -273,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_followed_as_the_operating_system_does() {
+    fn paths_resolve_as_in_the_operating_system() {
         let base = tempfile::tempdir().unwrap();
         let base = base.path().canonicalize().unwrap();
         let module = base.join("run/source/module");
@@ -294,24 +295,27 @@ mod tests {
 
     #[test]
     fn place_of_a_local_state_depends_on_the_workspace() {
-        let at = |place| match place {
-            Place::At(path) => path.display().to_string(),
-            Place::Elsewhere => "elsewhere".to_owned(),
-            Place::Computed => "computed".to_owned(),
+        let at = |location| match location {
+            StateLocation::At(path) => path.display().to_string(),
+            StateLocation::Remote => "remote".to_owned(),
+            StateLocation::Unclear => "unclear".to_owned(),
         };
         let blue = Some(OsStr::new("blue"));
-        assert_eq!(at(Place::local(None, None, None)), "terraform.tfstate");
-        assert_eq!(at(Place::local(Some("/s/a"), None, None)), "/s/a");
+        assert_eq!(at(StateLocation::local(None, None, None)), "terraform.tfstate");
+        assert_eq!(at(StateLocation::local(Some("/s/a"), None, None)), "/s/a");
         assert_eq!(
-            at(Place::local(Some("/s/a"), None, blue)),
+            at(StateLocation::local(Some("/s/a"), None, blue)),
             "terraform.tfstate.d/blue/terraform.tfstate"
         );
-        assert_eq!(at(Place::local(None, Some("/w"), blue)), "/w/blue/terraform.tfstate");
+        assert_eq!(at(StateLocation::local(None, Some("/w"), blue)), "/w/blue/terraform.tfstate");
         let block =
             |kind: &str, path| BackendBlock { kind: kind.to_owned(), path, ..Default::default() };
-        assert_eq!(at(block_path(&block("s3", BlockSetting::Unset), None)), "elsewhere");
-        assert_eq!(at(block_path(&block("local", BlockSetting::Computed), None)), "computed");
+        assert_eq!(at(module_backend_location(&block("s3", BlockSetting::Unset), None)), "remote");
+        assert_eq!(
+            at(module_backend_location(&block("local", BlockSetting::Computed), None)),
+            "unclear"
+        );
         let text = BlockSetting::Text("x".to_owned());
-        assert_eq!(at(block_path(&block("local", text), None)), "x");
+        assert_eq!(at(module_backend_location(&block("local", text), None)), "x");
     }
 }
