@@ -22,7 +22,7 @@ use super::watching::TestMessages;
 use butler_base::event::Stream;
 use butler_base::process::{Command, Output, Sink};
 use butler_base::secret::Redactor;
-use butler_plan::{Content, Copied, PlanSummary, Survey, read};
+use butler_plan::{Content, CopiedPlan, PlanSummary, Survey, read};
 use butler_protocol::spec::{Assignment, PlanningOptions};
 
 /// The largest output of `output -json` and `validate -json`, in bytes. The registry accepts 50 MiB.
@@ -52,7 +52,7 @@ impl PlanFiles {
         variables: BTreeSet<String>,
         content: Content,
         redactor: &Redactor,
-    ) -> Result<(Survey, std::io::Result<Copied<W>>), EngineError> {
+    ) -> Result<(Survey, std::io::Result<CopiedPlan<W>>), EngineError> {
         let open = || File::open(&self.json);
         read(open, create, variables, content, redactor).map_err(|source| match source.kind() {
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {

@@ -6,7 +6,7 @@ use butler_base::secret::Redactor;
 use butler_fuzz::{JSON_TOKENS, Target};
 use serde_json::Value;
 
-use super::reading::alone::{clean, survey};
+use super::reading::for_tests::{clean, survey};
 use super::survey::Survey;
 
 #[test]

@@ -20,7 +20,7 @@ use crate::report::RunLog;
 use crate::settings::PlanJson;
 use butler_base::blocking::blocking;
 use butler_base::secret::Redactor;
-use butler_plan::{Content, Copied, Member, PlanSummary};
+use butler_plan::{Content, CopiedPlan, Member, PlanSummary};
 use butler_result::Changes;
 
 /// The smallest part of a text that is sent, in bytes.
@@ -100,7 +100,7 @@ impl PlanReport {
         let file = files.json.with_extension("report.json");
         let create = || Ok(PartWriter::new(&file));
         let (survey, copied) = files.read(create, sensitive, content, redactor)?;
-        let report = copied.and_then(|Copied { into, members, changes }| {
+        let report = copied.and_then(|CopiedPlan { into, members, changes }| {
             let text = if survey.secrets.is_empty() {
                 text
             } else {

@@ -63,6 +63,7 @@ impl Approver {
     }
 }
 
+/// The question, in Terraform's own words.
 fn question(mode: PlanMode, directory: &Path) -> String {
     let directory = directory.display();
     let (question, effect) = match mode {

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn place_of_a_local_state_depends_on_the_workspace() {
+    fn location_of_a_local_state_depends_on_the_workspace() {
         let at = |location| match location {
             StateLocation::At(path) => path.display().to_string(),
             StateLocation::Remote => "remote".to_owned(),

@@ -79,7 +79,7 @@ pub(in crate::run) fn merge(
     Ok(warnings)
 }
 
-/// Where references to secrets are resolved.
+/// The sources of secrets to which a configuration can refer.
 pub(in crate::run) fn secret_sources(settings: &Settings) -> SecretSources {
     SecretSources {
         environment: settings.environment.clone(),
