@@ -26,6 +26,7 @@ use crate::tool::ToolOptions;
 use crate::workspace::{self, Inputs, VariableError};
 use butler_base::event::Phase;
 use butler_base::process::Environment;
+use butler_protocol::backend;
 use butler_protocol::spec::{Approval, RunSpec, Source, ToolRequest};
 use butler_source::git;
 use butler_source::module::{Module, ModuleError};
@@ -166,7 +167,7 @@ fn killed_lock(
     let of_run = spec.backend.as_ref().map(|backend| backend.kind.as_str());
     let of_module = module.backend.as_ref().map(|block| block.kind.as_str());
     // A file that was passed over may name another.
-    let otherwise = if module.is_incomplete { "unknown" } else { "local" };
+    let otherwise = if module.is_incomplete { backend::UNKNOWN.name } else { backend::LOCAL.name };
     let backend = of_run.or(of_module).unwrap_or(otherwise);
     KilledLock::of(backend, surely_locks(environment), context.settings.force_unlock_own)
 }

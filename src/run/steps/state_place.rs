@@ -1,10 +1,9 @@
-//! Keeps apply and destroy from storing their state in the clone, where it is lost at the end.
+//! Refuses an apply or destroy whose state would be in the clone, because the clone is removed at the end.
 //!
-//! What the run itself says is looked at before anything is fetched, what the module says before
-//! `init`, and what Terragrunt has made of it after that. Only the backend's own settings and
-//! `TF_WORKSPACE` count: a `-state` in `TF_CLI_ARGS` is the affair of whoever sets it. What cannot be
-//! known for sure is only warned of. A refresh is let through: it brings nothing into being that
-//! only its state would know.
+//! The run's own backend is checked before the source is fetched, the module's before `init`, and the one that
+//! Terragrunt generated after `init`. Only the backend's settings and `TF_WORKSPACE` are considered: a user who
+//! sets `-state` in `TF_CLI_ARGS` is responsible for it. A path that cannot be computed leads to a warning. A
+//! refresh is allowed, because it does not create resources that only its state would list.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
@@ -19,16 +18,17 @@ use crate::run::directory::recovery;
 use crate::run::reporting::outcome::Failure;
 use crate::workspace::Inputs;
 use butler_base::event::Phase;
+use butler_protocol::backend::{BackendKind, LOCAL, StateLocation};
 use butler_protocol::spec::{Backend, Operation, RunSpec, Source};
 use butler_source::module::{BackendBlock, BlockSetting, Module};
 
-/// Where Terraform keeps a local state without further settings.
+/// The default of the local backend's `path`.
 const DEFAULT_PATH: &str = "terraform.tfstate";
 
-/// The same for other workspaces than the default one.
+/// The default of the local backend's `workspace_dir`.
 const DEFAULT_WORKSPACE_DIRECTORY: &str = "terraform.tfstate.d";
 
-/// Refuses a run that says itself that its state is to lie in the clone.
+/// Refuses a run whose own backend keeps the state in the clone.
 pub(in crate::run) fn check_run(
     context: &Context<'_>,
     spec: &RunSpec,
@@ -36,8 +36,8 @@ pub(in crate::run) fn check_run(
 ) -> Result<(), Failure> {
     let (Source::Git(git), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(()) };
     let module = context.directory.source().join(&git.working_directory);
-    let place = local_path(backend, workspace(context, inputs).as_deref());
-    check(context, spec, &module, &place.unless_configured_elsewhere(context))
+    let state = state_of_run(backend, workspace(context, inputs).as_deref());
+    check(context, spec, &module, &state.unless_configured_elsewhere(context))
 }
 
 /// Refuses a run whose module keeps its state in the clone, at `directory`.
@@ -50,19 +50,19 @@ pub(in crate::run) fn check_module(
 ) -> Result<(), Failure> {
     let Source::Git(_) = spec.source else { return Ok(()) };
     let workspace = workspace(context, inputs);
-    let place = match (&spec.backend, &module.backend) {
-        // Again, because a link in the clone may lead anywhere.
-        (Some(backend), _) => local_path(backend, workspace.as_deref()),
-        (None, Some(block)) => block_path(block, workspace.as_deref()),
-        // Terraform explains better what is wrong with a file; and it may hold the block.
-        (None, None) if module.is_incomplete => Place::Computed,
-        (None, None) => Place::local(None, None, workspace.as_deref()),
+    let state = match (&spec.backend, &module.backend) {
+        // Checked again, because a link in the clone may lead to another directory.
+        (Some(backend), _) => state_of_run(backend, workspace.as_deref()),
+        (None, Some(block)) => state_of_module(block, workspace.as_deref()),
+        // A file that cannot be parsed may contain the block. Terraform reports the error in it.
+        (None, None) if module.is_incomplete => StatePath::Computed,
+        (None, None) => StatePath::local(None, None, workspace.as_deref()),
     };
-    check(context, spec, directory, &place.unless_configured_elsewhere(context))
+    check(context, spec, directory, &state.unless_configured_elsewhere(context))
 }
 
-/// Refuses to go on with a module whose state Terraform, as it was initialised by Terragrunt, keeps in
-/// a copy of it: only now it is known what Terragrunt has made of the module.
+/// Refuses a module whose state is in Terragrunt's copy of it. Only after `init` it is known which backend
+/// Terragrunt has generated.
 pub(in crate::run) fn check_initialised(
     engine: &Engine<'_, RunLog>,
     operation: Operation,
@@ -75,7 +75,7 @@ pub(in crate::run) fn check_initialised(
     let mut copies = vec![engine.directory.to_owned()];
     copies.extend(recovery::directories_below(downloads));
     let kept = copies.iter().any(|copy| {
-        // Without this file, Terraform keeps its state where it runs.
+        // Without this file, Terraform keeps its state in its working directory.
         let Some(initialised) = Initialised::read(&engine.data_directory(copy)) else {
             return false;
         };
@@ -83,7 +83,7 @@ pub(in crate::run) fn check_initialised(
             return true;
         };
         let path = config.path.as_deref().unwrap_or(DEFAULT_PATH);
-        kind != "local"
+        BackendKind::of(&kind).state == StateLocation::Remote
             || !resolve(copy, Path::new(path)).starts_with(resolve(engine.private, Path::new("")))
     });
     if kept {
@@ -103,8 +103,8 @@ pub(in crate::run) fn check_initialised(
     Ok(())
 }
 
-/// The type of the backend that counts, as Terraform was initialised by Terragrunt; none where nothing
-/// wraps it, or where copies of other runs, in a directory of the user's own, say something else.
+/// The type of the backend that Terragrunt initialised; `None` without Terragrunt, and if the copies of other
+/// runs, in a directory of the user, have another type.
 pub(in crate::run) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option<String> {
     engine.wrapper.as_ref()?;
     let cache = engine.directory.join(recovery::TERRAGRUNT_CACHE);
@@ -112,21 +112,21 @@ pub(in crate::run) fn initialised_backend(engine: &Engine<'_, RunLog>) -> Option
     copies.extend(recovery::directories_below(engine.downloads().unwrap_or(&cache)));
     let data = copies.iter().map(|copy| engine.data_directory(copy));
     let mut kinds = data.filter(|data| data.is_dir()).map(|data| match Initialised::read(&data) {
-        None => Some("local".to_owned()),
+        None => Some(LOCAL.name.to_owned()),
         Some(initialised) => initialised.ok().map(|it| it.backend.kind),
     });
     let kind = kinds.next()??;
     kinds.all(|other| other.as_ref() == Some(&kind)).then_some(kind)
 }
 
-/// What `init` remembers of the backend.
+/// The backend that `init` recorded in the data directory.
 #[derive(Deserialize)]
 struct Initialised {
     backend: InitialisedBackend,
 }
 
 impl Initialised {
-    /// Reads it from a data directory; none where there is none, because no backend is named.
+    /// Reads the file in a data directory; `None` if it does not exist, because no backend is configured.
     fn read(data: &Path) -> Option<serde_json::Result<Self>> {
         let file = std::fs::File::open(data.join("terraform.tfstate")).ok()?;
         Some(serde_json::from_reader(std::io::BufReader::new(file)))
@@ -147,68 +147,66 @@ struct InitialisedConfig {
 }
 
 /// Where a backend keeps the state.
-enum Place {
+enum StatePath {
     /// Not on this machine.
-    Elsewhere,
-    /// At this path, seen from the module's directory.
-    At(PathBuf),
+    Remote,
+    /// At this path, relative to the module's directory.
+    Local(PathBuf),
     /// At a path that only Terraform can compute.
     Computed,
 }
 
-impl Place {
+impl StatePath {
     fn local(path: Option<&str>, workspaces: Option<&str>, workspace: Option<&OsStr>) -> Self {
         let given = |text: Option<&str>, default: &str| {
             PathBuf::from(text.filter(|text| !text.is_empty()).unwrap_or(default))
         };
-        Self::At(match workspace {
+        Self::Local(match workspace {
             None => given(path, DEFAULT_PATH),
             Some(workspace) => {
                 given(workspaces, DEFAULT_WORKSPACE_DIRECTORY).join(workspace).join(DEFAULT_PATH)
             }
         })
     }
-}
 
-impl Place {
-    /// The job's environment may have settings of the backend in the arguments of `init`.
+    /// A path is not known for sure if the environment adds settings of the backend to the arguments of `init`.
     fn unless_configured_elsewhere(self, context: &Context<'_>) -> Self {
         let configured = ["TF_CLI_ARGS", "TF_CLI_ARGS_init"].into_iter().any(|name| {
             let arguments = context.settings.environment.get(OsStr::new(name));
             arguments.is_some_and(|given| given.to_string_lossy().contains("-backend-config"))
         });
         match self {
-            Self::At(_) if configured => Self::Computed,
-            place => place,
+            Self::Local(_) if configured => Self::Computed,
+            state => state,
         }
     }
 }
 
-fn local_path(backend: &Backend, workspace: Option<&OsStr>) -> Place {
-    if backend.kind != "local" {
-        return Place::Elsewhere;
+fn state_of_run(backend: &Backend, workspace: Option<&OsStr>) -> StatePath {
+    if BackendKind::of(&backend.kind).state == StateLocation::Remote {
+        return StatePath::Remote;
     }
     let setting = |name: &str| {
         let (_, value) = backend.config.iter().find(|(given, _)| given == name)?;
         serde_json::from_str::<Option<String>>(value.expose_secret()).ok()?
     };
-    Place::local(setting("path").as_deref(), setting("workspace_dir").as_deref(), workspace)
+    StatePath::local(setting("path").as_deref(), setting("workspace_dir").as_deref(), workspace)
 }
 
-fn block_path(block: &BackendBlock, workspace: Option<&OsStr>) -> Place {
-    if block.kind != "local" {
-        return Place::Elsewhere;
+fn state_of_module(block: &BackendBlock, workspace: Option<&OsStr>) -> StatePath {
+    if BackendKind::of(&block.kind).state == StateLocation::Remote {
+        return StatePath::Remote;
     }
-    let counts = if workspace.is_some() { &block.workspace_dir } else { &block.path };
-    let text = match counts {
-        BlockSetting::Computed => return Place::Computed,
+    let setting = if workspace.is_some() { &block.workspace_dir } else { &block.path };
+    let text = match setting {
+        BlockSetting::Computed => return StatePath::Computed,
         BlockSetting::Unset => None,
         BlockSetting::Text(text) => Some(text.as_str()),
     };
-    Place::local(text, text, workspace)
+    StatePath::local(text, text, workspace)
 }
 
-/// The workspace that the environment asks for, unless it is the default one.
+/// The workspace that the environment selects, unless it is the default one.
 fn workspace(context: &Context<'_>, inputs: &Inputs) -> Option<OsString> {
     const NAME: &str = "TF_WORKSPACE";
     let given = inputs.environment.iter().rev().find(|(name, ..)| name == NAME);
@@ -222,18 +220,18 @@ fn check(
     context: &Context<'_>,
     spec: &RunSpec,
     module: &Path,
-    place: &Place,
+    state: &StatePath,
 ) -> Result<(), Failure> {
     if !matches!(spec.operation, Operation::Apply | Operation::Destroy) {
         return Ok(());
     }
-    let text = match place {
-        Place::Elsewhere => return Ok(()),
-        Place::Computed => {
+    let text = match state {
+        StatePath::Remote => return Ok(()),
+        StatePath::Computed => {
             "whether the local state lies outside of the clone is not known: what is in the clone is lost at the end"
                 .to_owned()
         }
-        Place::At(path) => {
+        StatePath::Local(path) => {
             let run = context.directory.private().path();
             if !resolve(module, path).starts_with(resolve(run, Path::new(""))) {
                 return Ok(());
@@ -255,8 +253,8 @@ fn check(
     Ok(())
 }
 
-/// Where `path` leads from `base`, as the operating system would go, links included; what does not
-/// exist yet is taken as it is written.
+/// The path that `path` leads to from `base`, with links resolved. Components that do not exist yet stay as they
+/// are written.
 fn resolve(base: &Path, path: &Path) -> PathBuf {
     let mut resolved = PathBuf::new();
     for component in base.join(path).components() {
@@ -281,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_followed_as_the_operating_system_does() {
+    fn links_in_paths_are_resolved() {
         let base = tempfile::tempdir().unwrap();
         let base = base.path().canonicalize().unwrap();
         let module = base.join("run/source/module");
@@ -301,25 +299,25 @@ mod tests {
     }
 
     #[test]
-    fn place_of_a_local_state_depends_on_the_workspace() {
-        let at = |place| match place {
-            Place::At(path) => path.display().to_string(),
-            Place::Elsewhere => "elsewhere".to_owned(),
-            Place::Computed => "computed".to_owned(),
+    fn path_of_a_local_state_depends_on_the_workspace() {
+        let at = |state| match state {
+            StatePath::Local(path) => path.display().to_string(),
+            StatePath::Remote => "elsewhere".to_owned(),
+            StatePath::Computed => "computed".to_owned(),
         };
         let blue = Some(OsStr::new("blue"));
-        assert_eq!(at(Place::local(None, None, None)), "terraform.tfstate");
-        assert_eq!(at(Place::local(Some("/s/a"), None, None)), "/s/a");
+        assert_eq!(at(StatePath::local(None, None, None)), "terraform.tfstate");
+        assert_eq!(at(StatePath::local(Some("/s/a"), None, None)), "/s/a");
         assert_eq!(
-            at(Place::local(Some("/s/a"), None, blue)),
+            at(StatePath::local(Some("/s/a"), None, blue)),
             "terraform.tfstate.d/blue/terraform.tfstate"
         );
-        assert_eq!(at(Place::local(None, Some("/w"), blue)), "/w/blue/terraform.tfstate");
+        assert_eq!(at(StatePath::local(None, Some("/w"), blue)), "/w/blue/terraform.tfstate");
         let block =
             |kind: &str, path| BackendBlock { kind: kind.to_owned(), path, ..Default::default() };
-        assert_eq!(at(block_path(&block("s3", BlockSetting::Unset), None)), "elsewhere");
-        assert_eq!(at(block_path(&block("local", BlockSetting::Computed), None)), "computed");
+        assert_eq!(at(state_of_module(&block("s3", BlockSetting::Unset), None)), "elsewhere");
+        assert_eq!(at(state_of_module(&block("local", BlockSetting::Computed), None)), "computed");
         let text = BlockSetting::Text("x".to_owned());
-        assert_eq!(at(block_path(&block("local", text), None)), "x");
+        assert_eq!(at(state_of_module(&block("local", text), None)), "x");
     }
 }
