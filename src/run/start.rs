@@ -20,9 +20,7 @@ use butler_base::secret::Redactor;
 /// Carries out the run that `settings` describe. Its secrets are registered with `redactor`, which
 /// should also stand before the process's own log.
 pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: Terminal) -> Exit {
-    if let Some(commands) =
-        terminal.commands.take_if(|_| settings.job.system == ci::System::GitHubActions)
-    {
+    if let Some(commands) = terminal.commands.take_if(|_| settings.job.system.reads_masks()) {
         // Before anything is registered, so that no secret is known here but not there.
         match ci::Masks::start(commands) {
             Ok(masks) => redactor.observe(move |line| masks.register(line)),

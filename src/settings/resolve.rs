@@ -18,8 +18,7 @@ use super::setting::{
 };
 use super::{
     Arguments, CleanSettings, Environment, LocalRequest, Logging, RunSource, Settings,
-    SettingsError, ToolSettings, directories, mirrors, parse, source, surroundings, telemetry,
-    variable,
+    SettingsError, ToolSettings, ci_job, directories, mirrors, parse, source, telemetry, variable,
 };
 use butler_source::git::GitEnvironment;
 
@@ -89,10 +88,10 @@ impl Settings {
         warnings.extend(tool.warnings.iter().cloned());
         let logging = Logging::resolve(arguments, environment)?;
         let report_dir = reader.path(&REPORT_DIR)?;
-        let platform = surroundings::platform(environment);
+        let times = ci_job::stop_times(environment);
         let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Make)?;
-        let job = surroundings::job(logging.reader, environment, report_dir.as_deref());
+        let job = ci_job::job(logging.reader, environment, report_dir.as_deref());
         let summary = reader.document(&SUMMARY, job.reports.as_deref())?;
         let report = reader.document(&REPORT, job.reports.as_deref())?;
         if let (Some(summary), Some(report)) = (&summary, &report)
@@ -120,8 +119,8 @@ impl Settings {
             allow_ephemeral_state: reader.switch(&ALLOW_EPHEMERAL_STATE)?,
             after_plan: reader.after_plan()?,
             plan_json: reader.parsed(&PLAN_JSON, parse::plan_json)?.unwrap_or_default(),
-            grace_period: reader.parsed(&GRACE_PERIOD, parse::duration)?.unwrap_or(platform.grace),
-            report_period: platform.report,
+            grace_period: reader.parsed(&GRACE_PERIOD, parse::duration)?.unwrap_or(times.grace),
+            report_period: times.report,
             plan_status: reader.parsed(&PLAN_STATUS, parse::plan_status)?.unwrap_or_default(),
             sensitive_values: reader
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
@@ -270,7 +269,7 @@ impl Logging {
         Ok(Self {
             format,
             filter,
-            reader: system.unwrap_or_else(|| surroundings::surrounding(environment)),
+            reader: system.unwrap_or_else(|| ci_job::detect_system(environment)),
         })
     }
 }

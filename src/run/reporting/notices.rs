@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::documents::Documents;
 use super::report_files::replace_as;
-use crate::ci::{self, Job, System};
+use crate::ci::{self, Job};
 use crate::screen::{Ending, Live, LiveControl, Screen, View, ending};
 use crate::settings::{LogFormat, Settings};
 use crate::telemetry::Telemetry;
@@ -130,7 +130,7 @@ impl Notices {
             return;
         };
         result.timings = self.timeline.timings();
-        if self.job.system == System::GitLabCi && self.keeps_files() {
+        if self.job.system.reads_report_files() && self.keeps_files() {
             self.write_for_gitlab(&mut result);
         }
         match serde_json::to_vec_pretty(&result) {

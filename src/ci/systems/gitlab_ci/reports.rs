@@ -4,20 +4,23 @@ use serde_json::json;
 
 use butler_result::{ChangeCounts, Output, Shown};
 
-/// The default limits of a `dotenv` report: variables and bytes. A larger report fails the job.
-const MOST: (usize, usize) = (20, 5 * 1024 - 1);
+/// The default limit for the variables of a `dotenv` report. A larger report fails the job.
+const MAX_VARIABLES: usize = 20;
+
+/// The default limit for the bytes of a `dotenv` report.
+const MAX_BYTES: usize = 5 * 1024 - 1;
 
 /// The prefix of all variables: without it, an output could replace a variable that later jobs use.
 const PREFIX: &str = "TF_OUTPUT_";
 
-/// The `terraform` report: what the widget of a merge request shows.
+/// The `terraform` report, which the widget of a merge request shows.
 #[must_use]
 pub fn terraform_report(counts: ChangeCounts) -> String {
     let ChangeCounts { add, change, destroy, .. } = counts;
     format!("{}\n", json!({"create": add, "update": change, "delete": destroy}))
 }
 
-/// The `dotenv` report with those outputs that it can hold, and why each other one is left out.
+/// The `dotenv` report, and a text with the reason for each output that it cannot contain.
 #[must_use]
 pub fn dotenv(outputs: &[Output]) -> (String, Vec<String>) {
     let mut left_out = Vec::new();
@@ -26,8 +29,8 @@ pub fn dotenv(outputs: &[Output]) -> (String, Vec<String>) {
     for output in outputs {
         let line = match line(output) {
             _ if is_ambiguous(output, outputs) => Err("another output would have the same name"),
-            Ok(_) if lines.len() == MOST.0 => Err("there are 20 already"),
-            Ok(line) if length + line.len() > MOST.1 => Err("no room left"),
+            Ok(_) if lines.len() == MAX_VARIABLES => Err("there are 20 already"),
+            Ok(line) if length + line.len() > MAX_BYTES => Err("no room left"),
             line => line,
         };
         match line {
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_report_cannot_hold_is_left_out_and_named() {
+    fn outputs_that_the_report_cannot_contain_are_named() {
         let outputs = [
             value("vpc-id", r#""vpc-1 = \"x\"""#),
             value("subnets", r#"["a","b"]"#),
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_variables_than_an_instance_takes() {
+    fn report_contains_at_most_as_many_variables_as_the_limit() {
         let outputs: Vec<_> = (0..25).map(|number| value(&format!("o{number}"), "1")).collect();
         let (text, left_out) = dotenv(&outputs);
         assert_eq!((text.lines().count(), left_out.len()), (20, 5));

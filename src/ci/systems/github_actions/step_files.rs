@@ -7,13 +7,13 @@ use std::path::Path;
 use butler_base::platform::fs::{OFlag, OpenOptionsExt};
 use butler_result::{Incomplete, RunResult};
 
-/// How large the summary of a step may be, in bytes; a larger one is not shown at all.
-const LARGEST_SUMMARY: u64 = 1024 * 1024;
+/// The largest summary of a step, in bytes. GitHub does not show a larger one at all.
+const MAX_SUMMARY: u64 = 1024 * 1024;
 
-/// Ends a summary that was cut.
+/// The end of a summary that was cut.
 const CUT: &str = "\n\n(The rest is left out: it is too large for a job summary.)\n";
 
-/// The outputs of the step: name and value. What is not known is empty.
+/// The outputs of the step: name and value. Unknown values are empty.
 #[must_use]
 pub fn step_outputs(result: &RunResult) -> Vec<(&'static str, String)> {
     fn text<T: ToString>(value: Option<T>) -> String {
@@ -44,7 +44,7 @@ pub fn step_outputs(result: &RunResult) -> Vec<(&'static str, String)> {
 /// Appends `outputs` to the file at `path`, between random delimiters.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the file cannot be written.
 pub fn write_outputs(path: &Path, outputs: &[(&'static str, String)]) -> Result<()> {
     let mut random = [0; 16];
     openssl::rand::rand_bytes(&mut random).map_err(Error::other)?;
@@ -56,13 +56,13 @@ pub fn write_outputs(path: &Path, outputs: &[(&'static str, String)]) -> Result<
     append(path, &text)
 }
 
-/// Appends `markdown` to the summary of the step, as much of it as there is room for.
+/// Appends `markdown` to the summary of the step, up to the largest size.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If the file cannot be written.
 pub fn append_summary(path: &Path, markdown: &str) -> Result<()> {
     let taken = std::fs::metadata(path).map_or(0, |file| file.len());
-    let room = LARGEST_SUMMARY.saturating_sub(taken);
+    let room = MAX_SUMMARY.saturating_sub(taken);
     if markdown.len() as u64 <= room {
         return append(path, markdown);
     }
@@ -71,12 +71,12 @@ pub fn append_summary(path: &Path, markdown: &str) -> Result<()> {
         return Err(Error::other("it is full"));
     }
     let markdown = &markdown[..markdown.floor_char_boundary(room)];
-    // Whole lines, so that no table and no address is cut in the middle.
+    // Whole lines, so that tables and addresses are not cut in the middle.
     let whole = markdown.rfind('\n').map_or("", |end| &markdown[..end]);
     append(path, &format!("{whole}{CUT}"))
 }
 
-/// Never blocks: a process of the module can replace the file with a pipe without a reader.
+/// Opens without blocking, because a process of the module can replace the file with a pipe that is not read.
 fn append(path: &Path, text: &str) -> Result<()> {
     let mut file = std::fs::OpenOptions::new()
         .append(true)
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_cannot_end_itself() {
+    fn value_cannot_contain_the_delimiter() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("output");
         std::fs::write(&path, "earlier=1\n").unwrap();
@@ -110,18 +110,18 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_the_file_is_not_waited_for() {
+    fn pipe_instead_of_the_file_is_refused_without_waiting() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("output");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         write_outputs(&path, &[("add", "1".to_owned())]).unwrap_err();
-        // A pipe with a reader is not a regular file either.
+        // The same with a reader.
         let _reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         write_outputs(&path, &[("add", "1".to_owned())]).unwrap_err();
     }
 
     #[test]
-    fn a_summary_that_is_too_large_is_cut_at_a_line_with_what_is_there_already() {
+    fn large_summary_is_cut_at_the_end_of_a_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("summary");
         std::fs::write(&path, "x".repeat(1000)).unwrap();
