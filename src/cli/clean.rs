@@ -41,7 +41,7 @@ impl Clean {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let arguments = together(log, self.flags.into_arguments());
         let settings =
-            if self.dry_run { CleanSettings::resolve_to_look } else { CleanSettings::resolve };
+            if self.dry_run { CleanSettings::resolve_for_dry_run } else { CleanSettings::resolve };
         let resolved = Logging::resolve(&arguments, environment)
             .and_then(|logging| Ok((logging, settings(&arguments, environment)?)));
         let (logging, settings) = match resolved {

@@ -17,7 +17,7 @@ use crate::settings::setting::{
     CA_BUNDLE, ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN_FILE,
 };
 use crate::settings::{
-    Arguments, Environment, HandedOn, Logging, Setting, SettingsError, trigger_settings,
+    Arguments, Environment, Logging, Setting, SettingsError, TriggeredRun, trigger_settings,
 };
 use butler_base::secret::Redactor;
 use butler_start::trigger::TriggerSettings;
@@ -91,7 +91,7 @@ impl Trigger {
             let mut config = place.config()?;
             config.inputs.extend(inputs(&given.inputs)?);
             let provider = place.provider(&config, &settings, deadline, &redactor)?;
-            let HandedOn { endpoint, run_id, token, .. } = handed_on;
+            let TriggeredRun { endpoint, run_id, token, .. } = handed_on;
             provider.start(&Order { endpoint, run_id, token, inputs: config.inputs }).await
         });
         match started {
@@ -105,11 +105,11 @@ impl Trigger {
 fn settings(
     arguments: &Arguments,
     environment: &Environment,
-) -> Result<(Logging, TriggerSettings, HandedOn), SettingsError> {
+) -> Result<(Logging, TriggerSettings, TriggeredRun), SettingsError> {
     Ok((
         Logging::resolve(arguments, environment)?,
         trigger_settings(arguments, environment)?,
-        HandedOn::resolve(arguments, environment)?,
+        TriggeredRun::resolve(arguments, environment)?,
     ))
 }
 

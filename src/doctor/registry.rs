@@ -10,7 +10,7 @@ use super::finding::Finding;
 use super::network::Clock;
 use super::time_limit::{LONGEST, bounded};
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
-use crate::settings::{Access, Settings, SettingsError};
+use crate::settings::{RegistryAccess, Settings, SettingsError};
 use butler_base::error::{Advice, chain, is_about_certificate};
 use butler_base::http::{self, Clients, Redirects};
 use butler_protocol::spec::RunId;
@@ -19,7 +19,7 @@ const CHECK: &str = "registry";
 
 /// What is found of the registry, and what time it is there.
 pub(super) async fn look(
-    access: Result<&Access, &SettingsError>,
+    access: Result<&RegistryAccess, &SettingsError>,
     run: &Settings,
 ) -> (Vec<Finding>, Option<Clock>) {
     let access = match access {

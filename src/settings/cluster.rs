@@ -1,4 +1,4 @@
-//! What is needed to run in a Kubernetes cluster: which cluster, and a run where none is given.
+//! Settings for runs in a Kubernetes cluster: the access to the cluster, and a run with placeholders.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use super::variable::OWN_PREFIX;
 use super::{Arguments, Environment, SettingsError, parse, variable};
 use butler_start::cluster::{Access, Files, Proxies, Run};
 
-/// Where kubeconfig is below HOME, as `kubectl` has it.
+/// The default of `kubectl`, relative to HOME.
 const KUBECONFIG_BELOW_HOME: &str = ".kube/config";
 
-/// A run that is not known yet: what flags say of it, else a place where it is put in. Depends on
-/// nothing else, and holds no secret.
+/// A run for a manifest that is printed: values of flags, and placeholders for the others. It does not depend on the
+/// environment and contains no secret.
 ///
 /// # Errors
-/// When a flag cannot be, or gives a token.
+/// If a flag has an unusable value, or if one names a token.
 pub fn cluster_template(arguments: &Arguments) -> Result<Run, SettingsError> {
     if arguments.value(&TOKEN_FILE).is_some() {
         let mode = "a file that is printed: add --apply";
@@ -31,8 +31,8 @@ pub fn cluster_template(arguments: &Arguments) -> Result<Run, SettingsError> {
     Ok(run)
 }
 
-/// Which cluster: the file that is named here, else those of `KUBECONFIG`, else the one in HOME,
-/// else that of the pod in which this process is.
+/// The access to a cluster: `kubeconfig`, else the files in `KUBECONFIG`, else the file in HOME, else the cluster of
+/// the pod that this process is in.
 #[must_use]
 pub fn cluster_access(
     kubeconfig: Option<PathBuf>,
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn cluster_is_the_one_that_kubectl_would_take() {
+    fn cluster_is_the_one_of_kubectl() {
         let files = |given: Option<&str>, variables: &[(&str, &str)]| {
             cluster_access(given.map(PathBuf::from), None, &environment(variables)).kubeconfig
         };
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn helper_of_a_login_gets_none_of_the_runners_own_variables() {
+    fn credential_plugin_does_not_get_the_variables_of_the_runner() {
         let variables =
             [("BUTLER_TOKEN", "brce_x"), ("BUTLER_GIT_TOKEN", "y"), ("AWS_PROFILE", "z")];
         let access = cluster_access(None, None, &environment(&variables));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn template_takes_flags_and_no_variables_and_no_token() {
+    fn template_contains_flags_but_no_variables_and_no_token() {
         let run = cluster_template(&Arguments::default().with(&RUN_ID, "7")).unwrap();
         assert_eq!((&*run.endpoint, &*run.id), ("${BUTLER_ENDPOINT}", "7"));
         let error = cluster_template(&Arguments::default().with(&TOKEN_FILE, "/x")).unwrap_err();

@@ -8,7 +8,7 @@ mod sites;
 
 use std::path::Path;
 
-use butler_runner::settings::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
+use butler_runner::settings::{KEYS_OF_OTHER_TOOLS, MIRRORS_OF_OTHER_TOOLS, OtherToolMirror};
 use expect_test::{Expect, expect};
 
 use crate::support::authority::Authority;

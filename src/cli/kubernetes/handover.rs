@@ -6,7 +6,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::cli::logging;
 use crate::screen::Screen;
-use crate::settings::{Arguments, Environment, HandedOn, Logging, SettingsError};
+use crate::settings::{Arguments, Environment, Logging, SettingsError, TriggeredRun};
 use butler_base::secret::Redactor;
 use butler_start::cluster::Run;
 
@@ -23,8 +23,8 @@ impl Handover {
         environment: &Environment,
     ) -> Result<Self, SettingsError> {
         let logging = Logging::resolve(arguments, environment)?;
-        let HandedOn { endpoint, run_id, token, warnings, .. } =
-            HandedOn::resolve(arguments, environment)?;
+        let TriggeredRun { endpoint, run_id, token, warnings, .. } =
+            TriggeredRun::resolve(arguments, environment)?;
         let redactor = Arc::new(Redactor::new());
         redactor.register([&token]);
         let log = logging::start(&logging, environment, &redactor, &Screen::default());

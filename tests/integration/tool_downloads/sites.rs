@@ -292,9 +292,9 @@ fn proxy_that_refuses_is_named_as_what_refuses() {
 
 #[test]
 fn tables_of_other_tools_variables_are_those_of_the_documentation() {
-    let rows: Vec<_> = FOREIGN_MIRRORS.iter().map(ForeignMirror::row).collect();
+    let rows: Vec<_> = MIRRORS_OF_OTHER_TOOLS.iter().map(OtherToolMirror::row).collect();
     assert_documented("docs/air-gap.md", "mirror-variables", &rows);
-    let rows =
-        FOREIGN_KEYS.map(|(variable, product)| format!("| `{}` | {product} |", variable.name));
+    let rows = KEYS_OF_OTHER_TOOLS
+        .map(|(variable, product)| format!("| `{}` | {product} |", variable.name));
     assert_documented("docs/air-gap.md", "key-variables", &rows);
 }
