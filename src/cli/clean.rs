@@ -9,7 +9,7 @@ use super::flags::{Flags, Selection, together};
 use super::logging;
 use super::output::{complain, refuse};
 use crate::exit::Exit;
-use crate::run::{Act, clean};
+use crate::run::{CleanMode, clean};
 use crate::screen::Screen;
 use crate::settings::setting::{CACHE_DIR, RECOVERY_DIR, TMPFS_DIR, WORK_DIR};
 use crate::settings::{Arguments, CleanSettings, Environment, Logging, Setting};
@@ -49,10 +49,10 @@ impl Clean {
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &Arc::default(), &Screen::default());
-        let act = if self.dry_run { Act::Show } else { Act::Wipe };
+        let mode = if self.dry_run { CleanMode::DryRun } else { CleanMode::Wipe };
         let mut exit = Exit::Success;
         let mut out = std::io::stdout();
-        let cleaned = clean(&settings, act, |finding| {
+        let cleaned = clean(&settings, mode, |finding| {
             if finding.has_failed() {
                 exit = Exit::Failed;
             }

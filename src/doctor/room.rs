@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::finding::Finding;
-use crate::run::secret_place;
+use crate::run::secrets_directory;
 use crate::settings::Settings;
 use butler_base::platform::room;
 
@@ -39,7 +39,7 @@ pub(super) fn look(run: &Settings) -> Vec<Finding> {
 
 fn secrets(run: &Settings) -> Finding {
     let (check, setting) = ("secret files", "--tmpfs-dir (BUTLER_TMPFS_DIR)");
-    match secret_place(run.tmpfs_dir.as_deref()) {
+    match secrets_directory(run.tmpfs_dir.as_deref()) {
         Some(path) => {
             Place { check, path: &path, enough: SECRETS, starts: false, setting }.look()
         }

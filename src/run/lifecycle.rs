@@ -5,7 +5,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::context::Context;
-use super::directory::run_directory::{Place, RunDirectory};
+use super::directory::run_directory::{RunDirectory, RunDirectoryOptions};
 use super::findings::Findings;
 use super::panic::catch_panic;
 use super::reporting::logs::Logs;
@@ -64,8 +64,10 @@ impl Run<'_> {
     /// Executes the run and reports how it ended. `asking` ends when the registry knows that the run
     /// has begun.
     pub(super) async fn execute(mut self, asking: Span, version: EarlyQuestion) -> Exit {
-        let directory =
-            RunDirectory::create(&Place::from(self.settings), &mut self.reports.reserve);
+        let directory = RunDirectory::create(
+            &RunDirectoryOptions::from(self.settings),
+            &mut self.reports.reserve,
+        );
         let terminal = std::mem::take(&mut self.terminal);
         let logs = Logs::open(self.settings, &self.reports, terminal, directory.as_ref().ok());
         for warning in &self.warnings {

@@ -22,8 +22,8 @@ mod teardown;
 mod terminal;
 mod watch;
 
-pub use directory::leftovers::{Act, Finding, clean};
-pub use directory::memory::secret_place;
+pub use directory::leftovers::{CleanMode, Finding, clean};
+pub use directory::memory::secrets_directory;
 pub use masking::secret_names::SECRET_VARIABLES;
 pub use masking::secrets::register_settings;
 pub use start::execute;

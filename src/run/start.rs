@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::directory::descriptors::Reserve;
+use super::directory::descriptors::DescriptorReserve;
 use super::directory::leftovers;
 use super::reporting::notices::Notices;
 use super::reporting::reports::Reports;
@@ -42,7 +42,7 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
             return Exit::Failed;
         }
     };
-    let reserve = match Reserve::take() {
+    let reserve = match DescriptorReserve::open() {
         Ok(reserve) => Some(reserve),
         Err(error) => {
             tracing::error!(%error, "there are too few file descriptors (ulimit -n)");

@@ -11,7 +11,7 @@ use secrecy::ExposeSecret;
 
 use super::context::run_id;
 use super::directory::run_directory::RunDirectory;
-use super::directory::wiping::{GoingOn, Wiped, Wiping};
+use super::directory::wiping::{UnfinishedWipe, Wiped, Wiping};
 use super::findings::Findings;
 use super::masking::secrets::register_settings;
 use super::panic::catch_panic;
@@ -62,7 +62,7 @@ struct Concluded<'run> {
     /// What is to be the last that people read.
     last_words: Option<String>,
     /// What is still being wiped.
-    wiping: Option<GoingOn>,
+    wiping: Option<UnfinishedWipe>,
     /// The exit code, provided that the status is delivered.
     exit: Exit,
     /// The status, masked.
@@ -210,7 +210,7 @@ impl<'run> Teardown<'run> {
             watch,
             terminal: logs.terminal,
             last_words: rescued.map(|state| state.text),
-            wiping: wiped.still_going_on(),
+            wiping: wiped.unfinished(),
             exit: outcome.exit(),
             // What it quotes is masked with secrets that are forgotten before it is sent.
             report: outcome.report(settings.plan_status).masked(&reports.redactor),

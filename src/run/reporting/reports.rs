@@ -13,7 +13,7 @@ use crate::registry::{
     Body, Callback, Callbacks, Client, Part, Patience, RegistryError, RunStatus,
 };
 use crate::report::{Batch, Delivery, LogSink};
-use crate::run::directory::descriptors::Reserve;
+use crate::run::directory::descriptors::DescriptorReserve;
 use crate::run::plan::plan_report::{Form, PlanReport, Room};
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::secret::{Redactor, redact_xml};
@@ -89,7 +89,7 @@ pub(in crate::run) struct Reports {
     /// Who is told beside of how the run ended.
     pub(in crate::run) notices: Arc<Notices>,
     /// Descriptors for the last reports; to be let go of when the work is done.
-    pub(in crate::run) reserve: Option<Reserve>,
+    pub(in crate::run) reserve: Option<DescriptorReserve>,
 }
 
 impl Reports {

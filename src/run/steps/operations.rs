@@ -50,7 +50,7 @@ pub(in crate::run) async fn operate(
     }
     let engine = &*engine;
     if let Some(downloads) = engine.downloads() {
-        recovery::forget_brought_states(downloads);
+        recovery::remove_fetched_states(downloads);
         state_place::check_initialised(engine, operation, files.allow_ephemeral_state)?;
     }
     let is_detailed = files.options.changes == ChangesExit::Detailed;
@@ -218,11 +218,11 @@ async fn apply_plan(
         return Ok(());
     };
     if let Some(downloads) = engine.downloads() {
-        recovery::bring_state_home(downloads, engine.directory);
+        recovery::collect_errored_state(downloads, engine.directory);
     }
     let said = if files.in_place {
         engine.release(&mut unfinished).await;
-        recovery::point_to_state(engine, &unfinished, begun)
+        recovery::describe_errored_state(engine, &unfinished, begun)
     } else {
         recovery::push_state(engine, &mut unfinished).await
     };

@@ -312,7 +312,7 @@ async fn place(
                         stopped_or(context, Phase::Source, Failure::new(Phase::Source, &error))
                     })?;
             *commit = Some(checkout.commit);
-            context.directory.adopt(&checkout.directory).map_err(|error| {
+            context.directory.prepare_module(&checkout.directory).map_err(|error| {
                 Failure::because(Phase::Source, butler_base::error::chain(&error))
             })?;
             Ok(Place { directory: checkout.directory, used_tokens: checkout.used_tokens })
