@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::output::{complain, print};
 use crate::exit::Exit;
 use crate::tool::Status;
-use crate::workspace::{Fate, NAME_RULES};
+use crate::workspace::{NAME_RULES, VariableTreatment};
 
 const SETTINGS: &str = include_str!("schema/settings.json");
 const RUN: &str = include_str!("schema/run.json");
@@ -55,11 +55,15 @@ fn settings_schema() -> String {
     let (mut spared, mut refused) = (Vec::new(), vec!["TF_TOKEN_.+".to_owned()]);
     for rule in NAME_RULES {
         let Some(beginning) = rule.name.strip_suffix('*') else {
-            let names = if rule.fate == Fate::Refused { &mut refused } else { &mut spared };
+            let names = if rule.treatment == VariableTreatment::Refused {
+                &mut refused
+            } else {
+                &mut spared
+            };
             names.push(rule.name.to_owned());
             continue;
         };
-        if rule.fate == Fate::Refused {
+        if rule.treatment == VariableTreatment::Refused {
             // The first rule that fits counts.
             let earlier = spared.iter().filter_map(|name| name.strip_prefix(beginning));
             let earlier: Vec<_> = earlier.map(|rest| format!("{rest}$")).collect();

@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 use serde_json::value::RawValue;
 
 use super::ambient::add_assigned;
-use super::collected::{Collected, Known};
+use super::collected::{CollectedSecrets, SecretEvidence};
 use super::secret_names::{is_pointer, is_secret_name};
 use butler_base::secret::scalars;
 use butler_protocol::backend::{is_public_setting, is_secret_setting};
@@ -23,26 +23,26 @@ const MAX_DEPTH: usize = 16;
 
 /// Adds the secrets among the settings of `backend`.
 pub(in crate::run) fn add_backend<'names>(
-    collected: &mut Collected<'names>,
+    collected: &mut CollectedSecrets<'names>,
     backend: &'names Backend,
 ) {
     for (name, value) in &backend.config {
         let json = value.expose_secret();
         for text in scalars(json) {
             collected.add_login(text.expose_secret());
-            add_assigned(collected, Known::ForSure, name, text.expose_secret());
+            add_assigned(collected, SecretEvidence::Certain, name, text.expose_secret());
         }
-        Settings { collected, setting: name }.add(name, json, 0);
+        SettingCollector { collected, setting: name }.add(name, json, 0);
     }
 }
 
-struct Settings<'a, 'names> {
-    collected: &'a mut Collected<'names>,
+struct SettingCollector<'a, 'names> {
+    collected: &'a mut CollectedSecrets<'names>,
     /// The name of the outermost setting, which messages show.
     setting: &'names str,
 }
 
-impl Settings<'_, '_> {
+impl SettingCollector<'_, '_> {
     fn add(&mut self, name: &str, json: &str, depth: usize) {
         if is_public_setting(name) {
             return;
@@ -51,7 +51,7 @@ impl Settings<'_, '_> {
             let path =
                 serde_json::from_str::<String>(json).is_ok_and(|text| is_pointer(name, &text));
             if !path {
-                self.collected.add_json(Known::ForSure, self.setting, json);
+                self.collected.add_json(SecretEvidence::Certain, self.setting, json);
             }
         } else if let Ok(fields) = serde_json::from_str::<BTreeMap<String, &RawValue>>(json) {
             for (name, json) in fields {
@@ -63,7 +63,7 @@ impl Settings<'_, '_> {
             }
         } else {
             for text in scalars(json).filter(|text| looks_like_key(text.expose_secret())) {
-                self.collected.add(Known::ForSure, self.setting, text.expose_secret());
+                self.collected.add(SecretEvidence::Certain, self.setting, text.expose_secret());
             }
         }
     }
@@ -94,7 +94,7 @@ mod tests {
             config: settings.map(|(name, json)| (name.clone(), json.to_string().into())).collect(),
         };
         let redactor = Redactor::new();
-        let mut collected = Collected::default();
+        let mut collected = CollectedSecrets::default();
         add_backend(&mut collected, &backend);
         collected.register(&redactor);
         redactor.redact(text.as_bytes()).into_owned()

@@ -203,7 +203,7 @@ fn settle_declared(
     module: &Module,
 ) -> Result<(), Failure> {
     let before = inputs.environment.len();
-    let messages = workspace::settle_declared(inputs, spec, module)
+    let messages = workspace::apply_declarations(inputs, spec, module)
         .map_err(|error| variables_failure(context, &error))?;
     if inputs.environment.len() > before {
         // What has become an environment variable may be secret by its name.

@@ -12,7 +12,7 @@ use crate::run::masking::secret_names::{can_be_secret, is_secret_name};
 use crate::run::reporting::outcome::Failure;
 use crate::settings::{Settings, find_program};
 use crate::workspace::{
-    self, Surroundings, TerraformSettingsError, parse_run_settings, read_settings_file,
+    self, SettingsContext, TerraformSettingsError, parse_run_settings, read_settings_file,
 };
 use butler_base::error::chain;
 use butler_base::event::Phase;
@@ -61,10 +61,9 @@ pub(in crate::run) fn settle(
         }
     }
     let sources = secret_sources(settings);
-    let surroundings =
-        Surroundings { sources: &sources, report_dir: settings.report_dir.as_deref() };
+    let context = SettingsContext { sources: &sources, report_dir: settings.report_dir.as_deref() };
     warnings.extend(
-        workspace::settle(spec, own, file, &surroundings)
+        workspace::apply_terraform_settings(spec, own, file, &context)
             .map_err(|error| Failure::new(Phase::Variables, &error))?,
     );
     if let Some(after_plan) = &settings.after_plan

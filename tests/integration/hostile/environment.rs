@@ -1,6 +1,6 @@
 //! What becomes of the environment variables that a run asks for.
 
-use butler_runner::workspace::{Fate, HARMLESS_OPTIONS, NAME_RULES};
+use butler_runner::workspace::{HARMLESS_OPTIONS, NAME_RULES, VariableTreatment};
 use serde_json::json;
 
 use super::THREAT_MODEL;
@@ -16,7 +16,7 @@ fn example(rule: &str) -> String {
     }
 }
 
-fn names(fate: Fate) -> Vec<String> {
+fn names(fate: VariableTreatment) -> Vec<String> {
     NAME_RULES.iter().filter(|rule| rule.fate == fate).map(|rule| example(rule.name)).collect()
 }
 
@@ -24,7 +24,8 @@ fn names(fate: Fate) -> Vec<String> {
 async fn a_variable_that_takes_back_a_promise_ends_the_run_before_anything_is_fetched() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Fail);
-    let mut refused: Vec<_> = names(Fate::Refused).into_iter().map(|name| (name, "x")).collect();
+    let mut refused: Vec<_> =
+        names(VariableTreatment::Refused).into_iter().map(|name| (name, "x")).collect();
     assert!(refused.len() > 15);
     refused.push(("TF_CLI_ARGS_plan".to_owned(), "-parallelism=3 -destroy"));
     refused.push(("TF_CLI_ARGS".to_owned(), "-state=/tmp/state"));
@@ -53,7 +54,9 @@ async fn other_variables_reach_terraform_or_are_left_out_aloud() {
         .collect();
     let options = options.join(" ");
     config["envVars"] = json!({"TF_CLI_ARGS_plan": {"value": options}});
-    for name in names(Fate::Allowed).into_iter().chain(names(Fate::Ignored)) {
+    for name in
+        names(VariableTreatment::Allowed).into_iter().chain(names(VariableTreatment::Ignored))
+    {
         config["envVars"][name] = json!({"value": "of-the-run"});
     }
     world.run(config).await;
@@ -61,11 +64,11 @@ async fn other_variables_reach_terraform_or_are_left_out_aloud() {
     let log = world.received().log_text();
     let has = |line: &str| environment.lines().any(|it| it == line);
     assert!(has(&format!("TF_CLI_ARGS_plan={options}")), "{environment}");
-    for name in names(Fate::Allowed) {
+    for name in names(VariableTreatment::Allowed) {
         assert!(has(&format!("{name}=of-the-run")), "{name}: {environment}");
         assert!(!log.contains(&format!("`{name}` of the run is ignored")), "{name}: {log}");
     }
-    for name in names(Fate::Ignored) {
+    for name in names(VariableTreatment::Ignored) {
         assert!(!has(&format!("{name}=of-the-run")), "{name}: {environment}");
         assert!(log.contains(&format!("`{name}` of the run is ignored")), "{name}: {log}");
     }
@@ -74,10 +77,10 @@ async fn other_variables_reach_terraform_or_are_left_out_aloud() {
 #[test]
 fn the_threat_model_lists_what_becomes_of_each_name() {
     let fate = |fate| match fate {
-        Fate::Allowed => "allowed".to_owned(),
-        Fate::OptionsOnly => format!("only `{}`", HARMLESS_OPTIONS.join("` `")),
-        Fate::Ignored => "left out, with a line in the log".to_owned(),
-        Fate::Refused => "refused".to_owned(),
+        VariableTreatment::Allowed => "allowed".to_owned(),
+        VariableTreatment::OptionsOnly => format!("only `{}`", HARMLESS_OPTIONS.join("` `")),
+        VariableTreatment::Ignored => "left out, with a line in the log".to_owned(),
+        VariableTreatment::Refused => "refused".to_owned(),
     };
     let rows: Vec<String> = NAME_RULES
         .iter()

@@ -1,9 +1,8 @@
-//! What counts where several places speak about the same thing, and a warning for what does not.
+//! The precedence of settings for Terraform that come from several sources, with a warning for each ignored one.
 //!
-//! Run before settings file before environment; but where providers come from and who gets tokens
-//! is for the file to say, if it does. `terraformrc` and `backend` count as a whole: two halves of
-//! two places would be a third that nobody has written. What a run says elsewhere (`stateBackend`,
-//! `envVars`) is said about this run alone, and counts before its `terraformSettings`.
+//! The run wins over the settings file, and the file over the environment. `terraformrc` is an exception: the file wins
+//! over the run, because it selects the sites of providers and the receivers of tokens. `terraformrc` and `backend` are
+//! used as a whole, never merged. `stateBackend` and `envVars` of a run win over its `terraformSettings`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -21,71 +20,71 @@ use butler_protocol::spec::{
     cli_config_files,
 };
 
-/// How much Terraform logs.
+/// The level of Terraform's log.
 const LOG_LEVEL: &str = "TF_LOG";
 
-/// The setting that says so.
+/// The setting for the level.
 const LEVEL_SETTING: &str = "logging.level";
 
-/// Which file its log goes to.
+/// The file of Terraform's log.
 const LOG_PATH: &str = "TF_LOG_PATH";
 
-/// What is around a run when its settings are settled.
-pub struct Surroundings<'run> {
-    /// Where references lead; its environment is the job's.
+/// What settings for Terraform are applied with.
+pub struct SettingsContext<'run> {
+    /// The sources of secrets. Its environment is the job's.
     pub sources: &'run SecretSources,
-    /// What a relative path of Terraform's log starts from.
+    /// The base of a relative path of Terraform's log.
     pub report_dir: Option<&'run Path>,
 }
 
-/// Settles what of `file` and `run` counts and puts it into `spec`. Returns what to warn of.
+/// Applies the settings of `run` and `file` to `spec` by their precedence. Returns the warnings.
 ///
 /// # Errors
-/// When a secret of what counts cannot be found.
-pub fn settle(
+/// If a secret of a setting that is used cannot be found.
+pub fn apply_terraform_settings(
     spec: &mut RunSpec,
     run: TerraformSettings,
     file: TerraformSettings,
-    surroundings: &Surroundings<'_>,
+    context: &SettingsContext<'_>,
 ) -> Result<Vec<String>, TerraformSettingsError> {
     let names = spec.environment.iter().enumerate();
     let given =
         names.map(|(place, (name, _))| (name.clone(), (place, "`envVars` of the run".to_owned())));
-    let mut settling = Settling {
+    let mut application = SettingsApplication {
         given: given.collect(),
         spec,
-        surroundings,
+        context,
         warnings: Vec::new(),
         unresolved: Vec::new(),
     };
     let (of_run, of_file) = (Origin::Run, Origin::File);
     let backends = [(run.backend, of_run), (file.backend, of_file)];
-    if let Some((backend, origin)) = settling.choose("backend", backends) {
-        settling.backend(backend, origin)?;
+    if let Some((backend, origin)) = application.choose("backend", backends) {
+        application.backend(backend, origin)?;
     }
     let variables =
         [(run.environment, run.logging, of_run), (file.environment, file.logging, of_file)];
     for (variables, logging, origin) in variables {
-        // Before `env`, which loses against it.
-        settling.logging(logging.unwrap_or_default(), origin)?;
-        settling.environment(variables.unwrap_or_default(), origin);
+        // Before `env`, because `logging` wins over it.
+        application.logging(logging.unwrap_or_default(), origin)?;
+        application.environment(variables.unwrap_or_default(), origin);
     }
-    settling.ambient_log();
+    application.ambient_log();
     if run.after_plan.is_some() {
-        // It is started on this machine: that is for those who own it to say.
-        settling.warnings.push(format!(
+        // The program runs on this machine, so only the machine's owner may name it.
+        application.warnings.push(format!(
             "`afterPlan` of {} is ignored: only a settings file or --after-plan may name a program",
             of_run.name()
         ));
     }
     if let Some(after_plan) = file.after_plan {
-        settling.spec.setup.after_plan = Some(after_plan);
+        application.spec.setup.after_plan = Some(after_plan);
     }
     let configs = [(file.cli_config, of_file), (run.cli_config, of_run)];
-    if let Some((config, origin)) = settling.choose("terraformrc", configs) {
-        settling.cli_config(config, origin)?;
+    if let Some((config, origin)) = application.choose("terraformrc", configs) {
+        application.cli_config(config, origin)?;
     }
-    let Settling { warnings, unresolved, .. } = settling;
+    let SettingsApplication { warnings, unresolved, .. } = application;
     if unresolved.is_empty() {
         Ok(first(warnings.into_iter()))
     } else {
@@ -93,7 +92,7 @@ pub fn settle(
     }
 }
 
-/// Where a section was written.
+/// The source of a section.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Origin {
     Run,
@@ -109,39 +108,39 @@ impl Origin {
     }
 }
 
-struct Settling<'run> {
+struct SettingsApplication<'run> {
     spec: &'run mut RunSpec,
-    surroundings: &'run Surroundings<'run>,
+    context: &'run SettingsContext<'run>,
     warnings: Vec<String>,
     unresolved: Vec<Unresolved>,
-    /// Where each variable stands in the run's environment, and who has given it.
+    /// The index of each variable in the run's environment, and the name of its source.
     given: HashMap<String, (usize, String)>,
 }
 
-impl Settling<'_> {
-    /// The first of two sections that is there.
+impl SettingsApplication<'_> {
+    /// The first of two sections that is given. Warns about the other one.
     fn choose<T>(
         &mut self,
         section: &str,
         [(first, winner), (second, loser)]: [(Option<T>, Origin); 2],
     ) -> Option<(T, Origin)> {
         if first.is_some() && second.is_some() {
-            self.ignored(&format!("`{section}`"), loser, winner.name());
+            self.warn_of_ignored(&format!("`{section}`"), loser, winner.name());
         }
         first.map(|it| (it, winner)).or(second.map(|it| (it, loser)))
     }
 
-    fn ignored(&mut self, what: &str, origin: Origin, winner: &str) {
+    fn warn_of_ignored(&mut self, what: &str, origin: Origin, winner: &str) {
         self.warnings.push(format!("{what} of {} is ignored: {winner} counts", origin.name()));
     }
 
-    fn overruled(&mut self, what: &str, origin: Origin) {
+    fn warn_of_overruled(&mut self, what: &str, origin: Origin) {
         self.warnings
             .push(format!("{what} of the environment is ignored: {} counts", origin.name()));
     }
 
     fn ambient(&self) -> &BTreeMap<OsString, OsString> {
-        &self.surroundings.sources.environment
+        &self.context.sources.environment
     }
 
     fn backend(
@@ -150,11 +149,11 @@ impl Settling<'_> {
         origin: Origin,
     ) -> Result<(), TerraformSettingsError> {
         if self.spec.backend.is_some() {
-            self.ignored("`backend`", origin, "the run's `stateBackend`");
+            self.warn_of_ignored("`backend`", origin, "the run's `stateBackend`");
             return Ok(());
         }
         if let Source::Directory(_) = self.spec.source {
-            self.ignored("`backend`", origin, "the module's own backend, in a local run,");
+            self.warn_of_ignored("`backend`", origin, "the module's own backend, in a local run,");
             return Ok(());
         }
         let mut config = Vec::new();
@@ -180,7 +179,7 @@ impl Settling<'_> {
             self.variable(LOG_LEVEL, level, LEVEL_SETTING, origin);
         }
         match logging.path {
-            // Traces are not masked, and whoever writes the run does not own this machine's files.
+            // Traces are not masked, and authors of a run must not write files on this machine.
             Some(_) if origin == Origin::Run => self.warnings.push(format!(
                 "`logging.path` of {} is ignored: only a settings file may say where traces go",
                 origin.name()
@@ -188,7 +187,7 @@ impl Settling<'_> {
             Some(path) => {
                 let path = self.log_path(path)?;
                 if self.ambient().contains_key(OsStr::new(LOG_PATH)) {
-                    self.overruled(&format!("`{LOG_PATH}`"), origin);
+                    self.warn_of_overruled(&format!("`{LOG_PATH}`"), origin);
                 }
                 self.warn_of_log(&path);
                 self.spec.setup.log_path = Some(path);
@@ -198,7 +197,7 @@ impl Settling<'_> {
         Ok(())
     }
 
-    /// Says where the environment alone sends Terraform's log.
+    /// Warns about a log file that only the environment names.
     fn ambient_log(&mut self) {
         if self.spec.setup.log_path.is_none()
             && let Some(path) = self.ambient().get(OsStr::new(LOG_PATH)).filter(|it| !it.is_empty())
@@ -218,7 +217,7 @@ impl Settling<'_> {
         if path.is_absolute() {
             return Ok(path);
         }
-        let directory = self.surroundings.report_dir.ok_or(TerraformSettingsError::LogPath)?;
+        let directory = self.context.report_dir.ok_or(TerraformSettingsError::LogPath)?;
         Ok(directory.join(path))
     }
 
@@ -228,16 +227,16 @@ impl Settling<'_> {
         }
     }
 
-    /// Gives Terraform a variable, unless the run has it already; `setting` is what says so.
+    /// Adds a variable to Terraform's environment, unless the run sets it. `setting` is its name in warnings.
     fn variable(&mut self, name: &str, value: String, setting: &str, origin: Origin) {
         if let Some((place, winner)) = self.given.get(name).cloned() {
             if self.spec.environment[place].1.value.expose_secret() != value {
-                self.ignored(&format!("`{setting}`"), origin, &winner);
+                self.warn_of_ignored(&format!("`{setting}`"), origin, &winner);
             }
             return;
         }
         if self.ambient().get(OsStr::new(name)).is_some_and(|ambient| *ambient != *value) {
-            self.overruled(&format!("`{name}`"), origin);
+            self.warn_of_overruled(&format!("`{name}`"), origin);
         }
         let winner = format!("`{setting}` of {}", origin.name());
         self.given.insert(name.to_owned(), (self.spec.environment.len(), winner));
@@ -264,38 +263,38 @@ impl Settling<'_> {
             let setting = format!("terraformrc.credentials.{}", host.as_str());
             if let Some(name) = of_run.get(&host).and_then(|names| names.first()) {
                 let winner = format!("the run's `{name}`");
-                self.ignored(&format!("`{setting}`"), origin, &winner);
+                self.warn_of_ignored(&format!("`{setting}`"), origin, &winner);
                 continue;
             }
-            // Terraform would take these first.
+            // For Terraform, these variables would win.
             for name in ambient.get(&host).into_iter().flatten() {
-                self.overruled(&format!("`{name}`"), origin);
+                self.warn_of_overruled(&format!("`{name}`"), origin);
                 self.spec.setup.overruled.push(name.into());
             }
             if let Some(token) = self.secret(&setting, &reference)? {
                 credentials.push((host, token));
             }
         }
-        self.replace_config(origin);
+        self.warn_of_replaced_config(origin);
         let installation = config.installation;
         self.spec.setup.cli_config = Some(CliConfig { installation, credentials });
         Ok(())
     }
 
-    /// Says which configuration of the user's Terraform does not read.
-    fn replace_config(&mut self, origin: Origin) {
+    /// Warns about configuration files of the user that Terraform does not read.
+    fn warn_of_replaced_config(&mut self, origin: Origin) {
         let named: Vec<_> = CLI_CONFIG_VARIABLES
             .into_iter()
             .filter(|name| self.ambient().get(OsStr::new(name)).is_some_and(|it| !it.is_empty()))
             .collect();
         for name in &named {
-            self.overruled(&format!("`{name}`"), origin);
+            self.warn_of_overruled(&format!("`{name}`"), origin);
             self.spec.setup.overruled.push(name.into());
         }
         if named.is_empty()
             && let Some(home) = self.ambient().get(OsStr::new("HOME")).map(PathBuf::from)
         {
-            // Which of the two it will be is often not known yet.
+            // The product is often not known yet.
             let files = [Product::Terraform, Product::OpenTofu].into_iter().flat_map(|product| {
                 cli_config_files(product, |name| self.ambient().get(OsStr::new(name)).cloned())
             });
@@ -304,18 +303,18 @@ impl Settling<'_> {
                     Ok(inner) => format!("`~/{}`", inner.display()),
                     Err(_) => format!("`{}`", file.display()),
                 };
-                self.overruled(&shown, origin);
+                self.warn_of_overruled(&shown, origin);
             }
         }
     }
 
-    /// What `reference` leads to; none where it leads nowhere, which is noted.
+    /// The secret of `reference`. Records it as unresolved if it does not exist.
     fn secret(
         &mut self,
         setting: &str,
         reference: &SecretReference,
     ) -> Result<Option<SecretString>, TerraformSettingsError> {
-        let sources = self.surroundings.sources;
+        let sources = self.context.sources;
         let secret = sources.find_referred(reference).map_err(|source| {
             TerraformSettingsError::Reference { name: setting.to_owned(), source }
         })?;
