@@ -8,7 +8,9 @@ use super::resolved::{LogFormat, PlanJson, PlanStatus};
 use crate::ci::System;
 use butler_base::error::visible;
 use butler_base::similar::closest;
-use butler_protocol::spec::{InvalidRunId, Operation, RunId, SensitiveValues, ToolRequest, Wanted};
+use butler_protocol::spec::{
+    InvalidRunId, Operation, RequestedVersion, RunId, SensitiveValues, ToolRequest,
+};
 
 /// The longest valid duration. A longer one is a mistake.
 const MAX_DURATION: Duration = Duration::from_hours(24);
@@ -202,9 +204,9 @@ pub(super) fn operation(text: &str) -> Result<Operation, String> {
 }
 
 /// The version of a run: an exact one, or a constraint.
-pub(super) fn version(text: &str) -> Result<Wanted, String> {
+pub(super) fn version(text: &str) -> Result<RequestedVersion, String> {
     let problem = |_| format!("{} is neither a version nor a constraint", shown(text));
-    Wanted::of_argument(text, None).map_err(problem)
+    RequestedVersion::of_argument(text, None).map_err(problem)
 }
 
 pub(super) fn request(text: &str) -> Result<ToolRequest, String> {

@@ -12,7 +12,7 @@ use crate::ci::{Job, System};
 use crate::telemetry::Collector;
 use crate::tool::Sites;
 use butler_protocol::spec::{
-    AfterPlan, LocalOptions, Operation, RunId, SensitiveValues, ToolRequest, Wanted,
+    AfterPlan, LocalOptions, Operation, RequestedVersion, RunId, SensitiveValues, ToolRequest,
 };
 use butler_source::git::GitEnvironment;
 
@@ -105,7 +105,7 @@ pub enum RunSource {
         /// The operation.
         operation: Operation,
         /// The version to use.
-        tool: Option<Wanted>,
+        tool: Option<RequestedVersion>,
         /// Further options.
         options: Box<LocalOptions>,
     },

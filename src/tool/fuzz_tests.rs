@@ -12,7 +12,7 @@ use crate::tool::vendor::checksums::Checksums;
 use crate::tool::vendor::verify::Trust;
 use butler_base::error::Advice;
 use butler_fuzz::Target;
-use butler_protocol::spec::{Constraint, Product, VersionFile, VersionFileKind, Wanted};
+use butler_protocol::spec::{Constraint, Product, RequestedVersion, VersionFile, VersionFileKind};
 
 #[test]
 fn fuzz_checksums_are_read_in_full_or_refused() {
@@ -134,9 +134,9 @@ fn fuzz_constraints_and_versions_are_read_or_refused() {
             let _ = text.parse::<butler_protocol::spec::ToolRequest>();
             for (kind, product) in VersionFileKind::ALL.into_iter().zip(Product::ALL) {
                 let file = VersionFile { kind, place: String::new(), text: text.to_string() };
-                let _ = Wanted::of_file(&file, product);
+                let _ = RequestedVersion::of_file(&file, product);
             }
-            if let Err(error) = Wanted::of_argument(&text, None) {
+            if let Err(error) = RequestedVersion::of_argument(&text, None) {
                 assert!(error.advice().is_some());
             }
             let Ok(constraint) = text.parse::<Constraint>() else { return };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use butler_base::error::Advice;
-use butler_protocol::spec::{ToolRequest, VersionFile, VersionFileKind, Wanted};
+use butler_protocol::spec::{RequestedVersion, ToolRequest, VersionFile, VersionFileKind};
 use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, Reach, Sites, ToolError, ToolOptions,
     VerifyError, VersionWish, WhenBusy, choose, ready,
@@ -466,7 +466,7 @@ async fn runs_version_beats_everything_else() {
     let site = ReleaseSite::start(&[]);
     let mut home = Home::new(&site);
     let mut wish = VersionWish {
-        named: Some(Wanted::of_argument("1.9.8", None).unwrap()),
+        named: Some(RequestedVersion::of_argument("1.9.8", None).unwrap()),
         required: vec![">= 1.5, < 1.8".to_owned()],
         version_files: vec![version_file(".terraform-version", "1.7.5\n")],
         default: Some("1.6.6".parse().unwrap()),

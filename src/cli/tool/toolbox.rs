@@ -7,7 +7,7 @@ use crate::run::{tool_options, version_wish};
 use crate::settings::ToolSettings;
 use crate::tool::{Reach, ToolError, ToolOptions, VersionWish, choose_for_module, choose_wanted};
 use butler_base::http::LazyClient;
-use butler_protocol::spec::{Product, ToolRequest, Wanted};
+use butler_protocol::spec::{Product, RequestedVersion, ToolRequest};
 
 /// The settings and options of a `tool` command.
 pub(super) struct Toolbox {
@@ -33,8 +33,8 @@ impl Toolbox {
         self.wanted(text)?.exact().map_err(|error| Failure::misuse(&error))
     }
 
-    pub(super) fn wanted(&self, text: &str) -> Result<Wanted, Failure> {
-        Wanted::of_argument(text, self.named).map_err(|error| Failure::misuse(&error))
+    pub(super) fn wanted(&self, text: &str) -> Result<RequestedVersion, Failure> {
+        RequestedVersion::of_argument(text, self.named).map_err(|error| Failure::misuse(&error))
     }
 
     /// The version that `text` asks for: an exact one whether or not there is one, else the newest

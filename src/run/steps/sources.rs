@@ -27,7 +27,9 @@ use butler_base::event::Phase;
 use butler_base::http;
 use butler_base::secret::Redactor;
 use butler_protocol::configuration::{ConfigError, parse_config};
-use butler_protocol::spec::{Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Wanted};
+use butler_protocol::spec::{
+    Operation, RequestedVersion, RunSpec, SensitiveValues, Source, TerraformSetup,
+};
 
 /// What to do where a run has a result.
 const NEW_RUN: &str = "start a new run instead";
@@ -238,7 +240,7 @@ fn read_config(path: &Path) -> anyhow::Result<Result<Described, Failure>> {
     }
 }
 
-fn local(module_dir: &Path, operation: Operation, tool: Option<Wanted>) -> RunSpec {
+fn local(module_dir: &Path, operation: Operation, tool: Option<RequestedVersion>) -> RunSpec {
     RunSpec {
         operation,
         tool,

@@ -13,7 +13,7 @@ use crate::tool::{self, InstalledTool, Reach, RunLocation, ToolOptions, VersionW
 use butler_base::event::Phase;
 use butler_base::http::LazyClient;
 use butler_base::process::Environment;
-use butler_protocol::spec::{Operation, Product, ToolRequest, Wanted};
+use butler_protocol::spec::{Operation, Product, RequestedVersion, ToolRequest};
 use butler_source::module::Module;
 
 /// The options of a run: what is on PATH counts.
@@ -113,7 +113,7 @@ fn shown(tool: &InstalledTool) -> String {
 /// The version that the run names: an exact one, or the best one that is as it says.
 pub(in crate::run) async fn choose_named(
     context: &Context<'_>,
-    wanted: &Wanted,
+    wanted: &RequestedVersion,
     options: &ToolOptions,
 ) -> Result<ToolRequest, Failure> {
     let wish = VersionWish {

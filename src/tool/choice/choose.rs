@@ -16,7 +16,8 @@ use crate::tool::store::default;
 use crate::tool::vendor::index;
 use crate::tool::vendor::platform::Platform;
 use butler_protocol::spec::{
-    Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, ToolRequest, VersionFile, Wanted, What,
+    Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, RequestedVersion, ToolRequest,
+    VersionFile, VersionSelector,
 };
 
 /// Where to search for a version that satisfies a constraint.
@@ -77,14 +78,14 @@ pub async fn choose_for_module(
 /// # Errors
 /// When no version matches, or the list of releases is needed and cannot be fetched.
 pub async fn choose_wanted(
-    wanted: &Wanted,
+    wanted: &RequestedVersion,
     reach: Reach,
     options: &ToolOptions,
 ) -> Result<ToolRequest, ToolError> {
     let wish = VersionWish { product: Some(wanted.product), ..VersionWish::default() };
     let choice = Choice::new(&wish, reach, options)?;
-    match &wanted.what {
-        What::Within(constraint) => choice.newest(wanted.product, constraint).await,
+    match &wanted.selector {
+        VersionSelector::Within(constraint) => choice.newest(wanted.product, constraint).await,
         _ => choice.named(wanted, None).await,
     }
 }
@@ -124,7 +125,7 @@ impl<'a> Choice<'a> {
             for product in self.products() {
                 let unreadable =
                     |source| ToolError::VersionFile { name: file.place.clone(), source };
-                let wanted = Wanted::of_file(file, *product).map_err(unreadable)?;
+                let wanted = RequestedVersion::of_file(file, *product).map_err(unreadable)?;
                 if let Some(wanted) = self.first_there(&wanted).await {
                     let request = self.named(wanted, Some(file)).await?;
                     tracing::debug!(file = file.place, %request, "using the version from the version file");
@@ -157,10 +158,13 @@ impl<'a> Choice<'a> {
     }
 
     /// Of several the first that is there, else the first.
-    async fn first_there<'w>(&self, wanted: &'w [Wanted]) -> Option<&'w Wanted> {
+    async fn first_there<'w>(
+        &self,
+        wanted: &'w [RequestedVersion],
+    ) -> Option<&'w RequestedVersion> {
         if wanted.len() > 1 {
             for wanted in wanted {
-                if let What::Exact(version) = &wanted.what
+                if let VersionSelector::Exact(version) = &wanted.selector
                     && self.is_there(wanted.product, version).await
                 {
                     return Some(wanted);
@@ -177,7 +181,7 @@ impl<'a> Choice<'a> {
 
     async fn named(
         &self,
-        wanted: &Wanted,
+        wanted: &RequestedVersion,
         file: Option<&VersionFile>,
     ) -> Result<ToolRequest, ToolError> {
         let product = wanted.product;
@@ -185,17 +189,19 @@ impl<'a> Choice<'a> {
             let place = file.map_or_else(|| word, |file| file.place.as_str()).to_owned();
             self.required()?.ok_or(ToolError::NothingRequired { place, word })
         };
-        match &wanted.what {
-            What::Exact(version) => Ok(ToolRequest { product, version: version.clone() }),
-            What::Within(constraint) => self.satisfying(Some(product), constraint).await,
-            What::Newest(constraint) => {
+        match &wanted.selector {
+            VersionSelector::Exact(version) => {
+                Ok(ToolRequest { product, version: version.clone() })
+            }
+            VersionSelector::Within(constraint) => self.satisfying(Some(product), constraint).await,
+            VersionSelector::Newest(constraint) => {
                 let newest = constraint.as_ref().map(|constraint| (constraint, End::Newest));
                 self.listed(product, newest).await
             }
-            What::NewestAllowed => {
+            VersionSelector::NewestAllowed => {
                 self.listed(product, Some((&required(NEWEST_ALLOWED)?, End::Newest))).await
             }
-            What::OldestAllowed => {
+            VersionSelector::OldestAllowed => {
                 self.listed(product, Some((&required(OLDEST_ALLOWED)?, End::Oldest))).await
             }
         }

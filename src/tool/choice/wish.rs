@@ -1,12 +1,12 @@
 //! The versions that a run, its module and the command line ask for, before one is chosen.
 
-use butler_protocol::spec::{Product, ToolRequest, VersionFile, Wanted};
+use butler_protocol::spec::{Product, RequestedVersion, ToolRequest, VersionFile};
 
 /// The versions that a run, its module and the command line ask for.
 #[derive(Clone, Debug, Default)]
 pub struct VersionWish {
     /// The version that the run names, which takes precedence.
-    pub named: Option<Wanted>,
+    pub named: Option<RequestedVersion>,
     /// Only this product; if it is `None`, Terraform or `OpenTofu`.
     pub product: Option<Product>,
     /// `required_version` of the module: all must hold.

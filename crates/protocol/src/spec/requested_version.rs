@@ -1,9 +1,8 @@
 //! Parses a requested version: an argument, a run's version, a version file, or a line of `.tool-versions`.
 //!
-//! The one parser of versions: `1.9.8`, `opentofu-1.8.3`, `tofu@1.8`, `~> 1.9`, `latest`.
-//! Exact versions and constraints are Terraform's own. `latest` and its relatives are what users of
-//! tfenv, tenv and asdf have in their files; of `latest:REGEX` only the beginning of a version is
-//! understood, segment by segment: `latest:^1.1` does not match 1.10.
+//! This is the only parser of versions: `1.9.8`, `opentofu-1.8.3`, `tofu@1.8`, `~> 1.9`, `latest`. Exact versions and
+//! constraints have Terraform's syntax. `latest` and similar words come from the files of tfenv, tenv and asdf. Of
+//! `latest:REGEX` only a prefix of a version is supported, segment by segment: `latest:^1.1` does not match 1.10.
 
 use semver::Version;
 
@@ -12,27 +11,27 @@ use super::tool::{ParseRequestError, Product, ToolRequest};
 use super::version_file::{VersionFile, VersionFileKind};
 use butler_base::error::Advice;
 
-/// Which version of which product is wanted.
+/// A product and the requested version of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Wanted {
+pub struct RequestedVersion {
     /// The product.
     pub product: Product,
-    /// The version.
-    pub what: What,
+    /// The requested version.
+    pub selector: VersionSelector,
 }
 
-/// Which version.
+/// A requested version, exact or not.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum What {
-    /// This one.
+pub enum VersionSelector {
+    /// This version.
     Exact(Version),
-    /// One that satisfies this.
+    /// A version that satisfies the constraint.
     Within(Constraint),
-    /// The newest one that is released and satisfies this: `latest`, `latest:^1.9`.
+    /// The newest released version that satisfies the constraint: `latest`, `latest:^1.9`.
     Newest(Option<Constraint>),
-    /// The newest one that `required_version` allows: `latest-allowed`.
+    /// The newest version that `required_version` allows: `latest-allowed`.
     NewestAllowed,
-    /// The oldest one that `required_version` allows: `min-required`.
+    /// The oldest version that `required_version` allows: `min-required`.
     OldestAllowed,
 }
 
@@ -43,38 +42,38 @@ pub const OLDEST_ALLOWED: &str = "min-required";
 
 /// An argument is not a usable version.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
-pub enum WantedError {
+pub enum RequestedVersionError {
     /// It is neither a version nor a constraint.
     #[error("`{text}` is neither a version nor a constraint")]
     Unreadable {
-        /// What was given.
+        /// The argument.
         text: String,
     },
-    /// It is of another product than the command.
+    /// Its product is not the product of the command.
     #[error("`{text}` is a version of {actual}, not of {expected}")]
     OtherProduct {
-        /// What was given.
+        /// The argument.
         text: String,
-        /// Its product.
+        /// The product of the argument.
         actual: Product,
-        /// The command's.
+        /// The product of the command.
         expected: Product,
     },
-    /// It may be more than one version, where exactly one is meant.
+    /// It can be several versions, but the command needs exactly one.
     #[error("an exact version of {product} is needed")]
     Inexact {
         /// The product.
         product: Product,
     },
-    /// It only means something in a version file.
+    /// It is only valid in a version file.
     #[error("`{text}` is for version files")]
     ForFiles {
-        /// What was given.
+        /// The argument.
         text: String,
     },
 }
 
-impl Advice for WantedError {
+impl Advice for RequestedVersionError {
     fn advice(&self) -> Option<String> {
         Some(match self {
             Self::Unreadable { .. } => {
@@ -93,25 +92,28 @@ impl Advice for WantedError {
     }
 }
 
-impl From<ToolRequest> for Wanted {
+impl From<ToolRequest> for RequestedVersion {
     fn from(ToolRequest { product, version }: ToolRequest) -> Self {
-        Self { product, what: What::Exact(version) }
+        Self { product, selector: VersionSelector::Exact(version) }
     }
 }
 
-impl Wanted {
-    /// Reads an argument; `product` is the one that the command is about, if it is about one. `1.9` is
-    /// any 1.9.x here: in a constraint it is 1.9.0, which users who type it do not mean.
+impl RequestedVersion {
+    /// Parses an argument. `product` is the product of the command, if it has one. `1.9` means any 1.9.x, although as a
+    /// constraint it would mean 1.9.0.
     ///
     /// # Errors
-    /// When it cannot be read, or is of another product.
-    pub fn of_argument(text: &str, product: Option<Product>) -> Result<Self, WantedError> {
+    /// If it is not a version, or if its product is another one.
+    pub fn of_argument(
+        text: &str,
+        product: Option<Product>,
+    ) -> Result<Self, RequestedVersionError> {
         let text = text.trim();
-        let (named, rest) = named(text, product.unwrap_or(Product::Terraform));
+        let (named, rest) = split_product(text, product.unwrap_or(Product::Terraform));
         if let Some(expected) = product
             && expected != named
         {
-            return Err(WantedError::OtherProduct {
+            return Err(RequestedVersionError::OtherProduct {
                 text: text.to_owned(),
                 actual: named,
                 expected,
@@ -119,34 +121,34 @@ impl Wanted {
         }
         let bare = rest.strip_prefix('v').unwrap_or(rest);
         let numbers = bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        match What::parse(rest) {
-            Ok(What::Within(exactly)) if numbers => {
-                let what = What::Within(Constraint::beginning_with(bare).unwrap_or(exactly));
-                Ok(Self { product: named, what })
+        match VersionSelector::parse(rest) {
+            Ok(VersionSelector::Within(exactly)) if numbers => {
+                let selector =
+                    VersionSelector::Within(Constraint::beginning_with(bare).unwrap_or(exactly));
+                Ok(Self { product: named, selector })
             }
-            Ok(What::NewestAllowed | What::OldestAllowed) => {
-                Err(WantedError::ForFiles { text: rest.to_owned() })
+            Ok(VersionSelector::NewestAllowed | VersionSelector::OldestAllowed) => {
+                Err(RequestedVersionError::ForFiles { text: rest.to_owned() })
             }
-            Ok(what) => Ok(Self { product: named, what }),
-            Err(_) => Err(WantedError::Unreadable { text: text.to_owned() }),
+            Ok(selector) => Ok(Self { product: named, selector }),
+            Err(_) => Err(RequestedVersionError::Unreadable { text: text.to_owned() }),
         }
     }
 
-    /// The exact version, if it is one.
+    /// The exact version.
     ///
     /// # Errors
-    /// When it may be more than one version.
-    pub fn exact(&self) -> Result<ToolRequest, WantedError> {
-        match &self.what {
-            What::Exact(version) => {
+    /// If it can be several versions.
+    pub fn exact(&self) -> Result<ToolRequest, RequestedVersionError> {
+        match &self.selector {
+            VersionSelector::Exact(version) => {
                 Ok(ToolRequest { product: self.product, version: version.clone() })
             }
-            _ => Err(WantedError::Inexact { product: self.product }),
+            _ => Err(RequestedVersionError::Inexact { product: self.product }),
         }
     }
 
-    /// What `file` says of `product`: nothing, one version, or several of which the first that is
-    /// there is meant.
+    /// The versions of `product` in `file`: none, one, or several, of which the first installed one is requested.
     ///
     /// # Errors
     /// If a line that names `product` is not a version or a constraint.
@@ -160,11 +162,11 @@ impl Wanted {
         match file.kind {
             VersionFileKind::Of(meant) => {
                 let Some(line) = lines.next() else { return Ok(Vec::new()) };
-                let (named, rest) = named(line, meant);
+                let (named, rest) = split_product(line, meant);
                 if named != product {
                     return Ok(Vec::new());
                 }
-                Ok(vec![Self { product, what: What::parse(rest)? }])
+                Ok(vec![Self { product, selector: VersionSelector::parse(rest)? }])
             }
             VersionFileKind::ToolVersions => {
                 let names = [product.name(), product.executable()];
@@ -175,25 +177,25 @@ impl Wanted {
                 versions
                     .unwrap_or_default()
                     .split_whitespace()
-                    .filter(|version| !is_for_asdf_alone(version))
-                    .map(|version| Ok(Self { product, what: What::parse(version)? }))
+                    .filter(|version| !is_local_asdf_version(version))
+                    .map(|version| Ok(Self { product, selector: VersionSelector::parse(version)? }))
                     .collect()
             }
         }
     }
 }
 
-/// What asdf finds elsewhere than among releases.
-fn is_for_asdf_alone(version: &str) -> bool {
+/// Whether asdf does not use a release for this version.
+fn is_local_asdf_version(version: &str) -> bool {
     version == "system" || version.starts_with("ref:") || version.starts_with("path:")
 }
 
 /// The product that `text` names, else `default`, and the rest of `text`.
-fn named(text: &str, default: Product) -> (Product, &str) {
+fn split_product(text: &str, default: Product) -> (Product, &str) {
     Product::of_prefix(text).map_or((default, text), |(named, rest)| (named, rest.trim_start()))
 }
 
-impl What {
+impl VersionSelector {
     fn parse(text: &str) -> Result<Self, ConstraintError> {
         match text {
             "latest" => return Ok(Self::Newest(None)),
@@ -216,10 +218,10 @@ impl What {
 impl std::str::FromStr for ToolRequest {
     type Err = ParseRequestError;
 
-    /// Reads `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3`, `tofu-1.8.3`, `tofu@1.8.3` or
+    /// Parses `1.9.0`, `v1.9.0`, `terraform-1.9.0`, `opentofu-1.8.3`, `tofu-1.8.3`, `tofu@1.8.3` or
     /// `terragrunt-0.99.1`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let exact = Wanted::of_argument(text, None).and_then(|wanted| wanted.exact());
+        let exact = RequestedVersion::of_argument(text, None).and_then(|wanted| wanted.exact());
         exact.map_err(|_| ParseRequestError { text: text.to_owned() })
     }
 }
@@ -229,12 +231,14 @@ mod tests {
     use super::*;
 
     fn of_argument(text: &str, product: Option<Product>) -> String {
-        match Wanted::of_argument(text, product) {
-            Ok(Wanted { product, what }) => match what {
-                What::Exact(version) => format!("{product} {version}"),
-                What::Within(constraint) => format!("{product} within {constraint}"),
-                What::Newest(None) => format!("{product} newest"),
-                What::Newest(Some(constraint)) => format!("{product} newest {constraint}"),
+        match RequestedVersion::of_argument(text, product) {
+            Ok(RequestedVersion { product, selector }) => match selector {
+                VersionSelector::Exact(version) => format!("{product} {version}"),
+                VersionSelector::Within(constraint) => format!("{product} within {constraint}"),
+                VersionSelector::Newest(None) => format!("{product} newest"),
+                VersionSelector::Newest(Some(constraint)) => {
+                    format!("{product} newest {constraint}")
+                }
                 other => format!("{product} {other:?}"),
             },
             Err(error) => format!("{error}; {}", error.advice().unwrap()),
@@ -242,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_read_as_people_type_them() {
+    fn arguments_are_parsed_as_users_type_them() {
         let tofu = Some(Product::OpenTofu);
         for (text, product, read) in [
             ("1.9.8", None, "terraform 1.9.8"),
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_say_nothing_say_what_to_write() {
+    fn error_of_an_unusable_argument_contains_a_hint() {
         assert_eq!(
             of_argument("terraform-1.9.8", Some(Product::OpenTofu)),
             "`terraform-1.9.8` is a version of terraform, not of opentofu; leave out --product, or give --product terraform"
@@ -287,14 +291,15 @@ mod tests {
 
     fn of_file(kind: VersionFileKind, text: &str, product: Product) -> Vec<String> {
         let file = VersionFile { kind, place: kind.name().to_owned(), text: text.to_owned() };
-        let wanted = Wanted::of_file(&file, product).unwrap();
-        wanted.into_iter().map(|wanted| format!("{:?}", wanted.what)).collect()
+        let wanted = RequestedVersion::of_file(&file, product).unwrap();
+        wanted.into_iter().map(|wanted| format!("{:?}", wanted.selector)).collect()
     }
 
     #[test]
-    fn a_version_file_is_about_its_product_unless_it_names_another() {
+    fn version_file_is_for_its_product_unless_it_names_another() {
         let file = VersionFileKind::Of(Product::Terraform);
-        let exact = |version: &str| vec![format!("{:?}", What::Exact(version.parse().unwrap()))];
+        let exact =
+            |version: &str| vec![format!("{:?}", VersionSelector::Exact(version.parse().unwrap()))];
         let none: Vec<String> = Vec::new();
         for (text, product, said) in [
             ("\u{feff}# ours\n\n v1.9.8 # pinned\r\n1.9.7\n", Product::Terraform, exact("1.9.8")),
@@ -308,18 +313,19 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_tool_versions_may_have_several_versions_and_what_only_asdf_knows() {
+    fn line_of_tool_versions_can_contain_several_versions() {
         let text = "# tools\nnodejs 20.1.0\nterraform  1.9.8\t1.8.5 # old\nopentofu system 1.8.3\n\
                     terragrunt path:/opt/terragrunt\nterraform-ls 0.33.0\n";
         let said = |product| of_file(VersionFileKind::ToolVersions, text, product);
-        let exact = |version: &str| format!("{:?}", What::Exact(version.parse().unwrap()));
+        let exact =
+            |version: &str| format!("{:?}", VersionSelector::Exact(version.parse().unwrap()));
         assert_eq!(said(Product::Terraform), [exact("1.9.8"), exact("1.8.5")]);
         assert_eq!(said(Product::OpenTofu), [exact("1.8.3")]);
         assert!(said(Product::Terragrunt).is_empty());
     }
 
     #[test]
-    fn version_may_carry_the_product() {
+    fn version_can_contain_the_product() {
         for (text, product, version) in [
             ("1.9.0", Product::Terraform, "1.9.0"),
             ("v1.9.0", Product::Terraform, "1.9.0"),
@@ -335,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_named() {
+    fn text_that_is_not_a_version_is_refused() {
         for text in ["", "latest", "1.9", "tofu@1.8", "opentofu-", "../1.9.0", "1.9.0/.."] {
             assert!(text.parse::<ToolRequest>().is_err(), "{text}");
         }
