@@ -1,4 +1,4 @@
-//! CircleCI.
+//! `CircleCI`.
 
 use crate::ci::description::{CiSystem, Recognition};
 

@@ -1,4 +1,4 @@
-//! TeamCity.
+//! `TeamCity`.
 
 use crate::ci::bracket_commands::disarm_bracket_commands;
 use crate::ci::description::{

@@ -16,8 +16,12 @@ fn example(rule: &str) -> String {
     }
 }
 
-fn names(fate: VariableTreatment) -> Vec<String> {
-    NAME_RULES.iter().filter(|rule| rule.fate == fate).map(|rule| example(rule.name)).collect()
+fn names(expected: VariableTreatment) -> Vec<String> {
+    NAME_RULES
+        .iter()
+        .filter(|rule| rule.treatment == expected)
+        .map(|rule| example(rule.name))
+        .collect()
 }
 
 #[tokio::test]
@@ -76,7 +80,7 @@ async fn other_variables_reach_terraform_or_are_left_out_aloud() {
 
 #[test]
 fn the_threat_model_lists_what_becomes_of_each_name() {
-    let fate = |fate| match fate {
+    let treatment = |treatment| match treatment {
         VariableTreatment::Allowed => "allowed".to_owned(),
         VariableTreatment::OptionsOnly => format!("only `{}`", HARMLESS_OPTIONS.join("` `")),
         VariableTreatment::Ignored => "left out, with a line in the log".to_owned(),
@@ -84,7 +88,9 @@ fn the_threat_model_lists_what_becomes_of_each_name() {
     };
     let rows: Vec<String> = NAME_RULES
         .iter()
-        .map(|rule| format!("| `{}` | {} | {} |", rule.name, fate(rule.fate), rule.reason))
+        .map(|rule| {
+            format!("| `{}` | {} | {} |", rule.name, treatment(rule.treatment), rule.reason)
+        })
         .collect();
     assert_documented(THREAT_MODEL, "environment", &rows);
 }
