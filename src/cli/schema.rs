@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::output::{complain, print};
 use crate::exit::Exit;
-use crate::tool::Status;
+use crate::tool::ToolStatus;
 use crate::workspace::{Fate, NAME_RULES};
 
 const SETTINGS: &str = include_str!("schema/settings.json");
@@ -37,7 +37,7 @@ impl Schema {
             Document::Settings => Ok(settings_schema()),
             Document::Run => run_schema().map(|schema| format!("{schema:#}\n")),
             Document::Status => {
-                serde_json::to_string_pretty(&Status::schema()).map(|schema| schema + "\n")
+                serde_json::to_string_pretty(&ToolStatus::schema()).map(|schema| schema + "\n")
             }
         };
         match text {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::finding::Finding;
 use super::time_limit::{LONGEST, bounded};
-use crate::tool::{Audited, ToolError, ToolOptions, Verdict, audit, default_version, on_path};
+use crate::tool::{
+    AuditResult, AuditedVersion, ToolError, ToolOptions, audit, default_version, on_path,
+};
 use butler_protocol::spec::Product;
 
 const CHECK: &str = "tools";
@@ -61,12 +63,12 @@ async fn of_product(
     }
     let default = default_version(product, options)?;
     let mut of_default = None;
-    let mut by_verdict: BTreeMap<bool, Vec<Audited>> = BTreeMap::new();
+    let mut by_verdict: BTreeMap<bool, Vec<AuditedVersion>> = BTreeMap::new();
     for version in audit(product, options).await? {
         if default.as_ref() == Some(&version.version) {
             of_default = Some(version.state);
         }
-        if version.state != Verdict::OtherPlatform {
+        if version.state != AuditResult::OtherPlatform {
             by_verdict.entry(version.state.is_bad()).or_default().push(version);
         }
     }
@@ -86,7 +88,7 @@ async fn of_product(
         findings.push(Finding::warning(CHECK, message).hint(hint));
     }
     match (default, of_default) {
-        (Some(version), Some(Verdict::Ok)) => {
+        (Some(version), Some(AuditResult::Ok)) => {
             findings.push(Finding::ok(CHECK, format!("{product} {version} is the default")));
         }
         (Some(version), Some(verdict)) => {

@@ -13,10 +13,10 @@ use crate::tool::options::ToolOptions;
 use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
+use crate::tool::store::history::ToolOperation;
 use crate::tool::store::installed::installed;
-use crate::tool::store::journal::Act;
 use crate::tool::store::lookup::Lookup;
-use crate::tool::store::{lock, usage};
+use crate::tool::store::{usage, version_lock};
 use crate::tool::vendor::platform::Platform;
 use crate::tool::version_question::ask_there;
 use butler_base::blocking::blocking;
@@ -163,7 +163,7 @@ async fn from_cache(
         return Ok(tool(path, Origin::Cache, in_use));
     }
     let directory = cache.prepare(request.product)?;
-    let lock = lock::acquire(cache, request, options, deadline, progress).await?;
+    let lock = version_lock::acquire(cache, request, options, deadline, progress).await?;
     match lookup(cache, request).await? {
         Lookup::Installed(path) => return Ok(tool(path, Origin::Cache, in_use)),
         Lookup::Tampered(path) => {
@@ -172,7 +172,8 @@ async fn from_cache(
         }
         Lookup::Missing => {}
     }
-    let attempt = Attempt::begin(cache, request, (Act::Install, None), &options.owner, lock);
+    let attempt =
+        Attempt::begin(cache, request, (ToolOperation::Install, None), &options.owner, lock);
     // The time spent waiting for other processes counts against the timeout.
     let left = deadline.saturating_duration_since(Instant::now());
     let options = ToolOptions { timeout: left, ..options.clone() };

@@ -14,8 +14,7 @@ use std::time::Duration;
 use butler_base::http::LazyClient;
 use butler_protocol::spec::{Product, ToolRequest};
 use butler_runner::tool::{
-    Entry, InProgress, Queue, Sites, ToolOptions, User, WhenBusy, history, in_progress, queue,
-    users,
+    HistoryEntry, InProgress, Queue, Sites, ToolOptions, ToolStatus, VersionUser, WhenBusy, status,
 };
 
 use crate::support::machine::{Machine, Said};
@@ -40,26 +39,47 @@ fn request(version: &str) -> ToolRequest {
     version.parse().unwrap()
 }
 
+/// The status of a product, read in a thread of its own: some callers are in a runtime.
+fn status_of(product: Product, options: &ToolOptions) -> ToolStatus {
+    let read = || runtime().block_on(status(product, options)).unwrap();
+    std::thread::scope(|scope| scope.spawn(read).join().unwrap())
+}
+
 fn queue_of(options: &ToolOptions) -> Queue {
-    queue(Product::Terraform, options).unwrap()
+    status_of(Product::Terraform, options).queue
 }
 
 fn working(options: &ToolOptions) -> Option<InProgress> {
-    in_progress(&request("1.9.8"), options).unwrap()
+    queue_of(options).in_progress.filter(|it| it.version == request("1.9.8").version)
 }
 
-fn users_of(options: &ToolOptions) -> Vec<User> {
-    users(&request("1.9.8"), options).unwrap()
+fn users_of(options: &ToolOptions) -> Vec<VersionUser> {
+    let installed = status_of(Product::Terraform, options).installed.into_iter();
+    let mut found = installed.filter(|it| it.version == request("1.9.8").version);
+    found.next().expect("1.9.8 must be installed").users
+}
+
+/// How many notes processes have about 1.9.8, installed or not; `doing` selects notes by activity.
+fn note_count(options: &ToolOptions, doing: Option<&str>) -> usize {
+    let notes = std::fs::read_dir(options.cache.join("terraform/.1.9.8.users"));
+    let notes = notes.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let is_note = |name: &str| name != "used" && !name.starts_with(".new-");
+    let notes = notes.filter(|path| is_note(path.file_name().unwrap().to_str().unwrap()));
+    let is_counted = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        doing.is_none_or(|doing| text.contains(&format!("\"doing\":\"{doing}\"")))
+    };
+    notes.filter(|path| is_counted(path)).count()
 }
 
 /// The history: version, what was done, how it ended, and why it failed.
 fn history_of(options: &ToolOptions) -> Vec<String> {
-    let entries = history(Product::Terraform, options).unwrap();
-    let shown = |Entry { version, operation, state, error, .. }: Entry| {
+    let entries = status_of(Product::Terraform, options).history;
+    let shown = |HistoryEntry { version, operation, state, error, .. }: HistoryEntry| {
         let error = error.map(|error| format!(": {error}")).unwrap_or_default();
         format!("{operation:?} {version} {state:?}{error}")
     };
-    entries.into_iter().map(shown).collect()
+    entries.into_iter().rev().map(shown).collect()
 }
 
 /// How often an archive was asked for.

@@ -11,7 +11,7 @@ use super::source::Source;
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::settings::interval;
-use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_given, ready};
+use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_required_checksum, ready};
 
 /// Download and verify a version if it is not in the cache, and print its path
 #[derive(Args)]
@@ -66,7 +66,7 @@ impl Install {
         options.timeout = deadline.saturating_duration_since(Instant::now());
         options.when_busy = if self.wait { WhenBusy::Wait } else { WhenBusy::Refuse };
         let tool = ready(&request, &options, &|step| tracing::info!("{step}")).await?;
-        check_given(&tool, &options)?;
+        check_required_checksum(&tool, &options)?;
         let path = tool.path.display().to_string();
         Answer::new(
             &Installed {

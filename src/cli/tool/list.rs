@@ -5,7 +5,7 @@ use clap::Args;
 use super::answer::{Answer, Failure};
 use super::columns::{columns, size};
 use super::toolbox::Toolbox;
-use crate::tool::{Available, InstalledVersion, State, available, inventory};
+use crate::tool::{InstalledVersion, ReleasedVersion, VersionState, available, inventory};
 
 /// Print the installed versions of all products, or of --product
 #[derive(Args)]
@@ -39,14 +39,14 @@ impl List {
     }
 }
 
-fn offer(version: &Available) -> Vec<String> {
+fn offer(version: &ReleasedVersion) -> Vec<String> {
     let mark = if version.installed { "installed" } else { "" };
     vec![version.version.to_string(), mark.to_owned()]
 }
 
 fn row(version: &InstalledVersion) -> Vec<String> {
     let state = match version.state {
-        State::Ready => String::new(),
+        VersionState::Ready => String::new(),
         state => state.to_string(),
     };
     let signer = match &version.signed_by {

@@ -9,7 +9,7 @@ use super::answer::{Answer, Failure};
 use super::toolbox::Toolbox;
 use crate::providers;
 use crate::settings::bytes;
-use crate::tool::{Fate, Limits, Pruned, PrunedVersion, prune};
+use crate::tool::{PruneLimits, PruneResult, Pruned, PrunedVersion, prune};
 
 /// Remove unused versions and providers, and files that killed processes left
 ///
@@ -56,7 +56,7 @@ impl Prune {
     pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
         let Self { unused_for, larger_than, dry_run } = self;
         let limits =
-            Limits { unused_for, larger_than, drain: tools.settings.drain_period, dry_run };
+            PruneLimits { unused_for, larger_than, drain: tools.settings.drain_period, dry_run };
         let pruned = prune(&tools.products(), &limits, &tools.options).await?;
         // Providers are no product's.
         let (providers, problem) = match (&tools.named, &tools.settings.provider_cache) {
@@ -69,7 +69,8 @@ impl Prune {
             _ => (Vec::new(), None),
         };
         let freed = pruned.bytes + providers.iter().map(|it| it.bytes).sum::<u64>();
-        let is_left = |version: &PrunedVersion| matches!(version.fate, Fate::Failed { .. });
+        let is_left =
+            |version: &PrunedVersion| matches!(version.result, PruneResult::Failed { .. });
         let left =
             pruned.versions.iter().filter(|version| is_left(version)).count() + pruned.left.len();
         let report = Report { dry_run, tools: pruned, providers, freed };
@@ -93,13 +94,13 @@ impl From<providers::Removed> for Package {
             provider: removed.provider,
             version: removed.version,
             platform: removed.platform,
-            last_used: moment(removed.last_used),
+            last_used: rfc3339(removed.last_used),
             bytes: removed.size,
         }
     }
 }
 
-fn moment(time: SystemTime) -> String {
+fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
@@ -108,14 +109,14 @@ impl Report {
         let (removed, freed) =
             if self.dry_run { ("would remove", "would free") } else { ("removed", "freed") };
         let mut lines = Vec::new();
-        for PrunedVersion { product, version, last_used, bytes, fate } in &self.tools.versions {
+        for PrunedVersion { product, version, last_used, bytes, result } in &self.tools.versions {
             let bytes = sized(*bytes);
-            lines.push(match fate {
-                Fate::Removed => {
+            lines.push(match result {
+                PruneResult::Removed => {
                     format!("{removed} {product} {version}, {bytes}, last used {last_used}")
                 }
-                Fate::Kept { reason } => format!("kept {product} {version}, {reason}"),
-                Fate::Failed { reason } => {
+                PruneResult::Kept { reason } => format!("kept {product} {version}, {reason}"),
+                PruneResult::Failed { reason } => {
                     format!("could not remove {product} {version}: {reason}")
                 }
             });

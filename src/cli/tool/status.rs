@@ -5,7 +5,10 @@ use clap::Args;
 use super::answer::{Answer, Failure};
 use super::columns::columns;
 use super::toolbox::Toolbox;
-use crate::tool::{Act, Entry, InProgress, InstalledVersion, Outcome, Status, User, status};
+use crate::tool::{
+    HistoryEntry, InProgress, InstalledVersion, OperationOutcome, ToolOperation, ToolStatus,
+    VersionUser, status,
+};
 
 /// How much of the history is shown to people; JSON has all of it.
 const RECENT: usize = 5;
@@ -22,7 +25,7 @@ impl Show {
     }
 }
 
-fn text(status: &Status) -> String {
+fn text(status: &ToolStatus) -> String {
     let title = match &status.current_version {
         Some(version) => format!("{} {version}: {}", status.product, status.state),
         None if status.installed.is_empty() => format!("{}: {}", status.product, status.state),
@@ -58,7 +61,7 @@ fn text(status: &Status) -> String {
     parts.join("\n")
 }
 
-fn who(user: &User) -> String {
+fn who(user: &VersionUser) -> String {
     format!("{} (pid {}, since {})", user.owner, user.pid, user.since)
 }
 
@@ -78,19 +81,19 @@ fn version(version: &InstalledVersion) -> Vec<String> {
     ]
 }
 
-fn entry(entry: &Entry) -> Vec<String> {
+fn entry(entry: &HistoryEntry) -> Vec<String> {
     let outcome = match (entry.state, &entry.error) {
-        (Outcome::Succeeded, _) => "succeeded".to_owned(),
-        (Outcome::Failed, None) => "failed".to_owned(),
-        (Outcome::Failed, Some(error)) => format!("failed: {error}"),
+        (OperationOutcome::Succeeded, _) => "succeeded".to_owned(),
+        (OperationOutcome::Failed, None) => "failed".to_owned(),
+        (OperationOutcome::Failed, Some(error)) => format!("failed: {error}"),
     };
     let operation = name(entry.operation).to_owned();
     vec![format!("  {}", entry.completed_at), operation, entry.version.to_string(), outcome]
 }
 
-const fn name(act: Act) -> &'static str {
+const fn name(act: ToolOperation) -> &'static str {
     match act {
-        Act::Install => "install",
-        Act::Uninstall => "uninstall",
+        ToolOperation::Install => "install",
+        ToolOperation::Uninstall => "uninstall",
     }
 }

@@ -7,7 +7,7 @@ use super::columns::columns;
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::exit::Exit;
-use crate::tool::{Audited, Verdict, audit};
+use crate::tool::{AuditResult, AuditedVersion, audit};
 
 /// Check that every installed version is unchanged since it was installed
 #[derive(Args)]
@@ -50,9 +50,9 @@ impl Verify {
         if bad.is_empty() {
             return Ok(answer);
         }
-        let replaceable = bad.iter().find(|it| it.state != Verdict::Unreadable);
+        let replaceable = bad.iter().find(|it| it.state != AuditResult::Unreadable);
         let advice = match replaceable {
-            Some(Audited { product, version, .. }) => {
+            Some(AuditedVersion { product, version, .. }) => {
                 format!("`butler-runner tool install {product}-{version}` replaces it")
             }
             None => "give this user the right to read it, or remove it".to_owned(),
@@ -66,10 +66,10 @@ fn count(versions: usize) -> String {
     if versions == 1 { "1 version".to_owned() } else { format!("{versions} versions") }
 }
 
-fn row(version: &Audited) -> Vec<String> {
+fn row(version: &AuditedVersion) -> Vec<String> {
     let signer = match (&version.signed_by, version.state) {
         (Some(signer), _) => format!("signed by {signer}"),
-        (None, Verdict::NoRecord) => String::new(),
+        (None, AuditResult::NoRecord) => String::new(),
         (None, _) => "checksum only".to_owned(),
     };
     vec![

@@ -256,7 +256,7 @@ impl<'a> Choice<'a> {
         wanted: impl Fn(&Version) -> bool,
     ) -> Option<ToolRequest> {
         let request = |version| ToolRequest { product, version };
-        if let Some(version) = default::effective(&self.cache, product).filter(&wanted) {
+        if let Some(version) = default::installed_default(&self.cache, product).filter(&wanted) {
             return Some(request(version));
         }
         let found = self.search.find(product, |found| wanted(&found.version)).await;

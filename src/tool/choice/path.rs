@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::tool::choice::package;
 use crate::tool::store::cache::{inspect, make_private};
-use crate::tool::store::elsewhere::recorded_version;
 use crate::tool::store::record::{self, Identity};
+use crate::tool::store::recorded_version::recorded_version;
 use crate::tool::vendor::product::Vendored as _;
 use crate::tool::version_question::ask;
 use butler_base::platform::fs::{AccessFlags, access};

@@ -25,13 +25,13 @@ use butler_protocol::spec::{Product, ToolRequest};
 /// The result of the audit of one version.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Audited {
+pub struct AuditedVersion {
     /// The product.
     pub product: &'static str,
     /// The version.
     pub version: Version,
     /// The verdict.
-    pub state: Verdict,
+    pub state: AuditResult,
     /// Its executable.
     pub path: String,
     /// Who signed it, by its record.
@@ -43,7 +43,7 @@ pub struct Audited {
 /// Whether an installed version is the one that was verified.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum AuditResult {
     /// It is.
     Ok,
     /// It is not.
@@ -56,7 +56,7 @@ pub enum Verdict {
     NoRecord,
 }
 
-impl Verdict {
+impl AuditResult {
     /// Whether the user has to act.
     #[must_use]
     pub const fn is_bad(self) -> bool {
@@ -65,7 +65,7 @@ impl Verdict {
 }
 
 /// The same words as in JSON.
-impl std::fmt::Display for Verdict {
+impl std::fmt::Display for AuditResult {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::Ok => "ok",
@@ -81,7 +81,10 @@ impl std::fmt::Display for Verdict {
 ///
 /// # Errors
 /// When there can be no cache, or it cannot be read or trusted.
-pub async fn audit(product: Product, options: &ToolOptions) -> Result<Vec<Audited>, ToolError> {
+pub async fn audit(
+    product: Product,
+    options: &ToolOptions,
+) -> Result<Vec<AuditedVersion>, ToolError> {
     let cache = Cache::of(options)?;
     let mut requests = cache.directories(product)?;
     requests.sort_unstable_by(|one, other| other.version.cmp(&one.version));
@@ -93,25 +96,25 @@ pub async fn audit(product: Product, options: &ToolOptions) -> Result<Vec<Audite
     Ok(audits.buffered(cores).collect().await)
 }
 
-fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) -> Audited {
+fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) -> AuditedVersion {
     let path = cache.executable(request);
     let record = cache.record_of_any_platform(request);
     let (state, problem) = match &record {
-        None => (Verdict::NoRecord, Some("its install record is missing".to_owned())),
+        None => (AuditResult::NoRecord, Some("its install record is missing".to_owned())),
         Some(record) if !cache.is_for_this_platform(record) => {
-            (Verdict::OtherPlatform, Some(format!("it is for {}", record.platform)))
+            (AuditResult::OtherPlatform, Some(format!("it is for {}", record.platform)))
         }
         Some(record) => match sum(cache, request, &path, abandoned) {
-            Err(problem) => (Verdict::Unreadable, Some(problem)),
-            Ok(sum) if sum == record.executable_sha256 => (Verdict::Ok, None),
+            Err(problem) => (AuditResult::Unreadable, Some(problem)),
+            Ok(sum) if sum == record.executable_sha256 => (AuditResult::Ok, None),
             Ok(sum) => {
                 cache.force_rehash(request);
                 let expected = record.executable_sha256;
-                (Verdict::Changed, Some(format!("its SHA-256 is {sum}, not {expected}")))
+                (AuditResult::Changed, Some(format!("its SHA-256 is {sum}, not {expected}")))
             }
         },
     };
-    Audited {
+    AuditedVersion {
         product: request.product.name(),
         version: request.version.clone(),
         state,

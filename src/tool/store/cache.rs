@@ -92,8 +92,8 @@ impl Cache {
         self.users(request).join(USED)
     }
 
-    /// The journal of `product`.
-    pub(in crate::tool) fn journal(&self, product: Product) -> PathBuf {
+    /// The history of `product`.
+    pub(in crate::tool) fn history_file(&self, product: Product) -> PathBuf {
         self.product(product).join("history.json")
     }
 

@@ -18,14 +18,14 @@ use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::default;
 use crate::tool::store::error::CacheError;
-use crate::tool::store::journal::{Act, moment};
-use crate::tool::store::lock;
-use crate::tool::store::lock::VersionLock;
+use crate::tool::store::history::ToolOperation;
 use crate::tool::store::queue::working;
+use crate::tool::store::record::rfc3339;
 use crate::tool::store::uninstall::{
     UninstallError, describe_users, refuse_asked_for, refuse_in_use, remove,
 };
 use crate::tool::store::usage;
+use crate::tool::store::version_lock::{self, VersionLock};
 use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
 
@@ -34,7 +34,7 @@ const UNFINISHED: Duration = Duration::from_hours(1);
 
 /// Which versions to remove. Without a limit, only the leftovers of killed processes are removed.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct PruneLimits {
     /// Versions that were not used for this long.
     pub unused_for: Option<Duration>,
     /// The least recently used until all take no more than this, in bytes.
@@ -75,13 +75,13 @@ pub struct PrunedVersion {
     pub bytes: u64,
     /// Whether it was removed.
     #[serde(flatten)]
-    pub fate: Fate,
+    pub result: PruneResult,
 }
 
 /// Whether a version was removed.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "fate")]
-pub enum Fate {
+pub enum PruneResult {
     /// It was removed, or would be.
     Removed,
     /// It stays: it is the default, or a process uses it or works on it.
@@ -107,7 +107,7 @@ fn name<S: serde::Serializer>(product: &Product, serializer: S) -> Result<S::Ok,
 /// When there can be no cache, or it cannot be read. What cannot be removed is in the answer.
 pub async fn prune(
     products: &[Product],
-    limits: &Limits,
+    limits: &PruneLimits,
     options: &ToolOptions,
 ) -> Result<Pruned, ToolError> {
     let pruning = Pruning {
@@ -125,7 +125,7 @@ pub async fn prune(
 
 struct Pruning<'a> {
     cache: Cache,
-    limits: &'a Limits,
+    limits: &'a PruneLimits,
     options: ToolOptions,
 }
 
@@ -149,19 +149,19 @@ impl Pruning<'_> {
             if !(is_old || is_too_much) {
                 continue;
             }
-            let default = default::effective(&self.cache, request.product);
-            let fate = if default.as_ref() == Some(&request.version) {
-                Fate::Kept { reason: "the default".to_owned() }
+            let default = default::installed_default(&self.cache, request.product);
+            let result = if default.as_ref() == Some(&request.version) {
+                PruneResult::Kept { reason: "the default".to_owned() }
             } else {
                 self.remove(&request).await
             };
-            if fate == Fate::Removed {
+            if result == PruneResult::Removed {
                 total -= bytes;
                 pruned.bytes += bytes;
             }
             let ToolRequest { product, version } = request;
-            let last_used = moment(used);
-            pruned.versions.push(PrunedVersion { product, version, last_used, bytes, fate });
+            let last_used = rfc3339(used);
+            pruned.versions.push(PrunedVersion { product, version, last_used, bytes, result });
         }
         Ok(())
     }
@@ -172,13 +172,13 @@ impl Pruning<'_> {
         usage::last_use(&self.cache, request).or_else(installed).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    async fn remove(&self, request: &ToolRequest) -> Fate {
+    async fn remove(&self, request: &ToolRequest) -> PruneResult {
         match self.try_remove(request).await {
-            Ok(()) => Fate::Removed,
+            Ok(()) => PruneResult::Removed,
             Err(UninstallError::InUse { users, .. }) => {
-                Fate::Kept { reason: format!("in use{}", describe_users(&users)) }
+                PruneResult::Kept { reason: format!("in use{}", describe_users(&users)) }
             }
-            Err(UninstallError::AskedFor { at, .. }) => Fate::Kept {
+            Err(UninstallError::AskedFor { at, .. }) => PruneResult::Kept {
                 reason: format!(
                     "its path was requested at {at}; a process may be about to start it"
                 ),
@@ -186,9 +186,9 @@ impl Pruning<'_> {
             Err(UninstallError::Tool(error))
                 if matches!(*error, ToolError::Cache(CacheError::Busy { .. })) =>
             {
-                Fate::Kept { reason: error.to_string() }
+                PruneResult::Kept { reason: error.to_string() }
             }
-            Err(error) => Fate::Failed { reason: butler_base::error::chain(&error) },
+            Err(error) => PruneResult::Failed { reason: butler_base::error::chain(&error) },
         }
     }
 
@@ -205,8 +205,8 @@ impl Pruning<'_> {
             return Ok(());
         }
         let lock = self.lock(request).await?;
-        let act = (Act::Uninstall, None);
-        let attempt = Attempt::begin(&self.cache, request, act, &self.options.owner, lock);
+        let operation = (ToolOperation::Uninstall, None);
+        let attempt = Attempt::begin(&self.cache, request, operation, &self.options.owner, lock);
         let (cache, request) = (self.cache.clone(), request.clone());
         blocking(move |_| attempt.finish(remove(&cache, &request, Some(since)))).await?;
         Ok(())
@@ -214,13 +214,13 @@ impl Pruning<'_> {
 
     async fn lock(&self, request: &ToolRequest) -> Result<VersionLock, CacheError> {
         let deadline = Instant::now() + self.options.timeout;
-        lock::acquire(&self.cache, request, &self.options, deadline, |_| {}).await
+        version_lock::acquire(&self.cache, request, &self.options, deadline, |_| {}).await
     }
 
     /// What killed processes left of `product`: half-made directories, unfinished files, and what
     /// is known about versions that are not there.
     async fn leftovers(&self, product: Product, pruned: &mut Pruned) -> Result<(), CacheError> {
-        for version in self.cache.traces(product)? {
+        for version in self.cache.tracked_versions(product)? {
             let request = ToolRequest { product, version };
             let is_worked_on = working(&self.cache, &request).is_some();
             let partial = self.cache.partial(&request)?;

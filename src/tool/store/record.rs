@@ -8,6 +8,7 @@
 use std::fs::Metadata;
 use std::io::Write;
 use std::path::Path;
+use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -145,6 +146,11 @@ pub(in crate::tool) struct Record {
     pub(in crate::tool) installed_at: String,
     /// The metadata of the executable when its checksum was last computed.
     pub(in crate::tool) identity: Identity,
+}
+
+/// A point in time by RFC 3339, to the second.
+pub(in crate::tool) fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Reads a JSON file of the cache; `None` if it is missing, unreadable, or of another format.

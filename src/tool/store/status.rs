@@ -8,41 +8,41 @@ use semver::Version;
 use serde::Serialize;
 
 use crate::tool::digest::Sha256Sum;
-use crate::tool::store::journal::Entry;
+use crate::tool::store::history::HistoryEntry;
 use crate::tool::store::queue::Queue;
 use crate::tool::store::record::{Record, Trusted};
-use crate::tool::store::usage::User;
+use crate::tool::store::usage::VersionUser;
 use crate::tool::vendor::product::Vendored as _;
 use butler_protocol::spec::Product;
 
 /// A product on this machine: its current version, and all others.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub struct ToolStatus {
     /// The product.
     #[schemars(extend("enum" = ["terraform", "opentofu", "terragrunt"]))]
     pub product: &'static str,
     /// The default version; none as long as nothing was installed or chosen.
     pub current_version: Option<Version>,
     /// How the current version stands.
-    pub state: State,
+    pub state: VersionState,
     /// Its executable.
     pub binary_path: Option<String>,
     /// When it was installed.
     #[schemars(extend("format" = "date-time"))]
     pub installed_at: Option<String>,
     /// Where it came from.
-    pub source: Option<Source>,
+    pub source: Option<ToolSource>,
     /// Why it is trusted.
     pub trust: Option<Trust>,
     /// Who signed it.
     pub signed_by: Option<Signer>,
     /// Who uses it now.
-    pub users: Vec<User>,
+    pub users: Vec<VersionUser>,
     /// What is being done with versions of the product now.
     pub queue: Queue,
     /// What was done, the latest first.
-    pub history: Vec<Entry>,
+    pub history: Vec<HistoryEntry>,
     /// All installed versions, the newest first.
     pub installed: Vec<InstalledVersion>,
 }
@@ -50,7 +50,7 @@ pub struct Status {
 /// The state of a version.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum VersionState {
     /// It is not there.
     NotInstalled,
     /// A process is installing it.
@@ -91,7 +91,7 @@ impl std::fmt::Display for Trust {
 /// Where a version came from.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Source {
+pub struct ToolSource {
     /// The archive, without credentials.
     pub url: String,
     /// Its sum, such as `sha256:abc123...`.
@@ -121,7 +121,7 @@ pub struct InstalledVersion {
     /// Whether it is the default version.
     pub default: bool,
     /// How it stands.
-    pub state: State,
+    pub state: VersionState,
     /// What is wrong with it.
     pub problem: Option<String>,
     /// Its executable.
@@ -135,16 +135,16 @@ pub struct InstalledVersion {
     #[schemars(extend("format" = "date-time"))]
     pub last_used_at: Option<String>,
     /// Where it came from.
-    pub source: Source,
+    pub source: ToolSource,
     /// Why it is trusted.
     pub trust: Trust,
     /// Who signed it; `null` if only a checksum was verified.
     pub signed_by: Option<Signer>,
     /// Who uses it now.
-    pub users: Vec<User>,
+    pub users: Vec<VersionUser>,
 }
 
-impl Status {
+impl ToolStatus {
     /// The JSON Schema of what is serialized.
     #[must_use]
     pub fn schema() -> Schema {
@@ -165,7 +165,7 @@ impl From<&Trusted> for Trust {
     }
 }
 
-impl Source {
+impl ToolSource {
     pub(in crate::tool) fn of(record: &Record) -> Self {
         Self { url: record.archive_url.clone(), checksum: checksum(record.archive_sha256) }
     }
@@ -197,7 +197,7 @@ impl std::fmt::Display for Signer {
 }
 
 /// The same words as in JSON.
-impl std::fmt::Display for State {
+impl std::fmt::Display for VersionState {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::NotInstalled => "not-installed",
@@ -230,12 +230,12 @@ mod tests {
     #[test]
     fn a_state_is_called_the_same_in_text_and_in_json() {
         for state in [
-            State::NotInstalled,
-            State::Installing,
-            State::Ready,
-            State::Uninstalling,
-            State::PendingDeletion,
-            State::Failed,
+            VersionState::NotInstalled,
+            VersionState::Installing,
+            VersionState::Ready,
+            VersionState::Uninstalling,
+            VersionState::PendingDeletion,
+            VersionState::Failed,
         ] {
             assert_eq!(serde_json::to_value(state).unwrap(), state.to_string());
         }

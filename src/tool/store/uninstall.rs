@@ -17,9 +17,10 @@ use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::default;
 use crate::tool::store::error::CacheError;
-use crate::tool::store::journal::{Act, moment};
-use crate::tool::store::lock;
-use crate::tool::store::usage::{self, User};
+use crate::tool::store::history::ToolOperation;
+use crate::tool::store::record::rfc3339;
+use crate::tool::store::usage::{self, VersionUser};
+use crate::tool::store::version_lock;
 use butler_base::blocking::blocking;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::Advice;
@@ -52,7 +53,7 @@ pub enum UninstallError {
         /// Which version.
         request: ToolRequest,
         /// Its users; empty if the lock is held but the holder is unknown.
-        users: Vec<User>,
+        users: Vec<VersionUser>,
     },
     /// A process asked for its path and may be about to start it.
     #[error("the path of {request} was requested at {at}, so a process may be about to start it")]
@@ -98,7 +99,7 @@ impl Advice for UninstallError {
 }
 
 /// ` by 2 runs: pid 12, run 7, since ...; pid 13, run 8, since ...`.
-pub(in crate::tool) fn describe_users(users: &[User]) -> String {
+pub(in crate::tool) fn describe_users(users: &[VersionUser]) -> String {
     let kind =
         if users.iter().all(|user| user.owner.starts_with("run ")) { "run" } else { "process" };
     let (count, plural) = match (users.len(), kind) {
@@ -111,7 +112,7 @@ pub(in crate::tool) fn describe_users(users: &[User]) -> String {
     };
     let each: Vec<_> = users
         .iter()
-        .map(|User { pid, owner, since }| format!("pid {pid}, {owner}, since {since}"))
+        .map(|VersionUser { pid, owner, since }| format!("pid {pid}, {owner}, since {since}"))
         .collect();
     format!(" by {count} {kind}{plural}: {}", each.join("; "))
 }
@@ -138,11 +139,11 @@ pub async fn uninstall(
     blocking(move |_| refuse_in_use(&looked, &wanted)).await?;
     let options = ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() };
     let deadline = Instant::now() + options.timeout;
-    let lock = lock::acquire(&cache, request, &options, deadline, |_| {}).await?;
+    let lock = version_lock::acquire(&cache, request, &options, deadline, |_| {}).await?;
     let begun = SystemTime::now();
     let until = begun + drain;
-    let act = (Act::Uninstall, Some(until));
-    let mut attempt = Attempt::begin(&cache, request, act, &options.owner, lock);
+    let operation = (ToolOperation::Uninstall, Some(until));
+    let mut attempt = Attempt::begin(&cache, request, operation, &options.owner, lock);
     if !drain.is_zero() {
         let drain = humantime::format_duration(drain);
         progress(&format!(
@@ -171,7 +172,7 @@ pub(in crate::tool) fn refuse_in_use(
     usage::check_unused(cache, request)?.map_err(|users| in_use(request, users))
 }
 
-fn in_use(request: &ToolRequest, users: Vec<User>) -> UninstallError {
+fn in_use(request: &ToolRequest, users: Vec<VersionUser>) -> UninstallError {
     UninstallError::InUse { request: request.clone(), users }
 }
 
@@ -184,7 +185,7 @@ pub(in crate::tool) fn refuse_asked_for(
 ) -> Result<(), UninstallError> {
     match usage::last_use(cache, request) {
         Some(at) if at >= since => {
-            Err(UninstallError::AskedFor { request: request.clone(), at: moment(at) })
+            Err(UninstallError::AskedFor { request: request.clone(), at: rfc3339(at) })
         }
         _ => Ok(()),
     }
@@ -205,10 +206,10 @@ pub(in crate::tool) fn remove(
     if let Some(since) = since {
         refuse_asked_for(cache, request, since)?;
     }
-    let default = default::effective(cache, request.product);
+    let default = default::installed_default(cache, request.product);
     let was_default = default.as_ref() == Some(&request.version);
     let bytes = cache.remove(request, unused)?;
-    if let Err(error) = default::forget(cache, request) {
+    if let Err(error) = default::clear_default(cache, request) {
         // Harmless: a version that is not installed is not used as the default.
         tracing::debug!(%request, error = butler_base::error::chain(&error), "cannot forget the default");
     }

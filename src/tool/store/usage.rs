@@ -19,10 +19,10 @@ use tokio::time::Instant;
 use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::{Cache, inspect};
 use crate::tool::store::error::CacheError;
-use crate::tool::store::journal::moment;
-use crate::tool::store::lock::holder;
-use crate::tool::store::note::{self, Content, Doing, Note};
+use crate::tool::store::note::{self, Activity, Note, NoteContent};
 use crate::tool::store::queue::working;
+use crate::tool::store::record::rfc3339;
+use crate::tool::store::version_lock::holder;
 use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock, try_lock_shared};
 use butler_base::process::Processes;
 use butler_protocol::spec::ToolRequest;
@@ -36,7 +36,7 @@ const PATIENT: usize = 50;
 /// A process that uses a version.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct User {
+pub struct VersionUser {
     /// Its process id.
     pub pid: u32,
     /// What it does, such as `run 7`.
@@ -109,7 +109,7 @@ pub(in crate::tool) async fn begin(
         tokio::time::sleep(INTERVAL).await;
     };
     touch(&used);
-    let note = note::write(cache, request, &Content::now(Doing::Use, &options.owner));
+    let note = note::write(cache, request, &NoteContent::now(Activity::Use, &options.owner));
     Ok(Some(InUse { used, _note: note }))
 }
 
@@ -125,7 +125,7 @@ pub(in crate::tool) struct Unused {
 pub(in crate::tool) fn unused(
     cache: &Cache,
     request: &ToolRequest,
-) -> Result<Result<Unused, Vec<User>>, CacheError> {
+) -> Result<Result<Unused, Vec<VersionUser>>, CacheError> {
     claim(cache, request, Missing::Make, || std::thread::sleep(INTERVAL))
 }
 
@@ -134,7 +134,7 @@ pub(in crate::tool) fn unused(
 pub(in crate::tool) fn check_unused(
     cache: &Cache,
     request: &ToolRequest,
-) -> Result<Result<(), Vec<User>>, CacheError> {
+) -> Result<Result<(), Vec<VersionUser>>, CacheError> {
     let found = claim(cache, request, Missing::Unused, || std::thread::sleep(INTERVAL))?;
     Ok(found.map(drop))
 }
@@ -153,7 +153,7 @@ fn claim(
     request: &ToolRequest,
     missing: Missing,
     mut pause: impl FnMut(),
-) -> Result<Result<Unused, Vec<User>>, CacheError> {
+) -> Result<Result<Unused, Vec<VersionUser>>, CacheError> {
     let path = cache.used_file(request);
     let mut attempts = 0;
     let used = loop {
@@ -197,7 +197,7 @@ fn claim(
 
 /// All users of `request` now: processes with a note, and processes that run the executable without
 /// one, because their user asked for its path.
-pub(in crate::tool) fn users(cache: &Cache, request: &ToolRequest) -> Vec<User> {
+pub(in crate::tool) fn users(cache: &Cache, request: &ToolRequest) -> Vec<VersionUser> {
     users_among(&Processes::now(), cache, request)
 }
 
@@ -206,18 +206,18 @@ pub(in crate::tool) fn users_among(
     processes: &Processes,
     cache: &Cache,
     request: &ToolRequest,
-) -> Vec<User> {
+) -> Vec<VersionUser> {
     let notes = note::read(cache, request).into_iter();
     let mut users: Vec<_> = notes
-        .filter(|content| content.doing == Doing::Use)
-        .map(|Content { pid, owner, since, .. }| User { pid, owner, since })
+        .filter(|content| content.doing == Activity::Use)
+        .map(|NoteContent { pid, owner, since, .. }| VersionUser { pid, owner, since })
         .collect();
     let known: Vec<_> = users.iter().map(|user| user.pid).collect();
     let running = processes.running(&cache.executable(request), &known);
-    users.extend(running.into_iter().map(|process| User {
+    users.extend(running.into_iter().map(|process| VersionUser {
         pid: process.pid,
         owner: "not started by butler-runner".to_owned(),
-        since: moment(process.since),
+        since: rfc3339(process.since),
     }));
     users
 }

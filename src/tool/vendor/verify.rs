@@ -163,7 +163,7 @@ impl Trust {
             reason: format!("{error:#}").trim().to_owned(),
         };
         let policy = StandardPolicy::new();
-        let verdict = Verdict { trusted: &self.0, today, signed: None, complaint: None };
+        let verdict = SignatureCheck { trusted: &self.0, today, signed: None, complaint: None };
         // Without a time the keys are judged as of the signature's creation, and a signature from
         // the future is refused.
         let mut verifier = DetachedVerifierBuilder::from_bytes(signature)
@@ -190,14 +190,14 @@ fn user_certificates(path: &Path) -> Result<Vec<Cert>, VerifyError> {
 }
 
 /// Collects what the library says about each signature.
-struct Verdict<'a> {
+struct SignatureCheck<'a> {
     trusted: &'a [Cert],
     today: SystemTime,
     signed: Option<Signed>,
     complaint: Option<VerifyError>,
 }
 
-impl VerificationHelper for Verdict<'_> {
+impl VerificationHelper for SignatureCheck<'_> {
     fn get_certs(&mut self, _: &[KeyHandle]) -> openpgp::Result<Vec<Cert>> {
         Ok(self.trusted.to_vec())
     }

@@ -205,8 +205,8 @@ fn what_an_install_is_making_is_no_leftover() {
     site.misbehave("1.8.3_SHA256SUMS", Fault::Held);
     machine.run(&["tool", "--product", "tofu", "uninstall", "1.8.3", "--drain-period", "0"]).well();
     let install = spawn(&machine, &["tool", "--product", "tofu", "install", "1.8.3"]);
-    let tofu = ToolRequest { product: Product::OpenTofu, version: "1.8.3".parse().unwrap() };
-    eventually("an install", || in_progress(&tofu, &options).unwrap().is_some());
+    let queue = || status_of(Product::OpenTofu, &options).queue;
+    eventually("an install", || queue().in_progress.is_some());
     let half = machine.path("cache/opentofu/.partial-1.8.3~abc");
     std::fs::create_dir(&half).unwrap();
     machine.run(&["tool", "prune"]).well();

@@ -347,7 +347,7 @@ fn a_user_whose_cache_is_read_only_is_seen_but_not_named() {
     drop(holder.stdin.take());
     holder.wait().unwrap();
     machine.run(&AT_ONCE).well();
-    assert_eq!(users_of(&options), []);
+    assert_eq!(note_count(&options, None), 0);
 }
 
 #[test]

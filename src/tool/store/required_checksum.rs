@@ -12,7 +12,10 @@ use crate::tool::store::record::{self, Record};
 ///
 /// # Errors
 /// When it came from another archive.
-pub fn check_given(tool: &InstalledTool, options: &ToolOptions) -> Result<(), ToolError> {
+pub fn check_required_checksum(
+    tool: &InstalledTool,
+    options: &ToolOptions,
+) -> Result<(), ToolError> {
     let Some(given) = options.sites.checksum() else { return Ok(()) };
     let record = tool.path.parent().and_then(|place| record::read::<Record>(&place.join(RECORD)));
     let installed: Option<Sha256Sum> = record.map(|record| record.archive_sha256);

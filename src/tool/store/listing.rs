@@ -39,7 +39,7 @@ impl Cache {
     }
 
     /// The versions of `product` with an incomplete directory, notes, or a lock file.
-    pub(in crate::tool) fn traces(
+    pub(in crate::tool) fn tracked_versions(
         &self,
         product: Product,
     ) -> Result<BTreeSet<Version>, CacheError> {

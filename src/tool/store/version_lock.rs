@@ -5,20 +5,20 @@
 //! correctness, because an installation is put in place by one rename. On a file system without
 //! locks, the cost is a warning and perhaps a second download.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::tool::options::{ToolOptions, WhenBusy};
+use crate::tool::store::brief_lock::open_lock_file;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
-use crate::tool::store::note::{self, Content, Doing};
+use crate::tool::store::note::{self, Activity, NoteContent};
 use crate::tool::store::queue::{InProgress, working};
 use butler_base::pace::jittered;
-use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock};
+use butler_base::platform::fs::{is_at, try_lock};
 use butler_protocol::spec::ToolRequest;
 
 /// The time between two attempts, short compared with a download.
@@ -62,7 +62,7 @@ async fn poll(
     let (mut waiting, mut is_first) = (None, true);
     let mut named = None;
     loop {
-        let file = open(path).map_err(failed)?;
+        let file = open_lock_file(path).map_err(failed)?;
         match try_lock(&file) {
             Ok(()) if is_at(&file, path) => return Ok(VersionLock { _file: Some(file) }),
             // Another process removed the file; the next attempt creates it again.
@@ -91,7 +91,7 @@ async fn poll(
             }
             // Last, so that a process that is counted as waiting has already named the holder.
             waiting.get_or_insert_with(|| {
-                note::write(cache, request, &Content::now(Doing::Wait, &options.owner))
+                note::write(cache, request, &NoteContent::now(Activity::Wait, &options.owner))
             });
         }
         is_first = false;
@@ -99,22 +99,12 @@ async fn poll(
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(OFlag::O_NOFOLLOW.bits())
-        .open(path)
-}
-
 /// Describes the process that works on `request`, for messages.
 pub(in crate::tool) fn holder(found: Option<&InProgress>, request: &ToolRequest) -> String {
     match found {
         Some(InProgress { operation, pid, owner, since, .. }) => {
-            let act = operation.gerund();
-            format!("process {pid} ({owner}), which has been {act} {request} since {since}")
+            let activity = operation.gerund();
+            format!("process {pid} ({owner}), which has been {activity} {request} since {since}")
         }
         None => format!("another process that works on {request}"),
     }
