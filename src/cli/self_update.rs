@@ -18,7 +18,7 @@ use crate::settings::setting::{CA_BUNDLE, TOOL_TIMEOUT};
 use crate::settings::{
     Arguments, Environment, Logging, Setting, SettingsError, ToolSettings, variable,
 };
-use crate::update::{Update, Updated};
+use crate::update::{Update, UpdateResult};
 use butler_base::error::{Advice, chain};
 use butler_base::http::LazyClient;
 use butler_base::secret::Redactor;
@@ -116,13 +116,13 @@ impl UpdateCommand {
                 complain(&chain(&error), error.advice().as_deref());
                 return Exit::Failed.code();
             }
-            Some(Ok((Updated::Not, version))) if version == current => {
+            Some(Ok((UpdateResult::UpToDate, version))) if version == current => {
                 format!("butler-runner {current} is already installed\n")
             }
-            Some(Ok((Updated::Not, version))) => {
+            Some(Ok((UpdateResult::UpToDate, version))) => {
                 format!("butler-runner {current} is newer than the newest release, {version}\n")
             }
-            Some(Ok((Updated::Replaced, version))) => {
+            Some(Ok((UpdateResult::Replaced, version))) => {
                 let executable = environment.executable().display();
                 let would = if dry_run { "would replace" } else { "replaced" };
                 format!("{would} butler-runner {current} by {version}: {executable}\n")
