@@ -77,7 +77,7 @@ pub enum ToolError {
     },
     /// Neither a version file nor `required_version` requests a version.
     #[error("no version of {} is requested in `{}`", either(*product), directory.display())]
-    NothingSays {
+    NoVersionRequested {
         /// The directory.
         directory: PathBuf,
         /// The product, where only one is meant.
@@ -275,7 +275,7 @@ impl Advice for ToolError {
                 return Some(format!("name an exact version; {}", listing(installed)));
             }
             Self::NothingRequired { .. } => "write a version such as `1.9.8` into the file",
-            Self::NothingSays { product, .. } => return Some(looked_for(*product)),
+            Self::NoVersionRequested { product, .. } => return Some(looked_for(*product)),
             Self::NotInstalled { request } => {
                 return Some(install(request.product, &request.version.to_string()));
             }

@@ -25,12 +25,12 @@ mod vendor;
 mod version_question;
 
 pub use choice::choose::{Reach, choose, choose_for_module, choose_wanted};
-pub use choice::wish::VersionWish;
+pub use choice::version_sources::VersionSources;
 pub use digest::{NoSha256Sum, Sha256Sum};
 pub use error::{ChecksumSource, ToolError};
-pub use fetch::bundle::bundle;
 pub use fetch::bundle::error::BundleError;
-pub use fetch::download::{Asked, DownloadError};
+pub use fetch::bundle::write_bundle::write_bundle;
+pub use fetch::download::{DownloadError, SentLogin};
 pub use fetch::login::{GivenLogin, Login};
 pub use fetch::netrc::Netrc;
 pub use fetch::probe::{Probe, learn, list_url, on_path, probe};

@@ -120,7 +120,7 @@ pub async fn newest_runner(
     options: &ToolOptions,
 ) -> Result<Version, RunnerReleaseError> {
     let url = below(releases, "latest");
-    let (at, _) = Fetcher::anonymous(options).led_to(&url).await?;
+    let (at, _) = Fetcher::anonymous(options).follow_redirects(&url).await?;
     let tag = at.path_segments().and_then(|mut segments| segments.next_back());
     let version = tag.and_then(|tag| tag.strip_prefix('v')?.parse().ok());
     version.ok_or_else(|| RunnerReleaseError::NewestUnknown { url: redacted(&url) })
@@ -141,14 +141,14 @@ pub async fn fetch_runner(
     let archive = format!("butler-runner_{}.tar.gz", Platform::current()?);
     let release = below(releases, &format!("download/v{version}"));
     let fetcher = Fetcher::anonymous(options);
-    let sums = fetcher.small(&below(&release, "SHA256SUMS"), LARGEST_LIST).await?;
+    let sums = fetcher.fetch_small(&below(&release, "SHA256SUMS"), LARGEST_LIST).await?;
     let Some(expected) = Checksums::parse(&sums)?.of(&archive) else {
         return Err(RunnerReleaseError::NotReleased { version: version.clone(), archive });
     };
     let url = below(&release, &archive);
     progress(&format!("downloading {}", redacted(&url)));
     let watch = Watch::new(options.meter.as_ref(), progress);
-    let (file, actual) = fetcher.large(&url, LARGEST_ARCHIVE, directory, watch).await?;
+    let (file, actual) = fetcher.fetch_large(&url, LARGEST_ARCHIVE, directory, watch).await?;
     if actual != expected {
         return Err(RunnerReleaseError::Checksum { url: redacted(&url), expected, actual });
     }

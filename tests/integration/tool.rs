@@ -10,7 +10,7 @@ use butler_base::error::Advice;
 use butler_protocol::spec::{ToolRequest, VersionFile, VersionFileKind, Wanted};
 use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, Reach, Sites, ToolError, ToolOptions,
-    VerifyError, VersionWish, WhenBusy, choose, ready,
+    VerifyError, VersionSources, WhenBusy, choose, ready,
 };
 use futures_util::FutureExt;
 
@@ -54,7 +54,7 @@ impl Home {
         ready(&version.parse().unwrap(), &self.options, &|_| {}).await
     }
 
-    async fn choose(&self, wish: &VersionWish) -> Result<String, ToolError> {
+    async fn choose(&self, wish: &VersionSources) -> Result<String, ToolError> {
         choose(wish, Reach::InstalledFirst, &self.options).await.map(|request| request.to_string())
     }
 
@@ -465,12 +465,12 @@ async fn missing_key_file_costs_no_request() {
 async fn runs_version_beats_everything_else() {
     let site = ReleaseSite::start(&[]);
     let mut home = Home::new(&site);
-    let mut wish = VersionWish {
+    let mut wish = VersionSources {
         named: Some(Wanted::of_argument("1.9.8", None).unwrap()),
         required: vec![">= 1.5, < 1.8".to_owned()],
         version_files: vec![version_file(".terraform-version", "1.7.5\n")],
         default: Some("1.6.6".parse().unwrap()),
-        ..VersionWish::default()
+        ..VersionSources::default()
     };
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.9.8");
     wish.named = None;
@@ -494,10 +494,10 @@ async fn required_version_takes_what_is_there_before_what_is_released() {
         ("1.9.0-rc1", b"binary"),
     ]);
     let mut home = Home::new(&site);
-    let wish = VersionWish {
+    let wish = VersionSources {
         required: vec![">= 1.5".to_owned(), "< 2.0".to_owned()],
         default: Some("1.3.10".parse().unwrap()),
-        ..VersionWish::default()
+        ..VersionSources::default()
     };
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.8.5");
     home.ready("1.5.7").await.unwrap();
@@ -512,13 +512,15 @@ async fn required_version_takes_what_is_there_before_what_is_released() {
 async fn contradicting_constraints_and_unreadable_ones_are_named() {
     let site = ReleaseSite::start(&[("1.8.5", b"binary")]);
     let home = Home::new(&site);
-    let required =
-        |text: &str| VersionWish { required: vec![text.to_owned()], ..VersionWish::default() };
+    let required = |text: &str| VersionSources {
+        required: vec![text.to_owned()],
+        ..VersionSources::default()
+    };
     let error = home.choose(&required(">= 2.0, < 1.0")).await.unwrap_err();
     assert!(error.to_string().contains("`>= 2.0, < 1.0`"), "{error}");
     let error = home.choose(&required("newest")).await.unwrap_err();
     assert!(butler_base::error::chain(&error).contains("`newest`"), "{error}");
-    let error = home.choose(&VersionWish::default()).await.unwrap_err();
+    let error = home.choose(&VersionSources::default()).await.unwrap_err();
     assert!(matches!(error, ToolError::NoVersion), "{error}");
     assert!(error.advice().unwrap().contains("--default-tool-version"));
 }
@@ -540,12 +542,12 @@ async fn version_file_may_name_a_version_a_limit_or_the_latest() {
         (".opentofu-version", "latest", "opentofu 1.7.1"),
     ] {
         let version_files = vec![version_file(name, content)];
-        let wish = VersionWish { version_files, ..VersionWish::default() };
+        let wish = VersionSources { version_files, ..VersionSources::default() };
         assert_eq!(home.choose(&wish).await.unwrap(), chosen, "{content}");
     }
     for content in ["newest", "min-required", "latest:[1-9]"] {
         let version_files = vec![version_file(".terraform-version", content)];
-        let wish = VersionWish { version_files, ..VersionWish::default() };
+        let wish = VersionSources { version_files, ..VersionSources::default() };
         let error = home.choose(&wish).await.unwrap_err();
         assert!(error.to_string().contains("`.terraform-version`"), "{error}");
     }
@@ -556,7 +558,8 @@ async fn tofu_alone_on_path_is_chosen() {
     let site = ReleaseSite::start(&[]);
     let mut home = Home::new(&site);
     home.on_path("tofu", "1.8.5");
-    assert_eq!(home.choose(&VersionWish::default()).await.unwrap(), "opentofu 1.8.5");
-    let required = VersionWish { required: vec![">= 1.8".to_owned()], ..VersionWish::default() };
+    assert_eq!(home.choose(&VersionSources::default()).await.unwrap(), "opentofu 1.8.5");
+    let required =
+        VersionSources { required: vec![">= 1.8".to_owned()], ..VersionSources::default() };
     assert_eq!(home.choose(&required).await.unwrap(), "opentofu 1.8.5");
 }

@@ -1,40 +1,21 @@
-//! `tool`: what becomes of the versions of Terraform, `OpenTofu` and Terragrunt on this machine.
-//!
-//! Each command is a file; it gets a [`Toolbox`] and returns an [`Answer`], which is printed here, as
-//! text or as JSON. `exec` has no answer of its own: the tool takes the place of this process.
-
-mod answer;
-mod bar;
-mod bundle;
-mod columns;
-mod exec;
-mod install;
-mod list;
-mod prune;
-mod source;
-mod status;
-mod toolbox;
-mod uninstall;
-mod use_version;
-mod verify;
-mod which;
-
-pub(super) use bar::meter;
-pub(super) use columns::columns;
+//! The `tool` command: resolves settings, runs the subcommand, and prints its output.
 
 use std::io::Write;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use self::answer::{Answer, Failure};
-use self::toolbox::toolbox;
-use super::complete::products;
-use super::flags::{Flags, Selection, together};
-use super::logging;
-use super::output::refuse;
-use super::runtime::block_on;
-use super::screen::{self, Output};
+use super::command_output::{CommandFailure, CommandOutput};
+use super::toolbox::toolbox;
+use super::{
+    bundle, exec, install, list, meter, prune, status, uninstall, use_version, verify, which,
+};
+use crate::cli::complete::products;
+use crate::cli::flags::{Flags, Selection, together};
+use crate::cli::logging;
+use crate::cli::output::refuse;
+use crate::cli::runtime::block_on;
+use crate::cli::screen::{self, Output};
 use crate::exit::Exit;
 use crate::screen::Live;
 use crate::settings::setting::{DEFAULT_TOOL_VERSION, PROVIDER_CACHE};
@@ -44,7 +25,7 @@ use butler_protocol::spec::Product;
 
 #[derive(Args)]
 #[command(subcommand_required = true, disable_help_subcommand = true)]
-pub(super) struct Tool {
+pub(in crate::cli) struct Tool {
     /// The product, if the version does not include it: terraform, opentofu or terragrunt
     #[arg(long, global = true, value_name = "PRODUCT", value_parser = product, add = products())]
     product: Option<Product>,
@@ -71,30 +52,30 @@ enum ToolCommand {
     Exec(exec::Exec),
 }
 
-/// What is to be done when a command has run.
-enum Next {
-    /// Its answer is printed.
-    Say(Answer),
-    /// The tool takes the place of this process.
-    Become(exec::Ready),
+/// The last step of a command.
+enum FinalStep {
+    /// Print the output.
+    Print(CommandOutput),
+    /// Replace this process by the tool.
+    Exec(exec::PreparedTool),
 }
 
-/// Where tools come from and what becomes of them, but not which one is wanted.
+/// The settings of tools, except those that select a version.
 struct ToolFlags;
 
 impl Selection for ToolFlags {
     const GLOBAL: bool = true;
 
     fn has(setting: &Setting) -> bool {
-        let is_kept_by_runs = *setting == PROVIDER_CACHE;
+        let is_filled_by_runs = *setting == PROVIDER_CACHE;
         let is_about_versions = matches!(setting.section, Section::Tool | Section::Lifecycle);
-        is_kept_by_runs || is_about_versions && *setting != DEFAULT_TOOL_VERSION
+        is_filled_by_runs || is_about_versions && *setting != DEFAULT_TOOL_VERSION
     }
 }
 
 impl Tool {
     /// Runs the command; returns the exit code.
-    pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+    pub(in crate::cli) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let arguments = together(log, self.flags.into_arguments());
         let resolved = Logging::resolve(&arguments, environment)
             .and_then(|log| Ok((log, ToolSettings::resolve(&arguments, environment)?)));
@@ -110,10 +91,10 @@ impl Tool {
             tracing::warn!("{warning}");
         }
         let mut tools = toolbox(self.product, settings);
-        let answer = block_on(async {
+        let result = block_on(async {
             let live = Live::start(&screen);
             tools.options.meter = live.as_ref().map(|_| meter(&screen));
-            // The others that take long tell what they leave unfinished.
+            // The other slow commands handle signals themselves: they report what is not finished.
             if let (Some(live), ToolCommand::Install(_) | ToolCommand::Exec(_)) =
                 (&live, &self.command)
             {
@@ -130,20 +111,20 @@ impl Tool {
                 ToolCommand::Use(used) => used.run(&tools).await,
                 ToolCommand::Which(which) => which.run(&tools, environment).await,
                 ToolCommand::Exec(exec) => {
-                    return exec.prepare(&tools, environment).await.map(Next::Become);
+                    return exec.prepare(&tools, environment).await.map(FinalStep::Exec);
                 }
             }
-            .map(Next::Say)
+            .map(FinalStep::Print)
         });
-        match answer {
-            Some(Ok(Next::Say(answer))) => {
-                let printed = print(&answer, self.json);
-                answer.failure.map_or(printed, Failure::report)
+        match result {
+            Some(Ok(FinalStep::Print(output))) => {
+                let printed = print(&output, self.json);
+                output.failure.map_or(printed, CommandFailure::report)
             }
-            Some(Ok(Next::Become(ready))) => {
-                // What was logged has to be on the terminal before the tool is.
+            Some(Ok(FinalStep::Exec(prepared))) => {
+                // The log must be on the terminal before the output of the tool.
                 drop(log);
-                ready.start()
+                prepared.start()
             }
             Some(Err(failure)) => failure.report(),
             None => Exit::Failed.code(),
@@ -151,8 +132,8 @@ impl Tool {
     }
 }
 
-fn print(answer: &Answer, json: bool) -> u8 {
-    let text = if json { format!("{:#}", answer.json) } else { answer.text.clone() };
+fn print(output: &CommandOutput, json: bool) -> u8 {
+    let text = if json { format!("{:#}", output.json) } else { output.text.clone() };
     match writeln!(std::io::stdout(), "{text}") {
         Ok(()) => Exit::Success.code(),
         Err(_) => Exit::Failed.code(),

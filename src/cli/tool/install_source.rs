@@ -1,16 +1,16 @@
-//! Where one version comes from, when the user says so: `--url` and `--checksum`.
+//! The source of one version on the command line: `--url` and `--checksum`.
 
 use clap::Args;
 use url::Url;
 
-use super::answer::Failure;
+use super::command_output::CommandFailure;
 use super::toolbox::Toolbox;
 use crate::exit::Exit;
 use crate::tool::Sha256Sum;
 
-/// Where the version comes from and what it has to be.
+/// `--url` and `--checksum`.
 #[derive(Args)]
-pub(super) struct Source {
+pub(super) struct InstallSource {
     /// The http, https or file URL of an archive or a bundle. Without --checksum, the checksum file
     /// and its signature must be in the same directory
     #[arg(long, value_name = "URL")]
@@ -21,26 +21,35 @@ pub(super) struct Source {
     checksum: Option<String>,
 }
 
-impl Source {
-    /// Takes what was given into the options.
-    pub(super) fn apply(self, tools: &mut Toolbox) -> Result<(), Failure> {
-        let url =
-            self.url.as_deref().map(url).transpose().map_err(|problem| impossible(&problem))?;
-        let sum = self.checksum.as_deref().map(checksum).transpose().map_err(impossible)?;
+impl InstallSource {
+    /// Stores the URL and the checksum in the options.
+    pub(super) fn apply(self, tools: &mut Toolbox) -> Result<(), CommandFailure> {
+        let url = self
+            .url
+            .as_deref()
+            .map(parse_url)
+            .transpose()
+            .map_err(|problem| usage_failure(&problem))?;
+        let sum =
+            self.checksum.as_deref().map(parse_checksum).transpose().map_err(usage_failure)?;
         let sites = std::mem::take(&mut tools.options.sites);
         tools.options.sites = sites.with_given(url, sum);
         Ok(())
     }
 }
 
-fn impossible(problem: &str) -> Failure {
+fn usage_failure(problem: &str) -> CommandFailure {
     let advice =
         "for example --url https://mirror.example/terraform.zip --checksum sha256:9f86d0...";
-    Failure { exit: Exit::Usage, message: problem.to_owned(), advice: Some(advice.to_owned()) }
+    CommandFailure {
+        exit: Exit::Usage,
+        message: problem.to_owned(),
+        advice: Some(advice.to_owned()),
+    }
 }
 
-/// A URL may hold a password, so no message shows it.
-fn url(text: &str) -> Result<Url, String> {
+/// A URL may contain a password, so no message shows it.
+fn parse_url(text: &str) -> Result<Url, String> {
     let url =
         Url::parse(text).map_err(|problem| format!("the URL is not valid: {problem} (--url)"))?;
     let problem = match url.scheme() {
@@ -53,7 +62,7 @@ fn url(text: &str) -> Result<Url, String> {
     Err(problem.to_owned())
 }
 
-fn checksum(text: &str) -> Result<Sha256Sum, &'static str> {
+fn parse_checksum(text: &str) -> Result<Sha256Sum, &'static str> {
     let sum = text.strip_prefix("sha256:").and_then(|sum| sum.parse().ok());
     sum.ok_or("the checksum is not sha256: and 64 hexadecimal digits (--checksum)")
 }

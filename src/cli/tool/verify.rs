@@ -1,9 +1,9 @@
-//! `tool verify`: reads everything that is installed and compares it with what was verified.
+//! `tool verify`: compares the checksums of all installed executables with the verified ones.
 
 use clap::Args;
 
-use super::answer::{Answer, Failure};
 use super::columns::columns;
+use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::exit::Exit;
@@ -18,12 +18,12 @@ pub(super) struct Verify {
     version: Option<String>,
 }
 
-/// What `--help` says of the exit codes.
+/// The exit codes in `--help`.
 const EXIT_CODES: &str =
     "Exit codes: 0 all versions are unchanged, 1 a version was changed, 2 usage";
 
 impl Verify {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<CommandOutput, CommandFailure> {
         let wanted = self.version.map(|version| tools.request(&version)).transpose()?;
         let products = wanted.as_ref().map_or_else(|| tools.products(), |it| vec![it.product]);
         let mut versions = Vec::new();
@@ -33,7 +33,7 @@ impl Verify {
         if let Some(wanted) = wanted {
             versions.retain(|it| it.version == wanted.version);
             if versions.is_empty() {
-                return Err(Failure {
+                return Err(CommandFailure {
                     exit: Exit::Failed,
                     message: format!("{wanted} is not installed"),
                     advice: Some(format!(
@@ -45,7 +45,7 @@ impl Verify {
         }
         let rows: Vec<_> = versions.iter().map(row).collect();
         let text = if rows.is_empty() { "nothing is installed".to_owned() } else { columns(&rows) };
-        let answer = Answer::new(&versions, text)?;
+        let answer = CommandOutput::new(&versions, text)?;
         let bad: Vec<_> = versions.iter().filter(|it| it.state.is_bad()).collect();
         if bad.is_empty() {
             return Ok(answer);

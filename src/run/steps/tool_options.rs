@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::settings::ToolSettings;
-use crate::tool::{ToolOptions, VersionWish, WhenBusy};
+use crate::tool::{ToolOptions, VersionSources, WhenBusy};
 use butler_base::http::LazyClient;
 use butler_protocol::spec::ToolRequest;
 use butler_source::module::{Module, ModuleError};
@@ -29,25 +29,28 @@ pub fn tool_options(settings: &ToolSettings, http: LazyClient, owner: String) ->
 ///
 /// # Errors
 /// When the directory cannot be read. It may well hold no configuration.
-pub fn version_wish(directory: &Path, settings: &ToolSettings) -> Result<VersionWish, ModuleError> {
+pub fn version_wish(
+    directory: &Path,
+    settings: &ToolSettings,
+) -> Result<VersionSources, ModuleError> {
     let default = settings.default_version.clone();
     match Module::read(directory) {
         Ok(module) => Ok(wish(module, default)),
-        Err(ModuleError::Empty { .. }) => Ok(VersionWish {
+        Err(ModuleError::Empty { .. }) => Ok(VersionSources {
             version_files: version_files(directory)?,
             default,
-            ..VersionWish::default()
+            ..VersionSources::default()
         }),
         Err(error) => Err(error),
     }
 }
 
 /// What a module asks for, with the default of the machine.
-pub(in crate::run) fn wish(module: Module, default: Option<ToolRequest>) -> VersionWish {
-    VersionWish {
+pub(in crate::run) fn wish(module: Module, default: Option<ToolRequest>) -> VersionSources {
+    VersionSources {
         required: module.required_versions,
         version_files: module.version_files,
         default,
-        ..VersionWish::default()
+        ..VersionSources::default()
     }
 }

@@ -9,7 +9,7 @@ use super::tool_options::{tool_options, wish};
 use crate::engine::{OLDEST_WRAPPER, can_wrap, required_version};
 use crate::run::context::Context;
 use crate::run::reporting::outcome::Failure;
-use crate::tool::{self, InstalledTool, Reach, RunLocation, ToolOptions, VersionWish};
+use crate::tool::{self, InstalledTool, Reach, RunLocation, ToolOptions, VersionSources};
 use butler_base::event::Phase;
 use butler_base::http::LazyClient;
 use butler_base::process::Environment;
@@ -116,10 +116,10 @@ pub(in crate::run) async fn choose_named(
     wanted: &Wanted,
     options: &ToolOptions,
 ) -> Result<ToolRequest, Failure> {
-    let wish = VersionWish {
+    let wish = VersionSources {
         named: Some(wanted.clone()),
         default: context.settings.tool.default_version.clone(),
-        ..VersionWish::default()
+        ..VersionSources::default()
     };
     unless_stopped(context, async {
         if wanted.exact().is_err() {

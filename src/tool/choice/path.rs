@@ -25,18 +25,18 @@ use butler_base::platform::fs::{AccessFlags, access};
 use butler_protocol::spec::Product;
 
 /// The largest number of executables whose versions are stored.
-const MEMORY: usize = 64;
+const MAX_STORED: usize = 64;
 
 /// An executable on PATH and its version.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::tool) struct Found {
     pub(in crate::tool) path: PathBuf,
     pub(in crate::tool) version: Version,
-    /// Whether it is the product itself, and so of this version wherever it is started.
+    /// Whether it is the product itself and not a shim, so that it has this version in any directory.
     pub(in crate::tool) is_itself: bool,
 }
 
-/// Where versions are looked for, and where they are remembered.
+/// The directories to search, and the file that stores the versions of executables.
 pub(in crate::tool) struct SearchPath<'a> {
     path: Option<&'a OsStr>,
     memory: PathBuf,
@@ -44,7 +44,7 @@ pub(in crate::tool) struct SearchPath<'a> {
 
 /// The version of an executable whose file has this metadata.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Answer {
+struct StoredVersion {
     identity: Identity,
     version: Version,
     is_itself: bool,
@@ -56,7 +56,7 @@ impl<'a> SearchPath<'a> {
         Self { path, memory }
     }
 
-    /// The first executable of `product` that is as `wanted`.
+    /// The first executable of `product` that `wanted` accepts.
     pub(in crate::tool) async fn find(
         &self,
         product: Product,
@@ -104,7 +104,7 @@ impl<'a> SearchPath<'a> {
         if let Some(answer) = path.to_str().and_then(|path| self.recall().remove(path))
             && answer.identity == identity
         {
-            let Answer { version, is_itself, .. } = answer;
+            let StoredVersion { version, is_itself, .. } = answer;
             return Some(Found { path, version, is_itself });
         }
         match ask(&path, product, self.path.unwrap_or_default()).await {
@@ -112,7 +112,7 @@ impl<'a> SearchPath<'a> {
                 let is_itself = package::of(&path).as_deref() == Some(product.package());
                 if !is_script(&path) {
                     let version = version.clone();
-                    self.remember(&path, Answer { identity, version, is_itself });
+                    self.remember(&path, StoredVersion { identity, version, is_itself });
                 }
                 Some(Found { path, version, is_itself })
             }
@@ -127,7 +127,7 @@ impl<'a> SearchPath<'a> {
         }
     }
 
-    fn recall(&self) -> BTreeMap<String, Answer> {
+    fn recall(&self) -> BTreeMap<String, StoredVersion> {
         match inspect(&self.memory) {
             Ok(Some(_)) => record::read(&self.memory).unwrap_or_default(),
             _ => BTreeMap::new(),
@@ -135,11 +135,11 @@ impl<'a> SearchPath<'a> {
     }
 
     /// Two runs at once may forget what the other learned; then it is asked again.
-    fn remember(&self, path: &Path, answer: Answer) {
+    fn remember(&self, path: &Path, answer: StoredVersion) {
         let Some(path) = path.to_str() else { return };
         let mut answers = self.recall();
         answers.retain(|known, _| Path::new(known).exists());
-        while answers.len() >= MEMORY {
+        while answers.len() >= MAX_STORED {
             answers.pop_first();
         }
         answers.insert(path.to_owned(), answer);

@@ -127,8 +127,10 @@ async fn executable_is_not_asked_again_while_it_looks_the_same() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search
-        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
+    search.remember(
+        &path,
+        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
+    );
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path.clone()));
 
     bench.file("bin/terraform", &shell, 0o755);
@@ -142,8 +144,10 @@ async fn stored_versions_that_others_can_write_to_are_ignored() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search
-        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
+    search.remember(
+        &path,
+        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
+    );
     std::fs::set_permissions(&search.memory, std::fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(bench.find(&["bin"], "1.9.8").await, None);
 }
@@ -155,8 +159,10 @@ async fn version_is_found_if_it_cannot_be_stored() {
     let path = bench.script("bin/terraform", JSON);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
     let search = bench.search(OsStr::new(""));
-    search
-        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
+    search.remember(
+        &path,
+        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
+    );
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path));
 }
 

@@ -1,10 +1,10 @@
-//! The versions that a run, its module and the command line ask for, before one is chosen.
+//! The sources from which a version is chosen: the run, its module, and the settings.
 
 use butler_protocol::spec::{Product, ToolRequest, VersionFile, Wanted};
 
-/// The versions that a run, its module and the command line ask for.
+/// The sources from which a version is chosen.
 #[derive(Clone, Debug, Default)]
-pub struct VersionWish {
+pub struct VersionSources {
     /// The version that the run names, which takes precedence.
     pub named: Option<Wanted>,
     /// Only this product; if it is `None`, Terraform or `OpenTofu`.

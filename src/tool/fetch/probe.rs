@@ -39,7 +39,7 @@ pub fn list_url(product: Product, options: &ToolOptions) -> String {
 pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, ToolError> {
     let (url, _) = product.index(options.sites.mirror(product));
     let silent = |status| Probe { status, date: None };
-    let answer = match Fetcher::new(product, options).look(&url).await {
+    let answer = match Fetcher::new(product, options).probe(&url).await {
         Ok(Some(answer)) => answer,
         Ok(None) => return Ok(silent(StatusCode::OK)),
         Err(DownloadError::NotFound { .. }) => return Ok(silent(StatusCode::NOT_FOUND)),

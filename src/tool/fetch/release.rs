@@ -114,7 +114,7 @@ pub(in crate::tool) async fn listing(
     // Read before anything is fetched: a key file that is not there should not cost a download.
     let keys = [&options.signing_keys, options.sites.keys(request.product)].concat();
     let trust = Trust::new(request.product, &keys)?;
-    let bytes = match fetcher.small(&release.checksums, SMALL).await {
+    let bytes = match fetcher.fetch_small(&release.checksums, SMALL).await {
         Err(error) if error.is_missing() => {
             return Err(ToolError::UnknownVersion {
                 request: request.clone(),
@@ -183,7 +183,7 @@ pub(in crate::tool) async fn archive(
     let url = redacted(&release.archive);
     progress(&format!("downloading {url}"));
     let watch = Watch::new(options.meter.as_ref(), progress);
-    let (file, sha256) = fetcher.large(&release.archive, ARCHIVE, directory, watch).await?;
+    let (file, sha256) = fetcher.fetch_large(&release.archive, ARCHIVE, directory, watch).await?;
     let Wanted { sum: expected, meant, trusted } = wanted;
     if sha256 != expected {
         return Err(ToolError::Checksum { url, meant, expected, actual: sha256 });
@@ -199,12 +199,12 @@ async fn signature(
 ) -> Result<(Url, Vec<u8>), ToolError> {
     let (last, others) = urls.split_last().expect("every product has a signature");
     for url in others {
-        match fetcher.small(url, SMALL).await {
+        match fetcher.fetch_small(url, SMALL).await {
             Err(error) if error.is_missing() => {}
             other => return Ok((url.clone(), other?)),
         }
     }
-    match fetcher.small(last, SMALL).await {
+    match fetcher.fetch_small(last, SMALL).await {
         Err(source) if source.is_missing() => Err(ToolError::Unsigned {
             request: request.clone(),
             url: redacted(last),

@@ -53,7 +53,7 @@ pub(in crate::tool) async fn released(
 }
 
 async fn listed(url: &url::Url, fetcher: &Fetcher<'_>) -> Result<Page, ToolError> {
-    let list = fetcher.small(url, LARGEST).await?;
+    let list = fetcher.fetch_small(url, LARGEST).await?;
     parse(&list).map_err(|source| ToolError::Index { url: redacted(url), source })
 }
 

@@ -14,13 +14,13 @@ use super::error::{BundleError, cannot_write};
 use butler_base::pace::jittered;
 use butler_base::platform::fs::{is_at, open_directory, try_lock};
 
-/// How the names of directories begin in which a tar is made.
-const STAGED: &str = ".butler-bundle-";
+/// The prefix of directories in which a tar is built.
+const STAGING_PREFIX: &str = ".butler-bundle-";
 
-/// How the names of files begin that are being written.
+/// The prefix of files that are being written.
 pub(super) const UNFINISHED: &str = ".butler-unfinished-";
 
-/// How often it is tried again to get the lock.
+/// The time between two attempts to get the lock.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The right to write to a directory; it ends when this is dropped, or with the process.
@@ -35,7 +35,7 @@ pub(super) async fn lock_directory(
     std::fs::create_dir_all(root).map_err(cannot_write(root))?;
     let directory = open_directory(root).map_err(cannot_write(root))?;
     let deadline = Instant::now() + longest;
-    let mut is_said = false;
+    let mut is_reported = false;
     loop {
         match try_lock(&directory) {
             Ok(()) => break,
@@ -48,8 +48,8 @@ pub(super) async fn lock_directory(
         if Instant::now() >= deadline {
             return Err(BundleError::Busy { path: root.to_owned() });
         }
-        if !is_said {
-            is_said = true;
+        if !is_reported {
+            is_reported = true;
             progress(&format!("waiting for another process that writes to {}", root.display()));
         }
         tokio::time::sleep(jittered(INTERVAL)).await;
@@ -59,19 +59,19 @@ pub(super) async fn lock_directory(
 
 /// A directory that is deleted when this is dropped. While its lock is held, other processes do not
 /// treat it as left over.
-pub(super) struct Staged {
+pub(super) struct StagingDirectory {
     directory: TempDir,
     _lock: File,
 }
 
-impl Staged {
-    /// A new one in `parent`, on the file system of the output.
+impl StagingDirectory {
+    /// Creates one in `parent`, on the file system of the output, and removes those of killed processes.
     pub(super) fn beside(parent: &Path) -> io::Result<Self> {
-        tidy(parent);
+        remove_leftovers(parent);
         loop {
-            let directory = tempfile::Builder::new().prefix(STAGED).tempdir_in(parent)?;
+            let directory = tempfile::Builder::new().prefix(STAGING_PREFIX).tempdir_in(parent)?;
             let lock = open_directory(directory.path())?;
-            // On a file system without locks, `tidy` does not get one either.
+            // On a file system without locks, `remove_leftovers` does not get one either.
             let _ = lock.lock();
             if is_at(&lock, directory.path()) {
                 return Ok(Self { directory, _lock: lock });
@@ -85,8 +85,8 @@ impl Staged {
 }
 
 /// Deletes what killed processes left in `parent`.
-fn tidy(parent: &Path) {
-    for path in named(parent, STAGED) {
+fn remove_leftovers(parent: &Path) {
+    for path in entries_with_prefix(parent, STAGING_PREFIX) {
         let Ok(lock) = open_directory(&path) else { continue };
         if path.is_dir() && try_lock(&lock).is_ok() {
             // A leftover only takes space.
@@ -95,8 +95,8 @@ fn tidy(parent: &Path) {
     }
 }
 
-/// What is in `directory` and has a name that begins with `prefix`; no links.
-fn named(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+/// The entries of `directory` with this prefix, except links.
+fn entries_with_prefix(directory: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let entries = entries.filter(|entry| {
         entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix))
@@ -113,7 +113,7 @@ pub(super) fn write(
 ) -> io::Result<()> {
     use butler_base::platform::fs::PermissionsExt;
     let directory = path.parent().unwrap_or(path);
-    for left in named(directory, UNFINISHED) {
+    for left in entries_with_prefix(directory, UNFINISHED) {
         let _ = std::fs::remove_file(left);
     }
     let mut file = tempfile::Builder::new()

@@ -1,14 +1,4 @@
-//! Collects releases for machines without network: in a directory, or in a tar of it, with the
-//! layout of the vendors' sites.
-//!
-//! Every release is verified when it is added and again when it is installed from the bundle,
-//! because the bundle contains the checksum files and their signatures. It is trusted no more than
-//! any other mirror. Each file appears complete, in one rename. The lists of versions are written
-//! last, so a version is found only when all its files are there.
-
-pub(in crate::tool) mod error;
-mod lists;
-mod place;
+//! Downloads, verifies and writes the releases of a bundle.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,6 +9,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::error::{BundleError, cannot_write};
+use super::lists::{self, BundledRelease};
+use super::output::{StagingDirectory, UNFINISHED, lock_directory, write, write_tar};
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::{ChecksumSource, ToolError};
 use crate::tool::fetch::download::Fetcher;
@@ -29,18 +22,15 @@ use crate::tool::vendor::product::Release;
 use crate::tool::vendor::product::Vendored as _;
 use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
-use error::{BundleError, cannot_write};
-use lists::Entry;
-use place::{Staged, lock_directory, write, write_tar};
 
 /// Writes the releases of `requests` for `platforms` to `output`: a tar if its name ends in `.tar`,
 /// otherwise a directory, which may contain a bundle already. `progress` gets a line for each step.
 ///
-/// May be dropped at any point: a tar is there or not, and what is in a directory is whole.
+/// May be dropped at any point: a tar is complete or absent, and each file in a directory is complete.
 ///
 /// # Errors
 /// When something cannot be downloaded, verified or written.
-pub async fn bundle(
+pub async fn write_bundle(
     requests: &[ToolRequest],
     platforms: &[Platform],
     output: &Path,
@@ -53,13 +43,13 @@ pub async fn bundle(
         .sort_by(|one, other| (one.product, &other.version).cmp(&(other.product, &one.version)));
     requests.dedup();
     if output.extension().is_none_or(|extension| extension != "tar") {
-        return gather(&requests, platforms, output, options, progress).await;
+        return write_directory(&requests, platforms, output, options, progress).await;
     }
     let failed = cannot_write(output);
     let target = std::path::absolute(output).map_err(&failed)?;
-    let staged = Staged::beside(target.parent().unwrap_or(&target)).map_err(&failed)?;
+    let staged = StagingDirectory::beside(target.parent().unwrap_or(&target)).map_err(&failed)?;
     let content = staged.path().join("content");
-    gather(&requests, platforms, &content, options, progress).await?;
+    write_directory(&requests, platforms, &content, options, progress).await?;
     progress(&format!("writing {}", output.display()));
     let made = staged.path().join("bundle.tar");
     let written = blocking(move |abandoned| {
@@ -70,7 +60,7 @@ pub async fn bundle(
     Ok(())
 }
 
-async fn gather(
+async fn write_directory(
     requests: &[ToolRequest],
     platforms: &[Platform],
     root: &Path,
@@ -78,35 +68,35 @@ async fn gather(
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<(), ToolError> {
     let _lock = lock_directory(root, options.timeout, progress).await?;
-    let mut versions: BTreeMap<Product, (Option<Value>, Vec<Entry>)> = BTreeMap::new();
+    let mut versions: BTreeMap<Product, (Option<Value>, Vec<BundledRelease>)> = BTreeMap::new();
     for request in requests {
-        // Read before anything is fetched: what cannot grow should not cost a download.
-        let known = known(root, request.product)?;
+        // Before any download: a list of unknown format cannot be extended.
+        let known = existing_list(root, request.product)?;
         versions.entry(request.product).or_insert_with(|| (known, Vec::new()));
     }
     for request in requests {
-        let entry = one(request, platforms, root, options, progress).await?;
+        let entry = add_release(request, platforms, root, options, progress).await?;
         versions.entry(request.product).or_default().1.push(entry);
     }
     for (product, (known, entries)) in versions {
         let list = lists::list(product, known, &entries);
-        put(&list_of(root, product), list.to_string().as_bytes())?;
+        write_file(&list_path(root, product), list.to_string().as_bytes())?;
         for entry in entries.iter().filter(|_| product == Product::Terraform) {
             let path = path_in_bundle(root, &entry.official.checksums).with_file_name("index.json");
-            put(&path, lists::version_of(&list, entry).to_string().as_bytes())?;
+            write_file(&path, lists::version_of(&list, entry).to_string().as_bytes())?;
         }
     }
     Ok(())
 }
 
-/// Where the list of versions of `product` is.
-fn list_of(root: &Path, product: Product) -> PathBuf {
+/// The path of the list of versions of `product`.
+fn list_path(root: &Path, product: Product) -> PathBuf {
     path_in_bundle(root, &product.index(None).0)
 }
 
-/// The list of versions of `product` that is there already.
-fn known(root: &Path, product: Product) -> Result<Option<Value>, BundleError> {
-    let path = list_of(root, product);
+/// The list of versions of `product` in an existing bundle.
+fn existing_list(root: &Path, product: Product) -> Result<Option<Value>, BundleError> {
+    let path = list_path(root, product);
     let text = match std::fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -119,61 +109,63 @@ fn known(root: &Path, product: Product) -> Result<Option<Value>, BundleError> {
     }
 }
 
-/// Fetches one release.
-async fn one(
+/// Fetches one release and adds its files, but not its entries in the lists of versions.
+async fn add_release(
     request: &ToolRequest,
     platforms: &[Platform],
     root: &Path,
     options: &ToolOptions,
     progress: &(dyn Fn(&str) + Sync),
-) -> Result<Entry, ToolError> {
+) -> Result<BundledRelease, ToolError> {
     let releases = |platform: Platform| {
         let mirror = options.sites.mirror(request.product);
         let of = |mirror| Release::of(request, platform, mirror);
         (of(mirror), of(None))
     };
-    let (asked, official) = releases(platforms[0]);
-    let is_early = asked.may_be_unsigned;
+    let (requested, official) = releases(platforms[0]);
+    let may_be_unsigned = requested.may_be_unsigned;
     // An unsigned release could not be installed from the bundle.
-    let asked = Release { may_be_unsigned: false, ..asked };
+    let requested = Release { may_be_unsigned: false, ..requested };
     let fetcher = Fetcher::new(request.product, options);
-    let listing = match release::listing(request, &asked, &fetcher, options, progress).await {
-        Err(ToolError::Unsigned { request, .. }) if is_early => {
+    let listing = match release::listing(request, &requested, &fetcher, options, progress).await {
+        Err(ToolError::Unsigned { request, .. }) if may_be_unsigned => {
             return Err(BundleError::Unsigned { request }.into());
         }
         listing => listing?,
     };
     let signature = listing.signature.as_ref().map(|(url, signature)| {
-        let position = asked.signatures.iter().position(|asked| asked == url);
+        let position = requested.signatures.iter().position(|requested| requested == url);
         (path_in_bundle(root, &official.signatures[position.unwrap_or(0)]), signature)
     });
     let mut builds = Vec::new();
     for platform in platforms {
-        let (asked, official) = releases(*platform);
-        let sum = release::sum_of(request, &asked, &listing)?;
+        let (requested, official) = releases(*platform);
+        let sum = release::sum_of(request, &requested, &listing)?;
         let path = path_in_bundle(root, &official.archive);
-        if !is_there(&path, sum).await {
+        if !is_complete(&path, sum).await {
             let trusted = listing.trusted.clone();
             let wanted = Wanted { sum, meant: ChecksumSource::Signed, trusted };
             let directory = path.parent().unwrap_or(root);
             std::fs::create_dir_all(directory).map_err(cannot_write(directory))?;
-            // A fetcher of its own: an archive has as long as one of `tool install`.
+            // A fetcher of its own, because each archive has the whole timeout, as with `tool install`.
             let fetcher = Fetcher::new(request.product, options);
             let archive =
-                release::archive(&fetcher, &asked, wanted, options, directory, progress).await?;
+                release::archive(&fetcher, &requested, wanted, options, directory, progress)
+                    .await?;
             let (written, target) = (path.clone(), path.clone());
-            let asked = (!request.product.names_version()).then(|| request.clone());
+            let to_confirm = (!request.product.names_version()).then(|| request.clone());
             let is_here = Platform::current().is_ok_and(|here| here == *platform);
-            if asked.is_some() && !is_here {
+            if to_confirm.is_some() && !is_here {
                 progress(&format!(
                     "cannot start {request} for {platform} on this machine to check its version; the machine that installs it does so"
                 ));
             }
             blocking(move |abandoned| {
-                if let Some(request) = asked.filter(|_| is_here) {
+                if let Some(request) = to_confirm.filter(|_| is_here) {
                     confirm(&request, &archive, &written, abandoned)?;
                 }
-                keep(archive, &written).map_err(|source| cannot_write(&target)(source).into())
+                store_archive(archive, &written)
+                    .map_err(|source| cannot_write(&target)(source).into())
             })
             .await
             .map_err(|error: ToolError| error)?;
@@ -182,18 +174,18 @@ async fn one(
     }
     let checksums = (path_in_bundle(root, &official.checksums), &listing.bytes);
     for (path, bytes) in std::iter::once(checksums).chain(signature) {
-        put(&path, bytes)?;
+        write_file(&path, bytes)?;
     }
-    Ok(Entry { request: request.clone(), official, builds })
+    Ok(BundledRelease { request: request.clone(), official, builds })
 }
 
-/// Where a file of the vendor's is in a bundle.
+/// The path in the bundle of a file of the vendor's site.
 fn path_in_bundle(root: &Path, official: &Url) -> PathBuf {
     root.join(official.path().trim_start_matches('/'))
 }
 
-/// Whether the archive is there from an earlier time.
-async fn is_there(path: &Path, sum: Sha256Sum) -> bool {
+/// Whether an earlier call wrote the archive.
+async fn is_complete(path: &Path, sum: Sha256Sum) -> bool {
     let path = path.to_owned();
     blocking(move |abandoned| {
         File::open(path).is_ok_and(|file| Sha256Sum::of(file, abandoned).ok() == Some(sum))
@@ -218,7 +210,7 @@ fn confirm(
 fn executable(archive: &VerifiedArchive, directory: &Path) -> io::Result<tempfile::TempPath> {
     use butler_base::platform::fs::PermissionsExt;
     let mut copy = tempfile::Builder::new()
-        .prefix(place::UNFINISHED)
+        .prefix(UNFINISHED)
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempfile_in(directory)?;
     let mut file = &archive.file;
@@ -227,13 +219,13 @@ fn executable(archive: &VerifiedArchive, directory: &Path) -> io::Result<tempfil
     Ok(copy.into_temp_path())
 }
 
-/// The caller created the directory: after a cancellation, this must not create it.
-fn keep(mut archive: VerifiedArchive, path: &Path) -> io::Result<()> {
+/// Writes the archive. The caller created the directory: after a cancellation, this must not create it.
+fn store_archive(mut archive: VerifiedArchive, path: &Path) -> io::Result<()> {
     archive.file.seek(SeekFrom::Start(0))?;
     write(path, |file| io::copy(&mut archive.file, file).map(drop))
 }
 
-fn put(path: &Path, content: &[u8]) -> Result<(), BundleError> {
+fn write_file(path: &Path, content: &[u8]) -> Result<(), BundleError> {
     let written = std::fs::create_dir_all(path.parent().unwrap_or(path))
         .and_then(|()| write(path, |file| file.write_all(content)));
     written.map_err(cannot_write(path))

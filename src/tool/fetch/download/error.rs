@@ -44,7 +44,7 @@ pub enum DownloadError {
     },
     /// The response is compressed, although the request did not ask for it.
     #[error("the site compressed `{url}` with gzip")]
-    Packed {
+    Compressed {
         /// The file.
         url: String,
     },
@@ -59,14 +59,14 @@ pub enum DownloadError {
         expected: u64,
     },
     /// The site requires a login, or refuses the one that was sent.
-    #[error("`{url}` returned {status} to a request {asked}")]
+    #[error("`{url}` returned {status} to a request {login}")]
     Refused {
         /// The file, or where a redirect led.
         url: String,
         /// The answer: 401 or 403.
         status: StatusCode,
         /// The login that was sent.
-        asked: Box<Asked>,
+        login: Box<SentLogin>,
     },
     /// The proxy requires a login.
     #[error("the proxy refused to fetch `{url}`: {status}")]
@@ -153,21 +153,21 @@ pub enum DownloadError {
 
 /// With which login a refused file was requested.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Asked {
+pub enum SentLogin {
     /// No login is known.
-    Anonymously,
+    Unknown,
     /// A login was sent; this names where it was given.
-    With(String),
+    From(String),
     /// No login was sent, because a redirect led away from the mirror that it is for.
-    Elsewhere,
+    NotAfterRedirect,
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for SentLogin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Anonymously => formatter.write_str("without a login"),
-            Self::With(by) => write!(formatter, "with {by}"),
-            Self::Elsewhere => formatter.write_str(
+            SentLogin::Unknown => formatter.write_str("without a login"),
+            SentLogin::From(by) => write!(formatter, "with {by}"),
+            SentLogin::NotAfterRedirect => formatter.write_str(
                 "without a login: a redirect led here, and the login is sent only to the mirror",
             ),
         }
@@ -277,16 +277,16 @@ impl Advice for DownloadError {
             Self::TimedOut { .. } => {
                 "check the network and HTTPS_PROXY, increase --tool-timeout, or name a reachable site with --mirror"
             }
-            Self::Refused { asked, .. } => match **asked {
-                Asked::Anonymously => {
+            Self::Refused { login, .. } => match **login {
+                SentLogin::Unknown => {
                     return Some(format!(
                         "give a login with {LOGINS}; it is not sent to vendors' sites"
                     ));
                 }
-                Asked::With(_) => {
+                SentLogin::From(_) => {
                     "check that this login has read access, and that it has not expired"
                 }
-                Asked::Elsewhere => {
+                SentLogin::NotAfterRedirect => {
                     "configure the mirror to serve the files itself, or to redirect to presigned URLs"
                 }
             },
@@ -299,7 +299,7 @@ impl Advice for DownloadError {
             Self::Limited { .. } => {
                 "retry later, request an exact version, which needs no list of versions, or name another site with --mirror"
             }
-            Self::Packed { .. } => {
+            Self::Compressed { .. } => {
                 "configure the mirror or proxy to serve files unchanged, without `Content-Encoding`"
             }
             Self::Short { .. } => NETWORK,
