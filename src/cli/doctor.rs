@@ -10,7 +10,7 @@ use super::logging;
 use super::output::refuse;
 use super::runtime::block_on;
 use super::tool::columns;
-use crate::doctor::{Finding, State, examine};
+use crate::doctor::{Finding, FindingState, examine};
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::settings::{
@@ -57,7 +57,7 @@ impl Doctor {
         let signs =
             std::io::stdout().is_terminal() && environment.value(variable::NO_COLOR.name).is_none();
         let text = if self.json { json(&findings) } else { page(&findings, signs) };
-        let is_bad = findings.iter().any(|finding| finding.state == State::Failed);
+        let is_bad = findings.iter().any(|finding| finding.state == FindingState::Failed);
         match writeln!(std::io::stdout(), "{text}") {
             Ok(()) if !is_bad => Exit::Success.code(),
             _ => Exit::Failed.code(),
@@ -80,15 +80,15 @@ fn page(findings: &[Finding], signs: bool) -> String {
     columns(&rows.collect::<Vec<_>>())
 }
 
-const fn mark(state: State, signs: bool) -> &'static str {
+const fn mark(state: FindingState, signs: bool) -> &'static str {
     match (state, signs) {
-        (State::Ok, true) => "✓",
-        (State::Note, true) => "·",
-        (State::Warning, true) => "!",
-        (State::Failed, true) => "✗",
-        (State::Ok, false) => "ok",
-        (State::Note, false) => "note",
-        (State::Warning, false) => "warning",
-        (State::Failed, false) => "FAILED",
+        (FindingState::Ok, true) => "✓",
+        (FindingState::Note, true) => "·",
+        (FindingState::Warning, true) => "!",
+        (FindingState::Failed, true) => "✗",
+        (FindingState::Ok, false) => "ok",
+        (FindingState::Note, false) => "note",
+        (FindingState::Warning, false) => "warning",
+        (FindingState::Failed, false) => "FAILED",
     }
 }

@@ -1,5 +1,4 @@
-//! What runs take, for those who look at many of them: durations, bytes, retries, lines that the
-//! registry did not get.
+//! Metrics of runs and requests: durations, bytes, failed requests, undelivered log lines.
 
 use std::time::Duration;
 
@@ -52,22 +51,22 @@ impl Metrics {
             run: seconds("butler.run.duration", "How long runs take, from start to end"),
             phase: seconds("butler.run.phase.duration", "How long the phases of runs take"),
             request: seconds("http.client.request.duration", "How long requests take"),
-            sent: counter("butler.request.sent", "By", "What was sent in bodies of requests"),
+            sent: counter("butler.request.sent", "By", "Bytes sent in request bodies"),
             failed: counter(
                 "butler.request.failed",
                 "{request}",
-                "Requests that were refused or not answered; most of them are made again",
+                "Requests that were rejected or not answered; most of them are retried",
             ),
             undelivered: counter(
                 "butler.log.undelivered",
                 "{line}",
-                "Lines of the log that the registry did not get",
+                "Log lines that were not delivered to the registry",
             ),
             provider,
         })
     }
 
-    /// Counts a request.
+    /// Records a request.
     pub(super) fn request(
         &self,
         peer: Peer,
@@ -95,7 +94,7 @@ impl Metrics {
         self.sent.add(sent.unwrap_or_default(), &[peer]);
     }
 
-    /// Counts the run.
+    /// Records the run.
     pub(super) fn record(&self, result: &RunResult) {
         let operation = result.operation.clone().unwrap_or_else(|| "unknown".to_owned());
         let attributes = [
@@ -112,8 +111,8 @@ impl Metrics {
         self.undelivered.add(result.undelivered_lines, &[]);
     }
 
-    /// Sends what was not sent yet; blocks.
-    pub(super) fn shut_down(&self, patience: Duration) -> OTelSdkResult {
-        self.provider.shutdown_with_timeout(patience)
+    /// Sends the remaining metrics. Blocks for at most `timeout`.
+    pub(super) fn shut_down(&self, timeout: Duration) -> OTelSdkResult {
+        self.provider.shutdown_with_timeout(timeout)
     }
 }
