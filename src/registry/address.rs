@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_are_appended_to_the_endpoints_path() {
+    fn callback_is_appended_to_the_endpoint_path() {
         let url = address("7").callback("/v1/ci/module-runs/7/logs").unwrap();
         assert_eq!(
             url.as_str(),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_callback_leaves_the_registrys_origin() {
+    fn callback_on_another_origin_is_refused() {
         for text in [
             "https://evil.example.com/x",
             "http://portal.example.com/api",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn no_callback_leaves_the_endpoints_path() {
+    fn callback_outside_the_endpoint_path_is_refused() {
         for text in [
             "/../../admin",
             "/v1/../../../admin",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_run_id_is_one_segment() {
+    fn run_id_is_one_path_segment() {
         let url = address("a/../b?c#d e").of_run("config").unwrap();
         assert_eq!(
             url.as_str(),

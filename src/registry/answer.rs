@@ -11,11 +11,9 @@ use flate2::read::MultiGzDecoder;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName};
 use reqwest::{Response, StatusCode};
 use serde::Deserialize;
-use zeroize::Zeroizing;
 
 use super::error::{Redirect, RegistryError};
 use super::rest::asked_rest;
-use butler_base::secret::append;
 
 /// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
 const ERROR_BODY: usize = 16 * 1024;
@@ -119,19 +117,19 @@ fn lower_case(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).trim().to_ascii_lowercase())
 }
 
-/// Reads a body into memory that is zeroed when it is dropped, inflated where it is compressed. None
-/// when it is longer than `limit`, or compressed in a way that cannot be read.
+/// Reads a body, and decompresses it if it is compressed with gzip. `None` if it is longer than `limit`
+/// bytes, or compressed in another way.
 pub(super) async fn read(
     response: &mut Response,
     limit: usize,
-) -> Result<Option<Zeroizing<Vec<u8>>>, reqwest::Error> {
+) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
-    let mut body = Zeroizing::new(Vec::with_capacity(announced.unwrap_or(64 * 1024).min(limit)));
+    let mut body = Vec::with_capacity(announced.unwrap_or(64 * 1024).min(limit));
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > limit {
             return Ok(None);
         }
-        append(&mut body, &chunk);
+        body.extend_from_slice(&chunk);
     }
     // No other coding is ever asked for; gzip is what the API may use unasked.
     Ok(match lower_case(response.headers(), &CONTENT_ENCODING).as_deref() {
@@ -142,13 +140,13 @@ pub(super) async fn read(
 }
 
 /// What `compressed` holds; none where it is damaged, cut off, or longer than `limit`.
-fn inflated(compressed: &[u8], limit: usize) -> Option<Zeroizing<Vec<u8>>> {
-    let mut body = Zeroizing::new(Vec::with_capacity(INFLATED.min(limit)));
+fn inflated(compressed: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let mut body = Vec::with_capacity(INFLATED.min(limit));
     if compressed.is_empty() {
         return Some(body);
     }
     let mut decoder = MultiGzDecoder::new(compressed);
-    let mut chunk = Zeroizing::new(vec![0; INFLATED]);
+    let mut chunk = vec![0; INFLATED];
     loop {
         let length = decoder.read(&mut chunk).ok()?;
         if length == 0 {
@@ -157,7 +155,7 @@ fn inflated(compressed: &[u8], limit: usize) -> Option<Zeroizing<Vec<u8>>> {
         if body.len() + length > limit {
             return None;
         }
-        append(&mut body, &chunk[..length]);
+        body.extend_from_slice(&chunk[..length]);
     }
 }
 
@@ -194,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gzip_is_inflated_up_to_the_limit_and_read_whole_or_not_at_all() {
+    fn gzip_body_is_decompressed_completely_and_up_to_the_limit() {
         use std::io::Write;
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         encoder.write_all(&vec![b'x'; 1_000_000]).unwrap();
@@ -208,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failing_database_quotes_is_not_repeated() {
+    fn message_of_a_server_error_is_not_shown() {
         let body = br#"{"error":{"message":"insert (hunter22) failed","code":"INTERNAL"}}"#;
         assert_eq!(message(StatusCode::INTERNAL_SERVER_ERROR, body), ": INTERNAL");
         assert_eq!(message(StatusCode::BAD_GATEWAY, b"insert (hunter22) failed"), "");
     }
 
     #[test]
-    fn error_bodies_become_one_short_line() {
+    fn error_body_is_shown_as_one_short_line() {
         assert_eq!(
             message(
                 StatusCode::NOT_FOUND,

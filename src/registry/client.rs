@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use zeroize::Zeroizing;
 
 use super::answer::{accept, accept_report, read, unreachable, was_cut_off};
 use super::key::idempotency_key;
@@ -230,7 +229,7 @@ impl Client {
         http: &reqwest::Client,
         url: url::Url,
         what: &str,
-    ) -> Result<Zeroizing<Vec<u8>>, RegistryError> {
+    ) -> Result<Vec<u8>, RegistryError> {
         let request = || {
             http.get(url.clone())
                 .bearer_auth(self.token.expose_secret())
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_of_parts_is_sent_with_its_length_and_sent_again_as_it_was() {
+    async fn body_of_parts_is_sent_with_its_length_and_is_identical_on_retry() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}/api", listener.local_addr().unwrap());
         let server =
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_whether_the_run_is_still_ours() {
+    fn run_status_is_open_reported_or_over() {
         for (status, expected) in [
             ("queued", RunStatus::Open("queued".to_owned())),
             ("applying", RunStatus::Open("applying".to_owned())),

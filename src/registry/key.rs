@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_belongs_to_one_thing_of_one_run() {
+    fn idempotency_key_depends_on_token_callback_and_body() {
         let (one, other) = (SecretString::from("brce_1"), SecretString::from("brce_2"));
         let key = idempotency_key(&one, Callback::Logs, &Body::from("{}"));
         assert_eq!(key, idempotency_key(&one, Callback::Logs, &Body::from("{}")));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_forms_of_a_plan_are_told_apart_by_their_beginning_and_length() {
+    fn idempotency_key_depends_on_beginning_and_length_of_the_body() {
         let token = SecretString::from("brce_1");
         let key = |body: Body| idempotency_key(&token, Callback::Plan, &body);
         let lines = |first: u32| format!("{{\"logs\":[{{\"sequence\":{first}}}").into_bytes();

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_asking_is_understood() {
+    fn retry_after_is_read_from_header_or_body() {
         let seven = Some(Duration::from_secs(7));
         assert_eq!(asked(&[(RETRY_AFTER, " 7 ")], ""), seven);
         assert_eq!(asked(&[], r#"{"error":{"code":"RATE_LIMITED","retryAfter":7}}"#), seven);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_nothing() {
+    fn invalid_retry_after_is_ignored() {
         for value in ["", "soon", "-1", "NaN", "Sat, 99 Nov"] {
             assert_eq!(asked(&[(RETRY_AFTER, value)], ""), None, "{value}");
         }

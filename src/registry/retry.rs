@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_retry_after_is_too_long_for_the_clock() {
+    async fn huge_retry_after_is_limited() {
         let (attempts, _) = tries(Patience::Long, || busy(u64::MAX)).await;
         assert_eq!(attempts, 6, "once a minute, and once more when the time is nearly over");
         assert_eq!(tries(Patience::Short, || busy(60)).await.0, 2, "as late as there is time");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_the_last_attempt_is_within_the_patience() {
+    async fn last_attempt_ends_within_the_retry_time() {
         for (patience, most) in [
             (Patience::Long, LIMITS.long),
             (Patience::Short, SHORT),
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn same_failure_is_said_once_and_another_one_again() {
+    async fn repeated_failure_is_logged_once_per_message() {
         let said = Said::default();
         let writer = said.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_understood_is_asked_for_three_times() {
+    async fn response_of_unknown_format_is_retried_twice() {
         let page = || RegistryError::Answer { what: String::new() };
         assert_eq!(tries(Patience::Long, page).await.0, 3);
         let page = || butler_protocol::configuration::parse_config(b"<html>").unwrap_err().into();

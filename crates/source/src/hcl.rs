@@ -12,7 +12,6 @@ use hcl_edit::visit::{self, Visit};
 use hcl_edit::{Decorated, Formatted, Number};
 use secrecy::SecretString;
 use serde_json::value::RawValue;
-use zeroize::Zeroizing;
 
 /// How deep JSON values may nest; hcl-edit's parser stops at the same depth.
 const DEEPEST: usize = 64;
@@ -57,8 +56,8 @@ pub fn is_identifier(name: &str) -> bool {
 
 /// `text` in parentheses, where an expression may have lines and comments around it.
 #[must_use]
-pub fn parenthesized(text: &str) -> Zeroizing<String> {
-    Zeroizing::new(format!("(\n{text}\n)"))
+pub fn parenthesized(text: &str) -> String {
+    format!("(\n{text}\n)")
 }
 
 /// What kind of expression `text` is, once it is [`parenthesized`].
@@ -130,7 +129,7 @@ impl Inspection {
 /// Every text and number that is written out in `text`, when that is an HCL list, map or object;
 /// nothing for any other text. The names in it are left out.
 #[must_use]
-pub fn collection_texts(text: &str) -> Vec<Zeroizing<String>> {
+pub fn collection_texts(text: &str) -> Vec<String> {
     let Ok(Expression::Parenthesis(inner)) = hcl_edit::parser::parse_expr(&parenthesized(text))
     else {
         return Vec::new();
@@ -151,31 +150,32 @@ pub fn expression_texts(expression: &Expression) -> Vec<SecretString> {
 }
 
 #[derive(Default)]
-struct Texts(Vec<Zeroizing<String>>);
+struct Texts(Vec<String>);
 
 impl Visit for Texts {
     fn visit_string(&mut self, text: &Decorated<String>) {
-        self.0.push(Zeroizing::new(text.as_str().to_owned()));
+        self.0.push(text.as_str().to_owned());
     }
 
     fn visit_number(&mut self, number: &Formatted<Number>) {
         // As it is written: the value has room for some sixteen digits.
         let written =
             number.as_repr().map_or_else(|| number.value().to_string(), |it| it.to_string());
-        self.0.push(Zeroizing::new(written));
+        self.0.push(written);
     }
 
     fn visit_literal(&mut self, text: &Spanned<String>) {
-        self.0.push(Zeroizing::new(text.as_str().to_owned()));
+        self.0.push(text.as_str().to_owned());
     }
 
     fn visit_object_key(&mut self, _: &ObjectKey) {}
 }
 
 /// The decoded text of `json` if it is a string.
-pub fn json_string(json: &str) -> Option<Zeroizing<String>> {
+#[must_use]
+pub fn json_string(json: &str) -> Option<String> {
     json.trim_start().starts_with('"').then_some(())?;
-    serde_json::from_str::<String>(json).ok().map(Zeroizing::new)
+    serde_json::from_str::<String>(json).ok()
 }
 
 /// Whether a JSON text nests deeper than the limit of the parsers here, masking included.
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_expression_is_told_from_others() {
+    fn only_a_single_expression_has_a_shape() {
         for (text, expected) in [
             ("[1, 2] # why", Some(Shape::Literal)),
             (" # why\n{\n  a = \"b\"\n  \"c\" : -1.50 }\n", Some(Shape::Literal)),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same_in_hcl() {
+    fn json_is_written_as_equal_hcl() {
         let mut text = String::new();
         let json =
             r#"{"a b": [1.10, -1e40, true, null], "s": "${x} $${ %{ $ \" \\ \n\t\u0000\u007f é"}"#;

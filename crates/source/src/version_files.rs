@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nearer_files_count_first_and_those_above_the_repository_not_at_all() {
+    fn nearer_version_files_come_first_and_files_above_the_repository_are_ignored() {
         let tree = tree(&[
             ".terraform-version",
             "repository/.git/",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_repository_only_the_directory_itself_counts() {
+    fn without_a_repository_only_the_directory_itself_is_searched() {
         let tree = tree(&[".terraform-version", "a/.tool-versions"]);
         assert_eq!(places(&tree.path().join("a")), [".tool-versions"]);
     }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_counts_where_it_leads_to_a_version_file_of_the_repository() {
+    fn link_is_followed_only_to_a_version_file_in_the_repository() {
         let tree = tree(&[
             "outside/.terraform-version",
             "secret",
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_end_is_passed_over() {
+    fn endless_version_file_is_skipped() {
         let tree = tree(&[".tool-versions"]);
         let file = std::fs::File::create(tree.path().join(".terraform-version")).unwrap();
         file.set_len(1 << 40).unwrap();

@@ -102,7 +102,7 @@ fn text(json: &SecretString) -> Option<SecretString> {
         return None;
     }
     let text = json_string(json);
-    Some(SecretString::from(text.as_ref().map_or(json, |text| text.as_str())))
+    Some(SecretString::from(text.as_deref().unwrap_or(json)))
 }
 
 #[cfg(test)]

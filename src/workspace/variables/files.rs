@@ -55,7 +55,7 @@ fn write_files(
         let value = value.expose_secret();
         let kind = module.variables.get(name).map_or(TypeKind::Undeclared, |found| found.kind);
         if let Some(text) = hcl_text(name, value, kind)? {
-            let _ = writeln!(native, "{name} = {}", *hcl::parenthesized(&text));
+            let _ = writeln!(native, "{name} = {}", hcl::parenthesized(&text));
         } else {
             let start = if json.is_empty() { "{\n" } else { ",\n" };
             let _ = write!(json, "{start}\"{name}\":\n{value}");
@@ -75,11 +75,7 @@ fn write_files(
 /// The value's text, where it is to be read as HCL: text for a variable whose type is no
 /// primitive (Terraform's own rule for `-var` and `TF_VAR_` values). For `any`, text that is no
 /// written-out HCL value is taken as it is.
-fn hcl_text(
-    name: &str,
-    value: &str,
-    kind: TypeKind,
-) -> Result<Option<Zeroizing<String>>, VariableError> {
+fn hcl_text(name: &str, value: &str, kind: TypeKind) -> Result<Option<String>, VariableError> {
     if !matches!(kind, TypeKind::Any | TypeKind::Complex) {
         return Ok(None);
     }

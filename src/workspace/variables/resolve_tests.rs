@@ -123,7 +123,7 @@ fn reference_is_looked_up_in_order() {
         sources.directory = Some(directory.path().to_owned());
         let inputs = resolve(&spec(&[("x", variable)]), &sources).unwrap();
         assert!(inputs.variables[0].2);
-        json_string(inputs.variables[0].1.expose_secret()).unwrap().to_string()
+        json_string(inputs.variables[0].1.expose_secret()).unwrap()
     };
     let all = [("TF_VAR_x", "first"), ("db", "second")];
     assert_eq!(found(&all, referring(None, "db", Some("pw"))), "first");

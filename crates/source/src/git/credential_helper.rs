@@ -7,8 +7,6 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use zeroize::Zeroizing;
-
 use super::login::{Login, LoginSecret, login_for};
 use super::url::{RepositoryUrl, Scheme};
 
@@ -30,10 +28,8 @@ pub fn answer_git(
     }
     let mut question = String::new();
     let read = input.take(LONGEST_QUESTION).read_to_string(&mut question);
-    let logins: Option<Vec<Login>> = std::fs::read(file)
-        .map(Zeroizing::new)
-        .ok()
-        .and_then(|json| serde_json::from_slice(&json).ok());
+    let logins: Option<Vec<Login>> =
+        std::fs::read(file).ok().and_then(|json| serde_json::from_slice(&json).ok());
     let (Ok(_), Some(logins)) = (read, logins) else { return ExitCode::FAILURE };
     let Some(answer) = answer(&question, &logins) else { return ExitCode::SUCCESS };
     match output.write_all(answer.as_bytes()).and_then(|()| output.flush()) {
@@ -42,7 +38,7 @@ pub fn answer_git(
     }
 }
 
-fn answer(question: &str, logins: &[Login]) -> Option<Zeroizing<String>> {
+fn answer(question: &str, logins: &[Login]) -> Option<String> {
     let value = |name: &str| {
         question
             .lines()
@@ -66,7 +62,7 @@ fn answer(question: &str, logins: &[Login]) -> Option<Zeroizing<String>> {
     if [username, password].iter().any(|text| text.contains(['\n', '\r', '\0'])) {
         return None;
     }
-    Some(Zeroizing::new(format!("username={username}\npassword={password}\n")))
+    Some(format!("username={username}\npassword={password}\n"))
 }
 
 #[cfg(test)]
@@ -90,11 +86,11 @@ mod tests {
     }
 
     fn asked(question: &str, username: Option<&str>) -> Option<String> {
-        answer(question, &login(username)).map(|answer| answer.to_string())
+        answer(question, &login(username))
     }
 
     #[test]
-    fn git_gets_an_answer_for_the_right_server_only() {
+    fn git_gets_credentials_only_for_the_right_server() {
         let right = "protocol=https\nhost=git.example.com\n";
         let answer = "username=x-access-token\npassword=hunter22\n".to_owned();
         assert_eq!(asked(right, None), Some(answer.clone()));
@@ -113,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_name_in_the_question_counts() {
+    fn user_name_in_the_request_of_git_must_match() {
         let question = "protocol=https\nhost=git.example.com\nusername=oauth2\n";
         let answer = "username=oauth2\npassword=hunter22\n".to_owned();
         assert_eq!(asked(question, None), Some(answer.clone()));

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
-use zeroize::Zeroizing;
 
 use super::failure::{FetchError, SourceError};
 use super::login::logins;
@@ -70,7 +69,7 @@ pub async fn fetch(
         parent: std::process::id(),
     };
     // Serialization fails only for a path that is not UTF-8.
-    let input = encode(&task)
+    let input = serde_json::to_vec(&task)
         .map_err(|error| file("hand on the path", destination, std::io::Error::other(error)))?;
     let command = Command {
         inner: None,
@@ -78,7 +77,7 @@ pub async fn fetch(
         arguments: vec![FETCH_COMMAND.into()],
         environment: child_environment(environment, scratch.path()),
         directory: None,
-        input: Input::Bytes(input),
+        input: Input::Bytes(input.into()),
         output: Output::Memory(LONGEST_ANSWER),
     };
     let shown = RunnerLines(sink);
@@ -163,25 +162,6 @@ fn child_environment(environment: &GitEnvironment, home: &Path) -> Environment {
     child
 }
 
-/// `value` as JSON. Room is reserved beforehand: a vector that grows leaves copies of the secrets behind.
-pub(super) fn encode(value: &impl serde::Serialize) -> serde_json::Result<Zeroizing<Vec<u8>>> {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut size = Count(0);
-    serde_json::to_writer(&mut size, value)?;
-    let mut json = Zeroizing::new(Vec::with_capacity(size.0));
-    serde_json::to_writer(&mut *json, value)?;
-    Ok(json)
-}
-
 fn file(act: &'static str, path: &Path, source: std::io::Error) -> SourceError {
     SourceError::File { act, path: path.to_owned(), source }
 }
@@ -210,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_that_no_branch_can_have_are_refused() {
+    fn invalid_reference_name_is_refused() {
         for reference in ["", "  ", "-upload-pack=x", "a\nb", "a b", "main~1", "a..b", "x@{1}", "*"]
         {
             assert!(check_reference(reference).is_err(), "{reference:?}");

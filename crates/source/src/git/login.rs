@@ -5,8 +5,7 @@
 //! not sent in clear to the same host, as a submodule with an `http` URL could ask for.
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::GitEnvironment;
 use super::failure::FetchError;
@@ -52,11 +51,38 @@ pub(super) enum AudiencePort {
 #[serde(rename_all = "snake_case")]
 pub(super) enum LoginSecret {
     /// An access token, for HTTP. The user name that goes with it seldom matters.
-    Token { username: Option<String>, token: Zeroizing<String> },
+    Token {
+        username: Option<String>,
+        #[serde(serialize_with = "expose")]
+        token: SecretString,
+    },
     /// User name and password, for HTTP and ssh.
-    Password { username: String, password: Zeroizing<String> },
+    Password {
+        username: String,
+        #[serde(serialize_with = "expose")]
+        password: SecretString,
+    },
     /// An ssh key.
-    Key { private_key: Zeroizing<String>, passphrase: Option<Zeroizing<String>> },
+    Key {
+        #[serde(serialize_with = "expose")]
+        private_key: SecretString,
+        #[serde(serialize_with = "expose_optional")]
+        passphrase: Option<SecretString>,
+    },
+}
+
+/// Serializes a secret for the fetching child, over a pipe, or for the credential helper, in a file of
+/// the run's private directory.
+fn expose<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose_secret())
+}
+
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn expose_optional<S: Serializer>(
+    secret: &Option<SecretString>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    secret.as_ref().map(ExposeSecret::expose_secret).serialize(serializer)
 }
 
 impl Audience {
@@ -132,9 +158,11 @@ impl Login {
                 let username = username
                     .as_deref()
                     .unwrap_or_else(|| token_user(&self.audience.host, self.variable.as_deref()));
-                Some((username, token))
+                Some((username, token.expose_secret()))
             }
-            LoginSecret::Password { username, password } => Some((username, password)),
+            LoginSecret::Password { username, password } => {
+                Some((username, password.expose_secret()))
+            }
             LoginSecret::Key { .. } => None,
         }
     }
@@ -172,23 +200,22 @@ pub(super) fn logins(
     repository: &RepositoryUrl,
     userinfo: Option<UserInfo>,
 ) -> Result<Vec<Login>, FetchError> {
-    let secret = |secret: &SecretString| Zeroizing::new(secret.expose_secret().to_owned());
     let url_user = userinfo.as_ref().map(|user| user.username.clone());
     let own = |secret| Login { audience: Audience::of(repository), secret, variable: None };
     let mut logins = Vec::new();
     match &source.credentials {
         GitCredentials::Token { username, token } => logins.push(own(LoginSecret::Token {
             username: username.clone().or_else(|| url_user.filter(|_| repository.scheme.is_http())),
-            token: secret(token),
+            token: token.clone(),
         })),
         GitCredentials::Password { username, password } => {
-            let password = secret(password);
-            logins.push(own(LoginSecret::Password { username: username.clone(), password }));
+            let (username, password) = (username.clone(), password.clone());
+            logins.push(own(LoginSecret::Password { username, password }));
         }
         GitCredentials::SshKey { private_key, passphrase, .. } => {
             logins.push(own(LoginSecret::Key {
-                private_key: secret(private_key),
-                passphrase: passphrase.as_ref().map(secret),
+                private_key: private_key.clone(),
+                passphrase: passphrase.clone(),
             }));
         }
         GitCredentials::GithubApp if environment.tokens.is_empty() => {
@@ -216,13 +243,13 @@ pub(super) fn logins(
             .then(|| "x-access-token".to_owned());
         logins.push(Login {
             audience,
-            secret: LoginSecret::Token { username, token: secret(token) },
+            secret: LoginSecret::Token { username, token: token.clone() },
             variable: Some((*variable).to_owned()),
         });
     }
     if let Some(username) = bare_user {
         // A URL that has a user name only may have a token there, as GitHub allows.
-        logins.push(own(LoginSecret::Password { username, password: Zeroizing::default() }));
+        logins.push(own(LoginSecret::Password { username, password: SecretString::default() }));
     }
     Ok(logins)
 }
@@ -255,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_for_their_own_server_only() {
+    fn credentials_are_sent_only_to_their_own_server() {
         let own = Audience::of(&address("https://git.example.com/a"));
         assert!(own.includes(&address("https://GIT.example.com/b")));
         assert!(own.includes(&address("git@git.example.com:b")));
@@ -269,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_token_goes_to_the_named_host() {
+    fn environment_token_is_sent_only_to_the_named_host() {
         let repository = address("https://other.example.com/a");
         let named = Audience::named("Git.Example.com", &repository);
         assert!(named.includes(&address("https://git.example.com:8443/b")));
@@ -283,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration_wins_over_url_and_url_over_environment() {
+    fn configuration_takes_precedence_over_url_and_url_over_environment() {
         let url = "https://me:from-url@git.example.com/a";
         let token = GitCredentials::Token { username: None, token: "from-run".into() };
         for (credentials, expected) in
@@ -299,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_github_app_needs_a_token_in_the_environment() {
+    fn github_app_needs_a_token_in_the_environment() {
         let repository = "https://github.com/a/b";
         let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
         let source = source(repository, GitCredentials::GithubApp);

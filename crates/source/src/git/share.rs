@@ -7,8 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use secrecy::ExposeSecret;
-use zeroize::Zeroizing;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::failure::SourceError;
 use super::login::{AudiencePort, Login, LoginSecret, logins};
@@ -85,7 +84,7 @@ fn write(private: &PrivateDirectory, name: &str, content: &[u8]) -> Result<PathB
 }
 
 fn write_logins(logins: &[Login], private: &PrivateDirectory) -> Result<PathBuf, SourceError> {
-    let json = super::fetch::encode(&logins).map_err(|error| {
+    let json = serde_json::to_vec(&logins).map_err(|error| {
         file_error("write", Path::new(LOGINS_FILE), std::io::Error::other(error))
     })?;
     write(private, LOGINS_FILE, &json)
@@ -179,8 +178,8 @@ fn file_error(act: &'static str, path: &Path, source: std::io::Error) -> SourceE
 /// An ssh key and the host that it is for.
 struct SshKey<'a> {
     host: &'a str,
-    private_key: &'a Zeroizing<String>,
-    passphrase: Option<&'a Zeroizing<String>>,
+    private_key: &'a SecretString,
+    passphrase: Option<&'a SecretString>,
     source: &'a GitSource,
     home: Option<&'a Path>,
 }
@@ -191,11 +190,9 @@ impl SshKey<'_> {
         private: &PrivateDirectory,
         child: &mut Environment,
     ) -> Result<(), SourceError> {
-        let mut pem = Zeroizing::new(Vec::with_capacity(self.private_key.len() + 1));
-        pem.extend_from_slice(self.private_key.trim_end().as_bytes());
         // OpenSSH does not read a key without a newline at its end.
-        pem.push(b'\n');
-        let key = write(private, "git-ssh-key", &pem)?;
+        let pem = format!("{}\n", self.private_key.expose_secret().trim_end());
+        let key = write(private, "git-ssh-key", pem.as_bytes())?;
         let config = write(private, "git-ssh-config", &self.configuration(&key, private)?)?;
         let command =
             [b"ssh -F ".as_slice(), &quoted(config.as_os_str().as_encoded_bytes())].concat();
@@ -263,10 +260,10 @@ fn ssh_word(path: &Path) -> Vec<u8> {
 /// server may ask for a password.
 fn ask_pass(
     key: &Path,
-    passphrase: &Zeroizing<String>,
+    passphrase: &SecretString,
     private: &PrivateDirectory,
 ) -> Result<PathBuf, SourceError> {
-    let file = write(private, "git-ssh-passphrase", passphrase.as_bytes())?;
+    let file = write(private, "git-ssh-passphrase", passphrase.expose_secret().as_bytes())?;
     let mut script = Vec::new();
     script.extend_from_slice(b"#!/bin/sh\ncase \"$1\" in \"Enter passphrase for key '\"");
     script.extend_from_slice(&quoted(key.as_os_str().as_encoded_bytes()));
@@ -293,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_adds_to_the_certificates_that_git_uses() {
+    fn ca_bundle_is_added_to_the_certificates_that_git_uses() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             let path = directory.path().join(name);
@@ -328,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_quotes_stays_one_word() {
+    fn path_with_quotes_is_one_shell_word() {
         let command = helper(Path::new("/opt/it's here/runner"), Path::new("/run/x"));
         let expected = "!'/opt/it'\\''s here/runner' internal-git-credential '/run/x'";
         assert_eq!(String::from_utf8(command).unwrap(), expected);

@@ -4,8 +4,8 @@
 //! holds, shows and writes to disk ([`RepositoryUrl::as_str`]) never has any.
 
 use percent_encoding::percent_decode_str;
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
 use super::failure::FetchError;
 
@@ -63,7 +63,7 @@ pub(super) struct RepositoryUrl {
 /// User name and password of a URL.
 pub(super) struct UserInfo {
     pub(super) username: String,
-    pub(super) password: Option<Zeroizing<String>>,
+    pub(super) password: Option<SecretString>,
 }
 
 impl RepositoryUrl {
@@ -213,7 +213,7 @@ fn user_info(text: &str) -> Result<UserInfo, ()> {
         percent_decode_str(part).decode_utf8().map(std::borrow::Cow::into_owned).map_err(|_| ())
     };
     let (username, password) = match text.split_once(':') {
-        Some((username, password)) => (username, Some(Zeroizing::new(decode(password)?))),
+        Some((username, password)) => (username, Some(SecretString::from(decode(password)?))),
         None => (text, None),
     };
     let username = decode(username)?;
@@ -225,6 +225,8 @@ fn user_info(text: &str) -> Result<UserInfo, ()> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     #[test]
@@ -236,13 +238,13 @@ mod tests {
         assert_eq!(url.authority(), "git.example.com:8443");
         let user = user.unwrap();
         assert_eq!(user.username, "me");
-        assert_eq!(user.password.unwrap().as_str(), "p@ss");
+        assert_eq!(user.password.unwrap().expose_secret(), "p@ss");
         let (url, _) = RepositoryUrl::parse("ssh://deploy:secret@host:2222/repo").unwrap();
         assert_eq!(url.as_str(), "ssh://deploy@host:2222/repo");
     }
 
     #[test]
-    fn an_address_with_brackets_keeps_them() {
+    fn ipv6_address_keeps_its_brackets() {
         let (url, _) = RepositoryUrl::parse("https://[::1]:8443/repo").unwrap();
         assert_eq!((url.host.as_str(), url.authority().as_str()), ("::1", "[::1]:8443"));
         assert_eq!(RepositoryUrl::parse("https://[::1]/repo").unwrap().0.port, 443);
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_refused_without_showing_a_password() {
+    fn invalid_address_is_refused_without_showing_a_password() {
         for text in [
             "",
             "/srv/repo",

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use git2::{CertificateCheckStatus, Cred, CredentialType, RemoteCallbacks};
+use secrecy::ExposeSecret;
 
 use super::super::login::{Login, LoginSecret, login_for};
 use super::super::task::Task;
@@ -167,8 +168,8 @@ impl SshWay<'_> {
     fn credentials(&self, user: &str) -> Result<Cred, git2::Error> {
         match self {
             Self::Login(Login { secret: LoginSecret::Key { private_key, passphrase }, .. }) => {
-                let passphrase = passphrase.as_ref().map(|phrase| phrase.as_str());
-                Cred::ssh_key_from_memory(user, None, private_key, passphrase)
+                let passphrase = passphrase.as_ref().map(ExposeSecret::expose_secret);
+                Cred::ssh_key_from_memory(user, None, private_key.expose_secret(), passphrase)
             }
             Self::Login(login) => match login.basic() {
                 Some((_, password)) => Cred::userpass_plaintext(user, password),

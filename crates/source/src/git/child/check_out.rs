@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_converted_as_attributes_and_settings_ask_for() {
+    fn checkout_applies_attributes_and_line_ending_settings() {
         let file = ("a/b/main.tf", "one\ntwo\n");
         assert_eq!(checked_out(&[file], &[]), "one\ntwo\n");
         for attributes in [".gitattributes", "a/.gitattributes", "a/b/.gitattributes"] {

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_cut_out_of_messages() {
+    fn credentials_are_removed_from_messages() {
         assert_eq!(
             without_userinfo("cannot `https://a:b@host/x` or 'http://c@h': mail me@host"),
             "cannot `https://host/x` or 'http://h': mail me@host"
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_and_a_forbidden_repository_have_names_of_their_own() {
+    fn timeout_refused_login_and_failed_connection_are_distinct_errors() {
         let (url, _) = RepositoryUrl::parse("https://git.example.com/a").unwrap();
         let meaning = |message: &str, attempts: &Attempts| {
             let error = git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, message);

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_apply_by_the_rules_of_openssh() {
+    fn known_hosts_lines_match_as_in_openssh() {
         let name = "git.example.com";
         assert!(matches("git.example.com,10.0.0.1", name));
         assert!(matches("*.example.com", name));

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_working_directory_stays_inside_the_clone() {
+    fn working_directory_must_be_inside_the_clone() {
         let base = tempfile::tempdir().unwrap();
         let root = base.path().join("clone");
         std::fs::create_dir_all(root.join("modules/network")).unwrap();

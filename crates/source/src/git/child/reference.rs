@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_before_commit_ids_and_tags_before_branches() {
+    fn names_take_precedence_over_commit_ids_and_tags_over_branches() {
         assert_eq!(meaning("main", &heads()), reference("refs/heads/main"));
         assert_eq!(meaning("v1.2.0", &heads()), reference("refs/tags/v1.2.0"));
         assert_eq!(meaning("refs/pull/7/head", &heads()), reference("refs/pull/7/head"));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn commit_ids_at_the_tip_of_a_reference_are_that_reference() {
+    fn commit_id_at_the_tip_of_a_reference_resolves_to_it() {
         let tip = |name: &str, digit| Meaning::Tip { name: name.to_owned(), id: id(digit) };
         assert_eq!(meaning(&"1".repeat(40), &heads()), tip("refs/heads/main", '1'));
         assert_eq!(meaning("6666666", &heads()), tip("refs/tags/v1.2.0", '6'));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_come_with_similar_ones() {
+    fn unknown_reference_lists_similar_names() {
         let unknown = |names: &[&str]| Meaning::Unknown {
             similar: names.iter().map(ToString::to_string).collect(),
         };

@@ -4,8 +4,6 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use zeroize::Zeroizing;
-
 use super::super::failure::FetchError;
 use super::super::task::{Answer, Task};
 use super::clone;
@@ -27,7 +25,7 @@ pub fn run_child(
     mut output: impl Write,
     mut progress: impl Write + 'static,
 ) -> ExitCode {
-    let mut json = Zeroizing::new(Vec::with_capacity(64 * 1024));
+    let mut json = Vec::new();
     let task: Option<Task> =
         input.read_to_end(&mut json).ok().and_then(|_| serde_json::from_slice(&json).ok());
     let Some(task) = task else {
