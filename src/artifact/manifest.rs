@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_below_the_modules_directory_are_files() {
+    fn only_paths_below_the_module_directory_are_files() {
         for (name, expected) in [
             ("files/build/a b.zip", Some("build/a b.zip")),
             ("files/a", Some("a")),

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn environment_beats_the_configuration_file_which_may_name_variables() {
+    fn environment_takes_precedence_over_the_configuration_file() {
         let home = tempfile::tempdir().unwrap();
         let set = |variables: &[(&str, &str)]| {
             let mut environment = Environment::default();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn opentofu_is_locked_out_only_where_it_has_no_lock_of_its_own() {
+    async fn plugin_cache_is_locked_except_for_opentofu_with_its_own_lock() {
         let directory = tempfile::tempdir().unwrap();
         let lock = async |version: &str| {
             let patience = Duration::from_millis(1);

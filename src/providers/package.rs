@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_an_address_and_a_version_is_a_package() {
+    fn only_a_valid_address_and_version_make_a_package() {
         let package = Package::new("registry.terraform.io/hashicorp/aws", "5.31.0").unwrap();
         assert_eq!(package.to_string(), "registry.terraform.io/hashicorp/aws 5.31.0");
         assert_eq!(package.platform(), platform());
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_with_a_link_in_it_is_refused() {
+    fn package_with_a_link_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc/passwd", directory.path().join("README")).unwrap();
         let error = files(directory.path()).unwrap_err();

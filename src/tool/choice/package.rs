@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_is_found_wherever_it_stands() {
+    fn package_is_found_at_any_offset_of_the_file() {
         let piece = usize::try_from(PIECE).unwrap();
         for before in [0, 4096, piece - 40, piece, 2 * piece - 16] {
             let mut content = vec![b'x'; before];
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn section_of_an_elf_file_says_which_package_it_is() {
+    fn package_is_read_from_the_section_of_an_elf_file() {
         let (own, other) = (block("example.com/proxy/terraform"), block("example.com/other"));
         let found = package_of(&elf(&other, &own));
         assert_eq!(found.as_deref(), Some("example.com/proxy/terraform"));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_package_or_several_is_of_none() {
+    fn executable_without_exactly_one_package_has_none() {
         let own = block("example.com/proxy/terraform");
         let both = [own.as_slice(), &block("github.com/hashicorp/terraform")].concat();
         assert_eq!(package_of(&both), None, "one carries the other");

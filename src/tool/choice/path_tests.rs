@@ -93,7 +93,7 @@ async fn files_that_cannot_be_a_tool_are_skipped() {
 }
 
 #[tokio::test]
-async fn relative_entries_are_passed_over() {
+async fn relative_path_entries_are_skipped() {
     let bench = Bench::new();
     let script = bench.script("bin/terraform", JSON);
     let absolute = script.parent().unwrap();
@@ -109,7 +109,7 @@ async fn relative_entries_are_passed_over() {
 }
 
 #[tokio::test]
-async fn script_is_asked_each_time() {
+async fn script_is_started_for_each_search() {
     let bench = Bench::new();
     bench.script("bin/terraform", JSON);
     for times in 1..=2 {
@@ -120,7 +120,7 @@ async fn script_is_asked_each_time() {
 
 /// A real executable that answers nothing useful: only the memory can know its version.
 #[tokio::test]
-async fn executable_is_not_asked_again_while_it_looks_the_same() {
+async fn executable_is_not_started_again_while_its_metadata_is_unchanged() {
     let bench = Bench::new();
     let shell = std::fs::read("/bin/sh").unwrap();
     let path = bench.file("bin/terraform", &shell, 0o755);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn login_shows_no_secret() {
+    fn debug_output_of_a_login_has_no_secret() {
         let login = Login::Bearer("hunter2".into());
         assert!(!format!("{login:?}").contains("hunter2"));
     }

@@ -129,7 +129,7 @@ mod tests {
         machine mirror.example login late password late\ndefault login anybody password guest\n";
 
     #[test]
-    fn first_entry_of_a_host_counts_and_the_default_for_the_others() {
+    fn first_netrc_entry_of_a_host_is_used_else_the_default() {
         let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
         assert_eq!(login(TEXT, "mirror.example"), pair("me", "hunter2"));
         assert_eq!(login(TEXT, "MIRROR.example"), pair("me", "hunter2"));
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_are_read_as_far_as_they_go() {
+    fn broken_netrc_has_no_login() {
         for text in ["", "machine", "machine a login", "login b", "macdef x", "\"", "#", "\"a\\"] {
             assert!(login(text, "host").is_none(), "{text}");
         }
     }
 
     #[test]
-    fn entries_without_a_login_are_none_and_lines_may_end_as_on_windows() {
+    fn netrc_entry_without_a_login_is_ignored_and_crlf_is_accepted() {
         assert!(
             login("machine mirror.example account a default login b", "mirror.example").is_none()
         );
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_shown() {
+    fn debug_output_of_netrc_has_no_password() {
         let netrc = Netrc::parse(Path::new("/home/.netrc"), TEXT);
         assert!(!format!("{netrc:?}").contains("hunter2"));
     }

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_have_places_for_version_and_file() {
+    fn template_inserts_version_and_file() {
         let template = "https://mirror.example/{{.Version}}/{{ .Artifact }}?a=b";
         let mirror = Mirror::Template(Template::parse(template).unwrap());
         let official = "https://github.com/opentofu/opentofu/releases/download/v1.8.5/tofu_x.zip";
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_for_the_mirror_and_what_is_nearest_counts() {
+    fn credentials_are_sent_only_to_the_mirror_and_its_url_takes_precedence() {
         let of = |sites: &Sites, product| {
             sites.credentials(product).map(|found| (found.given.by, found.origin))
         };

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_in_megabytes() {
+    fn transfer_is_shown_in_megabytes() {
         for (done, total, shown) in [
             (0, Some(27_612_345), "0.0 of 27.6 MB (0 %)"),
             (13_806_000, Some(27_612_345), "13.8 of 27.6 MB (49 %)"),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_executable_leaves_the_archive() {
+    fn only_the_executable_is_unpacked() {
         let (content, files) = unpacked(archive(&[
             ("LICENSE.txt", "licence"),
             ("../terraform", "outside"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_content_is_noticed() {
+    fn damaged_archive_is_refused() {
         let mut bytes = archive(&[("terraform", &"binary ".repeat(99))]);
         bytes[50] ^= 0x55;
         let (result, _) = unpacked(bytes);

@@ -110,7 +110,7 @@ mod tests {
     use butler_base::trust;
 
     #[test]
-    fn what_belongs_to_another_user_is_refused() {
+    fn cache_of_another_user_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let cache =
             Cache::new(directory.path(), Platform { system: "linux", architecture: "amd64" });
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn record_for_another_platform_counts_for_nothing() {
+    fn record_for_another_platform_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let on = |architecture| {
             Cache::new(directory.path(), Platform { system: "linux", architecture }).unwrap()

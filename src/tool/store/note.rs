@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn rewritten_note_is_not_taken_for_a_dead_one() {
+    fn rewritten_note_is_not_treated_as_left_over() {
         let directory = tempfile::tempdir().unwrap();
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_an_archive_is_trusted_is_one_text() {
+    fn trust_of_an_archive_is_serialized_as_text() {
         let signed = |length: usize| Trusted::Signature { fingerprint: "C8".repeat(length / 2) };
         for (trusted, text) in [
             (Trusted::Checksum, "none, checksum given by the user".to_owned()),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_fingerprint_is_a_signature() {
+    fn only_a_fingerprint_is_read_as_a_signature() {
         for text in ["", "C874", "none", &"C".repeat(41), &"g".repeat(40), "\u{1b}[2J"] {
             let text = serde_json::to_string(text).unwrap();
             assert!(serde_json::from_str::<Trusted>(&text).is_err(), "{text}");

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn record_that_others_can_write_to_is_not_believed() {
+    fn record_that_others_can_write_to_is_ignored() {
         let root = tempfile::tempdir().unwrap();
         let executable = cache(root.path());
         for (part, mode) in [(RECORD, 0o666), ("terraform", 0o777), (".", 0o777)] {

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signer_is_the_vendor_only_with_the_key_that_is_built_in() {
+    fn signer_is_the_vendor_only_with_the_built_in_key() {
         let hashicorp = Product::Terraform.signer().fingerprint;
         let name = |product, fingerprint| Signer::of(product, fingerprint).map(|it| it.name);
         assert_eq!(name(Product::Terraform, Some(hashicorp)), Some(Some("HashiCorp".to_owned())));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_called_the_same_in_text_and_in_json() {
+    fn version_state_has_the_same_name_in_text_and_json() {
         for state in [
             VersionState::NotInstalled,
             VersionState::Installing,

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_refused() {
+    fn malformed_checksum_line_is_refused() {
         for (text, line) in [
             (format!("{SUM} a.zip\n"), 1),
             (format!("{SUM}  \n"), 1),

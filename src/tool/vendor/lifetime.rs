@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_that_is_built_in_is_about_to_expire() {
+    fn built_in_keys_do_not_expire_soon() {
         assert_eq!(expiring_keys(SystemTime::now()), [], "time to embed renewed keys");
     }
 }

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_where_the_vendors_put_them() {
+    fn release_urls_are_those_of_the_vendors() {
         assert_eq!(
             urls("1.9.8", None),
             [
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_release_are_beside_an_archive_that_was_given() {
+    fn checksum_file_and_signature_are_next_to_the_given_archive() {
         let platform = Platform { system: "linux", architecture: "amd64" };
         let release = Release::of(&"1.9.8".parse().unwrap(), platform, None);
         let archive: Url = "https://own.example/files/ours.zip?key=a".parse().unwrap();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn mirror_takes_the_path_of_the_official_url() {
+    fn mirror_keeps_the_path_of_the_official_url() {
         for base in ["https://mirror.example/tools/", "https://mirror.example/tools"] {
             assert_eq!(
                 urls("opentofu-1.8.5", Some(base))[1],
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_vendor_itself_published_unsigned_may_be_unsigned() {
+    fn release_may_be_unsigned_only_from_the_vendor_before_it_signed() {
         let platform = Platform { system: "linux", architecture: "amd64" };
         let mirror = Mirror::Base("https://mirror.example/".parse().unwrap());
         for (request, from_vendor) in [

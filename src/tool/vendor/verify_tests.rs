@@ -89,7 +89,7 @@ fn files_below(directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_file_of_the_data_has_a_verdict() {
+fn every_file_of_the_test_data_has_an_expected_result() {
     use Held::{Holds, HoldsByAnOutdatedKey, Refused, UnknownSigner};
 
     let (terraform, opentofu) = (vendor(Product::Terraform), vendor(Product::OpenTofu));
@@ -132,7 +132,7 @@ fn every_file_of_the_data_has_a_verdict() {
 }
 
 #[test]
-fn key_is_warned_of_half_a_year_before_it_expires_and_called_outdated_after() {
+fn key_causes_a_warning_180_days_before_it_expires_and_is_outdated_after() {
     let trust = vendor(Product::Terraform);
     let file = format!("vectors/{}", terraform("1.14.9"));
     let (sums, signature) = (data(&file), data(&format!("{file}.sig")));
@@ -146,7 +146,7 @@ fn key_is_warned_of_half_a_year_before_it_expires_and_called_outdated_after() {
 }
 
 #[test]
-fn signature_by_a_subkey_that_expired_later_holds_and_is_called_outdated() {
+fn signature_by_a_subkey_that_expired_later_is_valid_and_outdated() {
     let trust = vendor(Product::Terraform);
     let signed = verdict(&trust, "edge/terraform_0.15.1_SHA256SUMS", ".sig").unwrap();
     assert!(signed.outdated);
@@ -163,14 +163,14 @@ fn retired_key_and_weak_hash_are_refused() {
 }
 
 #[test]
-fn number_shorter_than_it_declares_is_refused() {
+fn rsa_number_shorter_than_declared_is_refused() {
     let file = "edge/terraform-provider-null_3.1.0_SHA256SUMS";
     let result = verdict(&vendor(Product::Terraform), file, ".sig");
     assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
 }
 
 #[test]
-fn cosign_signature_is_no_openpgp_signature() {
+fn cosign_signature_is_not_an_openpgp_signature() {
     let result = verdict(&vendor(Product::OpenTofu), "opentofu/tofu_1.6.0_SHA256SUMS", ".sig");
     assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
 }
@@ -198,7 +198,7 @@ fn certificate_with_another_fingerprint_than_the_pinned_one_is_left_out() {
 }
 
 #[test]
-fn renewed_copy_of_a_known_key_is_joined_with_it() {
+fn renewed_copy_of_a_known_key_is_merged() {
     let mut trust = trust_in("hashicorp-72D7468F-before-renewal");
     for certificate in certificates(&data("keys/hashicorp-72D7468F-renewed-only.asc")) {
         trust.add(certificate);
@@ -210,7 +210,7 @@ fn renewed_copy_of_a_known_key_is_joined_with_it() {
 }
 
 #[test]
-fn one_vendor_does_not_sign_for_the_other() {
+fn signature_of_another_vendor_is_refused() {
     let result = verdict(&vendor(Product::OpenTofu), &terraform("1.9.8"), ".sig");
     assert!(matches!(result, Err(VerifyError::UnknownSigner { .. })), "{result:?}");
 }
@@ -262,7 +262,7 @@ fn signing() -> KeyFlags {
 }
 
 #[test]
-fn signature_counts_only_from_the_life_of_its_key() {
+fn signature_must_be_made_in_the_validity_period_of_its_key() {
     let (certificate, created) = made(signing(), 100 * DAY, Some(50 * DAY));
     let trust = Trust(vec![certificate.clone()]);
     let at = |time| trust.verify(b"data", &sign(&certificate, b"data", time, HASHES[0]));
@@ -277,7 +277,7 @@ fn signature_counts_only_from_the_life_of_its_key() {
 }
 
 #[test]
-fn key_that_is_not_meant_to_sign_never_counts() {
+fn key_without_signing_capability_is_not_accepted() {
     for (flags, holds) in [
         (signing(), true),
         (KeyFlags::empty().set_authentication(), false),
@@ -291,7 +291,7 @@ fn key_that_is_not_meant_to_sign_never_counts() {
 }
 
 #[test]
-fn key_that_only_encrypts_never_counts() {
+fn encryption_key_is_not_accepted() {
     let created = SystemTime::now() - 2 * DAY;
     let (certificate, _) = CertBuilder::new()
         .set_cipher_suite(openpgp::cert::CipherSuite::RSA2k)
@@ -320,7 +320,7 @@ fn hash_below_sha256_is_refused() {
 }
 
 #[test]
-fn revocation_counts_by_its_reason() {
+fn effect_of_a_revocation_depends_on_its_reason() {
     for (reason, holds) in
         [(ReasonForRevocation::KeyCompromised, false), (ReasonForRevocation::KeyRetired, true)]
     {
@@ -348,7 +348,7 @@ fn revocation_counts_by_its_reason() {
 }
 
 #[test]
-fn user_keys_are_trusted_beside_the_vendors() {
+fn user_keys_are_trusted_in_addition_to_the_vendors_key() {
     let directory = tempfile::tempdir().unwrap();
     let (first, created) = made(signing(), 2 * DAY, None);
     let (second, _) = made(signing(), 2 * DAY, None);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_found_in_directories_and_in_tars() {
+    fn local_file_is_found_in_a_directory_and_in_a_tar() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path();
         std::fs::create_dir(place.join("a")).unwrap();
