@@ -36,7 +36,7 @@ struct PruneReport {
     dry_run: bool,
     #[serde(flatten)]
     tools: Pruned,
-    providers: Vec<Package>,
+    providers: Vec<RemovedProvider>,
     /// The freed space, in bytes.
     freed: u64,
 }
@@ -44,7 +44,7 @@ struct PruneReport {
 /// A package of a provider that was removed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Package {
+struct RemovedProvider {
     provider: String,
     version: String,
     platform: String,
@@ -62,7 +62,9 @@ impl Prune {
         let (providers, problem) = match (&tools.named, &tools.settings.provider_cache) {
             (None, Some(cache)) => {
                 match providers::prune(cache, unused_for, larger_than, dry_run) {
-                    Ok(pruned) => (pruned.removed.into_iter().map(Package::from).collect(), None),
+                    Ok(pruned) => {
+                        (pruned.removed.into_iter().map(RemovedProvider::from).collect(), None)
+                    }
                     Err(error) => (Vec::new(), Some(CommandFailure::from(error))),
                 }
             }
@@ -88,8 +90,8 @@ impl Prune {
     }
 }
 
-impl From<providers::Removed> for Package {
-    fn from(removed: providers::Removed) -> Self {
+impl From<providers::PrunedPackage> for RemovedProvider {
+    fn from(removed: providers::PrunedPackage) -> Self {
         Self {
             provider: removed.provider,
             version: removed.version,
@@ -121,7 +123,7 @@ impl PruneReport {
                 }
             });
         }
-        for Package { provider, version, platform, last_used, bytes } in &self.providers {
+        for RemovedProvider { provider, version, platform, last_used, bytes } in &self.providers {
             let bytes = binary_size(*bytes);
             lines.push(format!(
                 "{removed} {provider} {version} for {platform}, {bytes}, last used {last_used}"

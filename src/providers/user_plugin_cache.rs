@@ -17,7 +17,7 @@ use butler_protocol::spec::{CLI_CONFIG_VARIABLES, Product, ToolRequest, cli_conf
 /// The variable that names a plugin cache; it takes precedence over a configuration file.
 pub const VARIABLE: &str = "TF_PLUGIN_CACHE_DIR";
 
-/// What names one in a CLI configuration file.
+/// The setting in a CLI configuration file.
 const SETTING: &str = "plugin_cache_dir";
 
 /// The lock file, in the plugin cache.
@@ -38,19 +38,19 @@ pub fn plugin_cache(
     }
     let files = configuration_files(environment, directory, product);
     let mut texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
-    let named = texts.find_map(|text| setting(&text))?;
-    Some(directory.join(expanded(&named, environment)))
+    let named = texts.find_map(|text| plugin_cache_setting(&text))?;
+    Some(directory.join(expand_variables(&named, environment)))
 }
 
 /// Locks the plugin cache at `directory` for `init`; `None` if the tool locks it itself. Reports to
 /// `progress` if it has to wait.
 ///
 /// # Errors
-/// When there can be no lock; with [`io::ErrorKind::TimedOut`] when it takes longer than `patience`.
-pub async fn lock(
+/// When there can be no lock; with [`io::ErrorKind::TimedOut`] when it takes longer than `timeout`.
+pub async fn lock_plugin_cache(
     directory: &Path,
     tool: &ToolRequest,
-    patience: Duration,
+    timeout: Duration,
     progress: &(dyn Fn(&str) + Sync),
 ) -> io::Result<Option<File>> {
     if tool.product == Product::OpenTofu && tool.version >= LOCKING_OPENTOFU {
@@ -60,7 +60,7 @@ pub async fn lock(
     let shown = directory.display();
     let waits =
         || progress(&format!("Waiting for another run's init on the plugin cache `{shown}`"));
-    match tokio::time::timeout(patience, lock::acquire(&path, waits)).await {
+    match tokio::time::timeout(timeout, lock::acquire(&path, waits)).await {
         Ok(lock) => lock.map(Some),
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
@@ -81,17 +81,17 @@ fn configuration_files(
 }
 
 /// The plugin cache in a CLI configuration file, in HCL or JSON.
-fn setting(text: &str) -> Option<String> {
-    let mut said = text.lines().filter_map(|line| {
+fn plugin_cache_setting(text: &str) -> Option<String> {
+    let mut values = text.lines().filter_map(|line| {
         let line = line.trim_start_matches([' ', '\t', '{', '"']).strip_prefix(SETTING)?;
         let line = line.trim_start_matches(['"', ' ', '\t']).strip_prefix(['=', ':'])?;
         line.split('"').nth(1)
     });
-    said.next_back().map(str::to_owned)
+    values.next_back().map(str::to_owned)
 }
 
 /// `text` with the variables that it names as `$NAME` or `${NAME}`, as Terraform reads it.
-fn expanded(text: &str, environment: &Environment) -> String {
+fn expand_variables(text: &str, environment: &Environment) -> String {
     let mut parts = text.split('$');
     let mut expanded = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -175,8 +175,8 @@ mod tests {
     async fn plugin_cache_is_locked_except_for_opentofu_with_its_own_lock() {
         let directory = tempfile::tempdir().unwrap();
         let lock = async |version: &str| {
-            let patience = Duration::from_millis(1);
-            lock(directory.path(), &version.parse().unwrap(), patience, &|_| {}).await
+            let timeout = Duration::from_millis(1);
+            lock_plugin_cache(directory.path(), &version.parse().unwrap(), timeout, &|_| {}).await
         };
         let held = lock("1.11.4").await.unwrap();
         assert!(held.is_some());

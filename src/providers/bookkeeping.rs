@@ -12,17 +12,17 @@ use butler_base::platform::fs::{AccessFlags, PermissionsExt, access};
 use butler_base::trust;
 
 /// The directory's name.
-const BOOKS: &str = ".butler-runner";
+const DIRECTORY: &str = ".butler-runner";
 
 /// The prefix of directories for packages that are being added or removed.
-const PASSING: &str = "passing-";
+const STAGING_PREFIX: &str = "passing-";
 
 /// A temporary directory of this age was left by a killed runner: the operation takes seconds.
-const LEFT_BEHIND: Duration = Duration::from_hours(24);
+const LEFTOVER_AGE: Duration = Duration::from_hours(24);
 
 /// The file whose lock is the right to download `package`.
 pub(super) fn lock_file(root: &Path, package: &Package) -> PathBuf {
-    root.join(BOOKS).join(format!("{}.lock", package.key()))
+    root.join(DIRECTORY).join(format!("{}.lock", package.key()))
 }
 
 /// The checksum that `package` had when it was added to the cache. A package that still has it is
@@ -38,7 +38,7 @@ pub(super) fn store_sum(root: &Path, package: &Package, sum: &str) -> Result<(),
 }
 
 fn sum_file(root: &Path, package: &Package) -> PathBuf {
-    root.join(BOOKS).join(format!("{}.sum", package.key()))
+    root.join(DIRECTORY).join(format!("{}.sum", package.key()))
 }
 
 /// Creates the cache, private to the user if it is new.
@@ -46,30 +46,30 @@ fn sum_file(root: &Path, package: &Package) -> PathBuf {
 /// # Errors
 /// When it cannot be made or written, or belongs to another user.
 pub(super) fn open(root: &Path) -> Result<(), ProvidersError> {
-    let books = root.join(BOOKS);
-    trust::make_private(&books).map_err(ProvidersError::write(&books))?;
+    let directory = root.join(DIRECTORY);
+    trust::make_private(&directory).map_err(ProvidersError::write(&directory))?;
     trust::inspect_root(root).map_err(ProvidersError::distrust(root))?;
-    trust::inspect(&books).map_err(ProvidersError::distrust(&books))?;
-    let writable = access(&books, AccessFlags::W_OK | AccessFlags::X_OK);
-    writable.map_err(ProvidersError::write(&books))
+    trust::inspect(&directory).map_err(ProvidersError::distrust(&directory))?;
+    let writable = access(&directory, AccessFlags::W_OK | AccessFlags::X_OK);
+    writable.map_err(ProvidersError::write(&directory))
 }
 
 /// A private directory on the cache's file system, deleted when it is dropped.
-pub(super) fn passing(root: &Path) -> Result<tempfile::TempDir, ProvidersError> {
-    let books = root.join(BOOKS);
-    trust::make_private(&books).map_err(ProvidersError::write(&books))?;
+pub(super) fn staging_directory(root: &Path) -> Result<tempfile::TempDir, ProvidersError> {
+    let directory = root.join(DIRECTORY);
+    trust::make_private(&directory).map_err(ProvidersError::write(&directory))?;
     tempfile::Builder::new()
-        .prefix(PASSING)
+        .prefix(STAGING_PREFIX)
         .permissions(std::fs::Permissions::from_mode(0o700))
-        .tempdir_in(&books)
-        .map_err(ProvidersError::write(&books))
+        .tempdir_in(&directory)
+        .map_err(ProvidersError::write(&directory))
 }
 
 /// Removes `package` from the cache, complete or damaged. A missing package is not an error.
-pub(super) fn discard(root: &Path, package: &Package) -> Result<(), ProvidersError> {
+pub(super) fn remove_package(root: &Path, package: &Package) -> Result<(), ProvidersError> {
     let path = package.below(root);
-    let out = passing(root)?;
-    match std::fs::rename(&path, out.path().join("package")) {
+    let staging = staging_directory(root)?;
+    match std::fs::rename(&path, staging.path().join("package")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(ProvidersError::write(&path)(error));
         }
@@ -81,22 +81,22 @@ pub(super) fn discard(root: &Path, package: &Package) -> Result<(), ProvidersErr
             break;
         }
     }
-    // Dropping it would be silent.
-    let place = out.path().to_owned();
-    out.close().map_err(ProvidersError::write(&place))
+    // A drop would ignore errors.
+    let place = staging.path().to_owned();
+    staging.close().map_err(ProvidersError::write(&place))
 }
 
 /// Removes temporary directories of killed runners, and locks and checksums of missing packages.
 /// Files that cannot be removed are left for the next call.
-pub(super) fn clean(root: &Path) {
-    let entries = std::fs::read_dir(root.join(BOOKS)).into_iter().flatten().flatten();
+pub(super) fn remove_leftovers(root: &Path) {
+    let entries = std::fs::read_dir(root.join(DIRECTORY)).into_iter().flatten().flatten();
     for entry in entries {
         let (name, path) = (entry.file_name(), entry.path());
         let Some(name) = name.to_str() else { continue };
-        if name.starts_with(PASSING) {
+        if name.starts_with(STAGING_PREFIX) {
             let age = entry.metadata().and_then(|it| it.modified()).ok();
             let age = age.and_then(|made| SystemTime::now().duration_since(made).ok());
-            if age.is_some_and(|age| age > LEFT_BEHIND) {
+            if age.is_some_and(|age| age > LEFTOVER_AGE) {
                 let _ = std::fs::remove_dir_all(path);
             }
             continue;
