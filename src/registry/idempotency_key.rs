@@ -14,10 +14,10 @@ use sha2::Sha256;
 use super::body::Part;
 use super::{Body, Callback};
 
-/// How much of the beginning counts, in bytes: all of most statuses.
+/// How many bytes of the body the key depends on: all of most statuses.
 const BEGINNING: usize = 4096;
 
-/// Tells what is sent by two processes that carry out the same run, one after the other.
+/// Distinguishes the requests of two processes that execute the same run one after the other.
 static PROCESS: LazyLock<u128> = LazyLock::new(|| fastrand::u128(..));
 
 /// The key of `body` at `callback`: the callback's name and 32 hexadecimal digits.

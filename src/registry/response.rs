@@ -2,8 +2,8 @@
 //! part of the body.
 //!
 //! A response counts only if it is from the API. A sign-in page, a captive portal or a proxy
-//! answers `200` too, and stores nothing. Bodies may be compressed with gzip; limits count what they
-//! are inflated to.
+//! returns `200` too, and stores nothing. Bodies may be compressed with gzip; limits apply to the
+//! decompressed size.
 
 use std::io::{ErrorKind, Read};
 
@@ -13,22 +13,23 @@ use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 
 use super::error::{Redirect, RegistryError};
-use super::rest::asked_rest;
+use super::requested_delay::requested_delay;
 
-/// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
-const ERROR_BODY: usize = 16 * 1024;
+/// How much of an error's body is read, in bytes: some registries return hundreds of KB of SQL.
+const MAX_ERROR_BODY: usize = 16 * 1024;
 
-/// The largest answer to a report. The API says `{"status":"ok"}`, and the number of lines.
-const REPORT_ANSWER: usize = 64 * 1024;
+/// The largest accepted response to a report, in bytes. The API returns `{"status":"ok"}` and the number
+/// of lines.
+const MAX_REPORT_RESPONSE: usize = 64 * 1024;
 
-/// How much of a body is inflated at a time.
-const INFLATED: usize = 64 * 1024;
+/// How many bytes of a body are decompressed at a time.
+const CHUNK: usize = 64 * 1024;
 
 /// How much of an error's message is shown, in characters.
 const ERROR_MESSAGE: usize = 300;
 
-/// Whether the connection ended before a byte of the answer came, as it does when the server closes
-/// an idle connection just as it is used again. The HTTP library says the first in its own words only.
+/// Whether the connection ended before the first byte of the response, as when the server closes an
+/// idle connection while it is used again. The HTTP library reports that only in its message.
 pub(super) fn was_cut_off(error: &reqwest::Error) -> bool {
     if error.is_connect() || error.is_timeout() {
         return false;
@@ -46,7 +47,7 @@ pub(super) fn was_cut_off(error: &reqwest::Error) -> bool {
     false
 }
 
-/// The URL is dropped from the error: it is in the message's own words, and shorter.
+/// Drops the URL from the error: the message names the operation.
 pub(super) fn unreachable(what: &str, source: reqwest::Error) -> RegistryError {
     RegistryError::Unreachable { what: what.to_owned(), source: source.without_url() }
 }
@@ -71,35 +72,35 @@ pub(super) async fn accept(mut response: Response, what: &str) -> Result<Respons
                 Redirect::Away(location.origin().ascii_serialization())
             }
         });
-    let body = read(&mut response, ERROR_BODY).await.ok().flatten().unwrap_or_default();
+    let body = read(&mut response, MAX_ERROR_BODY).await.ok().flatten().unwrap_or_default();
     Err(RegistryError::Refused {
         what: what.to_owned(),
         status,
         message: message(status, &body),
-        retry_after: asked_rest(response.headers(), &body),
+        retry_after: requested_delay(response.headers(), &body),
         redirect,
         odd_run_id: None,
     })
 }
 
-/// Reads the answer to a report that should have been stored.
+/// Checks that the registry stored a report.
 ///
 /// # Errors
-/// When the registry refuses the report, or the answer is not one of its API: a JSON object, or
-/// nothing at all with 200 or 204.
+/// When the registry refuses the report, or the response is not from its API: that sends a JSON object,
+/// or no body with 200 or 204.
 pub(super) async fn accept_report(response: Response, what: &str) -> Result<(), RegistryError> {
     let mut response = accept(response, what).await?;
-    let body = read(&mut response, REPORT_ANSWER)
+    let body = read(&mut response, MAX_REPORT_RESPONSE)
         .await
         .map_err(|source| unreachable(what, source))?
-        .ok_or_else(|| RegistryError::Answer { what: what.to_owned() })?;
+        .ok_or_else(|| RegistryError::UnknownFormat { what: what.to_owned() })?;
     let is_api = if body.is_empty() {
         matches!(response.status(), StatusCode::OK | StatusCode::NO_CONTENT)
             && media_type(response.headers()).is_none_or(|media_type| is_json(&media_type))
     } else {
         serde_json::from_slice::<serde_json::Map<_, _>>(&body).is_ok()
     };
-    if is_api { Ok(()) } else { Err(RegistryError::Answer { what: what.to_owned() }) }
+    if is_api { Ok(()) } else { Err(RegistryError::UnknownFormat { what: what.to_owned() }) }
 }
 
 /// The media type of a body, in lower case and without parameters.
@@ -131,22 +132,22 @@ pub(super) async fn read(
         }
         body.extend_from_slice(&chunk);
     }
-    // No other coding is ever asked for; gzip is what the API may use unasked.
+    // No coding is requested, but the API may use gzip.
     Ok(match lower_case(response.headers(), &CONTENT_ENCODING).as_deref() {
         None | Some("" | "identity") => Some(body),
-        Some("gzip" | "x-gzip") => inflated(&body, limit),
+        Some("gzip" | "x-gzip") => decompress(&body, limit),
         Some(_) => None,
     })
 }
 
-/// What `compressed` holds; none where it is damaged, cut off, or longer than `limit`.
-fn inflated(compressed: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let mut body = Vec::with_capacity(INFLATED.min(limit));
+/// The decompressed body; `None` if it is damaged, truncated, or longer than `limit` bytes.
+fn decompress(compressed: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let mut body = Vec::with_capacity(CHUNK.min(limit));
     if compressed.is_empty() {
         return Some(body);
     }
     let mut decoder = MultiGzDecoder::new(compressed);
-    let mut chunk = vec![0; INFLATED];
+    let mut chunk = vec![0; CHUNK];
     loop {
         let length = decoder.read(&mut chunk).ok()?;
         if length == 0 {
@@ -159,10 +160,10 @@ fn inflated(compressed: &[u8], limit: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// `{"error":{"message","code"}}` in one line; nothing where there is nothing to say.
+/// The message of an error body, in one line. The API sends `{"error":{"message","code"}}`.
 fn message(status: StatusCode, body: &[u8]) -> String {
     #[derive(Deserialize)]
-    struct Answer {
+    struct ErrorResponse {
         error: Details,
     }
     #[derive(Deserialize)]
@@ -170,10 +171,14 @@ fn message(status: StatusCode, body: &[u8]) -> String {
         message: Option<String>,
         code: Option<String>,
     }
-    let text = match serde_json::from_slice::<Answer>(body) {
+    let text = match serde_json::from_slice::<ErrorResponse>(body) {
         // Database errors can quote values of plans or outputs, which are not redacted.
-        Ok(Answer { error: Details { code: Some(code), .. } }) if status.is_server_error() => code,
-        Ok(Answer { error: Details { message, code } }) => {
+        Ok(ErrorResponse { error: Details { code: Some(code), .. } })
+            if status.is_server_error() =>
+        {
+            code
+        }
+        Ok(ErrorResponse { error: Details { message, code } }) => {
             [code, message].into_iter().flatten().collect::<Vec<_>>().join(": ")
         }
         Err(_) if status.is_server_error() => String::new(),
@@ -198,11 +203,11 @@ mod tests {
         encoder.write_all(&vec![b'x'; 1_000_000]).unwrap();
         let bomb = encoder.finish().unwrap();
         assert!(bomb.len() < 2000, "{} bytes", bomb.len());
-        assert_eq!(inflated(&bomb, 1_000_000).unwrap().len(), 1_000_000);
-        assert!(inflated(&bomb, 999_999).is_none());
-        assert!(inflated(&bomb[..bomb.len() - 1], 1_000_000).is_none());
-        assert!(inflated(b"{}", 1_000_000).is_none());
-        assert!(inflated(b"", 1_000_000).unwrap().is_empty());
+        assert_eq!(decompress(&bomb, 1_000_000).unwrap().len(), 1_000_000);
+        assert!(decompress(&bomb, 999_999).is_none());
+        assert!(decompress(&bomb[..bomb.len() - 1], 1_000_000).is_none());
+        assert!(decompress(b"{}", 1_000_000).is_none());
+        assert!(decompress(b"", 1_000_000).unwrap().is_empty());
     }
 
     #[test]
