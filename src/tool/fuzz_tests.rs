@@ -9,7 +9,7 @@ use zip::write::SimpleFileOptions;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::store::archive;
 use crate::tool::vendor::checksums::Checksums;
-use crate::tool::vendor::verify::Trust;
+use crate::tool::vendor::verify::TrustedCertificates;
 use butler_base::error::Advice;
 use butler_fuzz::Target;
 use butler_protocol::spec::{Constraint, Product, VersionFile, VersionFileKind, Wanted};
@@ -44,7 +44,7 @@ fn fuzz_signature_holds_over_the_signed_bytes_only() {
     let path = format!("{}{file}", env!("CARGO_MANIFEST_DIR"));
     let signed = std::fs::read(&path).unwrap();
     let signature = std::fs::read(format!("{path}.sig")).unwrap();
-    let trust = Trust::new(Product::Terraform, &[]).unwrap();
+    let trust = TrustedCertificates::new(Product::Terraform, &[]).unwrap();
     let tokens: [&[u8]; 2] = [b"\n", b"\0"];
     let (mut good, mut bad) = (0, 0);
     Target { name: "signature", samples: &[&signed], tokens: &tokens, rounds: 60 }.run(

@@ -10,6 +10,7 @@
 //! returns an executable only if it still has the verified checksum. A mirror and a cache are
 //! trusted only with the list of versions.
 
+mod advice;
 mod choice;
 mod digest;
 mod error;
@@ -22,7 +23,7 @@ mod ready;
 mod runner_release;
 mod store;
 mod vendor;
-mod version_question;
+mod version_query;
 
 pub use choice::choose::{Reach, choose, choose_for_module, choose_wanted};
 pub use choice::version_sources::VersionSources;
@@ -57,5 +58,5 @@ pub use vendor::checksums::ChecksumsError;
 pub use vendor::lifetime::{ExpiringKey, expiring_keys};
 pub use vendor::platform::{Platform, UnknownPlatform};
 #[cfg(test)]
-pub(crate) use vendor::product::checksums_directory;
+pub(crate) use vendor::release_urls::checksums_directory;
 pub use vendor::verify::VerifyError;

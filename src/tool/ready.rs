@@ -18,7 +18,7 @@ use crate::tool::store::installed::installed;
 use crate::tool::store::lookup::Lookup;
 use crate::tool::store::{usage, version_lock};
 use crate::tool::vendor::platform::Platform;
-use crate::tool::version_question::ask_there;
+use crate::tool::version_query::query_version_in;
 use butler_base::blocking::blocking;
 use butler_base::process::Environment;
 use butler_protocol::spec::ToolRequest;
@@ -107,7 +107,7 @@ async fn starts_wanted_version(tool: &InstalledTool, at: Option<RunLocation<'_>>
         return false;
     };
     let there = directory.display();
-    match ask_there(&tool.path, request.product, directory, environment).await {
+    match query_version_in(&tool.path, request.product, directory, environment).await {
         Ok(Some(version)) if version == request.version => true,
         Ok(Some(version)) => {
             tracing::warn!(
@@ -178,7 +178,9 @@ async fn from_cache(
     let left = deadline.saturating_duration_since(Instant::now());
     let options = ToolOptions { timeout: left, ..options.clone() };
     let archive =
-        match release::fetch(request, Platform::current()?, &options, &directory, progress).await {
+        match release::fetch_release(request, Platform::current()?, &options, &directory, progress)
+            .await
+        {
             Ok(archive) => archive,
             Err(error) => return attempt.finish(Err(error)),
         };

@@ -1,4 +1,4 @@
-//! Asks an executable for its version, by starting it.
+//! Reads the version of an executable by starting it.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -18,31 +18,31 @@ use butler_base::process::{
 use butler_protocol::spec::{Product, ToolRequest};
 
 /// The timeout for printing the version; Terraform needs about 0.1 s.
-const LONGEST_ANSWER: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The answer has about 200 bytes.
-const LARGEST_ANSWER: usize = 64 * 1024;
+/// The largest accepted output, in bytes; real ones have about 200.
+const MAX_OUTPUT: usize = 64 * 1024;
 
 /// How often an executable is started that a process still has open for writing. A process that
 /// was just forked holds such a file for a moment, until it starts its own program.
 const BUSY_RETRIES: usize = 50;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// Makes sure that `path`, an executable that was verified and that came from `url`, is `request`, by
-/// asking it. Blocks, beside a runtime.
-pub(in crate::tool) fn confirm(
+/// Makes sure that `path`, a verified executable from `url`, prints the version of `request`. Blocks:
+/// must be called in a blocking thread of a runtime.
+pub(in crate::tool) fn confirm_version(
     request: &ToolRequest,
     path: &Path,
     url: &str,
     abandoned: &CancellationToken,
 ) -> Result<(), ToolError> {
-    let asking = async {
+    let query = async {
         tokio::select! {
-            answer = ask(path, request.product, OsStr::new("")) => answer,
+            found = query_version(path, request.product, OsStr::new("")) => found,
             () = abandoned.cancelled() => Ok(None),
         }
     };
-    let found = match tokio::runtime::Handle::current().block_on(asking) {
+    let found = match tokio::runtime::Handle::current().block_on(query) {
         Ok(found) => found,
         Err(source) => return Err(ToolError::NotStarted { request: request.clone(), source }),
     };
@@ -52,39 +52,39 @@ pub(in crate::tool) fn confirm(
     Err(ToolError::AnotherVersion { request: request.clone(), url: url.to_owned(), found })
 }
 
-/// Asks `path` for its version, without the configuration of the user or a module.
-pub(in crate::tool) async fn ask(
+/// Reads the version of `path`, without the configuration of the user or a module.
+pub(in crate::tool) async fn query_version(
     path: &Path,
     product: Product,
     search_path: &OsStr,
 ) -> Result<Option<Version>, ProcessError> {
     let mut environment = Environment::default();
     environment.set("CHECKPOINT_DISABLE", "1");
-    // What the user configured has nothing to do with the version, and may be slow or broken.
+    // The user's configuration does not affect the version, and may be slow or broken.
     environment.set("TF_CLI_CONFIG_FILE", NULL_DEVICE);
     environment.set("HOME", "/nonexistent");
     environment.set("PATH", search_path);
-    put_question(path, product, "/".as_ref(), environment).await
+    run_version_command(path, product, "/".as_ref(), environment).await
 }
 
-/// Asks `path` for its version in the directory and environment of a run.
-pub(in crate::tool) async fn ask_there(
+/// Reads the version of `path` in the directory and environment of a run.
+pub(in crate::tool) async fn query_version_in(
     path: &Path,
     product: Product,
     directory: &Path,
     environment: &Environment,
 ) -> Result<Option<Version>, ProcessError> {
-    // Flags for other commands would make it refuse to answer.
-    let is_for_question = |name: &OsStr| !name.as_encoded_bytes().starts_with(b"TF_CLI_ARGS");
-    let environment = environment.iter().filter(|(name, _)| is_for_question(name));
+    // The version command refuses flags of other commands.
+    let is_for_version = |name: &OsStr| !name.as_encoded_bytes().starts_with(b"TF_CLI_ARGS");
+    let environment = environment.iter().filter(|(name, _)| is_for_version(name));
     let mut environment: Environment =
         environment.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     environment.set("CHECKPOINT_DISABLE", "1");
-    put_question(path, product, directory, environment).await
+    run_version_command(path, product, directory, environment).await
 }
 
-/// Starts `path` and reads its version off its answer; `None` if it does not exit in time.
-async fn put_question(
+/// Starts `path` and parses its output; `None` if it does not exit in time.
+async fn run_version_command(
     path: &Path,
     product: Product,
     directory: &Path,
@@ -93,10 +93,10 @@ async fn put_question(
     environment.collect_less_garbage();
     let command = Command {
         program: path.to_owned(),
-        arguments: product.version_question().iter().map(Into::into).collect(),
+        arguments: product.version_arguments().iter().map(Into::into).collect(),
         environment,
         directory: Some(directory.to_owned()),
-        output: Output::Memory(LARGEST_ANSWER),
+        output: Output::Memory(MAX_OUTPUT),
         ..Command::default()
     };
     let mut attempts = 0;
@@ -104,8 +104,8 @@ async fn put_question(
         // The stop of the run drops this future, and with it the child.
         let stop = Stop::new();
         let grace = Grace { normal: Duration::ZERO, urgent: Duration::ZERO };
-        let answer = supervise(&command, &Discard, &stop, grace);
-        match tokio::time::timeout(LONGEST_ANSWER, answer).await {
+        let ended = supervise(&command, &Discard, &stop, grace);
+        match tokio::time::timeout(TIMEOUT, ended).await {
             Err(_) => return Ok(None),
             Ok(Ok(exit)) => break exit,
             Ok(Err(process::ProcessError::Start { source, .. }))
@@ -118,12 +118,12 @@ async fn put_question(
             Ok(Err(error)) => return Err(error),
         }
     };
-    Ok(exit.status.success().then(|| answered(&exit.output)).flatten())
+    Ok(exit.status.success().then(|| parse_version(&exit.output)).flatten())
 }
 
-/// Reads the version out of JSON, or off the end of the first line of text, as Terraform before 0.13
-/// (`Terraform v0.12.31`) and Terragrunt (`terragrunt version v0.99.1`) answer.
-fn answered(output: &[u8]) -> Option<Version> {
+/// Parses the version from JSON, or from the end of the first line of text, as Terraform before 0.13
+/// (`Terraform v0.12.31`) and Terragrunt (`terragrunt version v0.99.1`) print it.
+fn parse_version(output: &[u8]) -> Option<Version> {
     #[derive(Deserialize)]
     struct Json {
         terraform_version: Version,

@@ -20,7 +20,7 @@ use crate::tool::store::cache::{inspect, make_private};
 use crate::tool::store::record::{self, Identity};
 use crate::tool::store::recorded_version::recorded_version;
 use crate::tool::vendor::product::Vendored as _;
-use crate::tool::version_question::ask;
+use crate::tool::version_query::query_version;
 use butler_base::platform::fs::{AccessFlags, access};
 use butler_protocol::spec::Product;
 
@@ -107,7 +107,7 @@ impl<'a> SearchPath<'a> {
             let StoredVersion { version, is_itself, .. } = answer;
             return Some(Found { path, version, is_itself });
         }
-        match ask(&path, product, self.path.unwrap_or_default()).await {
+        match query_version(&path, product, self.path.unwrap_or_default()).await {
             Ok(Some(version)) => {
                 let is_itself = package::of(&path).as_deref() == Some(product.package());
                 if !is_script(&path) {

@@ -55,7 +55,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn version_question_sets_gogc() {
+async fn version_query_sets_gogc() {
     let bench = Bench::new();
     bench.script("a/terraform", JSON);
     assert!(bench.find(&["a"], "1.9.8").await.is_some());

@@ -17,7 +17,7 @@ use crate::tool::store::error::CacheError;
 use crate::tool::store::record::{self, Identity, Record};
 use crate::tool::store::usage::Unused;
 use crate::tool::vendor::product::Vendored as _;
-use crate::tool::version_question::confirm;
+use crate::tool::version_query::confirm_version;
 use butler_base::platform::fs::{PermissionsExt, sync_directory};
 use butler_protocol::spec::ToolRequest;
 
@@ -55,9 +55,9 @@ impl Cache {
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
         drop(file);
-        // The signed file name does not contain the version, so the executable is asked.
+        // The signed file name does not contain the version, so the executable must print it.
         if !is_named {
-            confirm(request, &path, &archive.url, abandoned)?;
+            confirm_version(request, &path, &archive.url, abandoned)?;
         }
         record::write(&staged.path().join(RECORD), &record).map_err(write(&path))?;
         sync_directory(staged.path()).map_err(write(&path))?;

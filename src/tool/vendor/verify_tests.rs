@@ -18,7 +18,7 @@ fn data(file: &str) -> Vec<u8> {
 }
 
 /// Holds the checksum file `vectors/{file}` against its signature.
-fn verdict(trust: &Trust, file: &str, suffix: &str) -> Result<Signed, VerifyError> {
+fn verdict(trust: &TrustedCertificates, file: &str, suffix: &str) -> Result<Signed, VerifyError> {
     trust.verify(&data(&format!("vectors/{file}")), &data(&format!("vectors/{file}{suffix}")))
 }
 
@@ -26,12 +26,12 @@ fn terraform(version: &str) -> String {
     format!("hashicorp/terraform_{version}_SHA256SUMS")
 }
 
-fn vendor(product: Product) -> Trust {
-    Trust::new(product, &[]).unwrap()
+fn vendor(product: Product) -> TrustedCertificates {
+    TrustedCertificates::new(product, &[]).unwrap()
 }
 
-fn trust_in(key: &str) -> Trust {
-    Trust(certificates(&data(&format!("keys/{key}.asc"))))
+fn trust_in(key: &str) -> TrustedCertificates {
+    TrustedCertificates(certificates(&data(&format!("keys/{key}.asc"))))
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn signing() -> KeyFlags {
 #[test]
 fn signature_must_be_made_in_the_validity_period_of_its_key() {
     let (certificate, created) = made(signing(), 100 * DAY, Some(50 * DAY));
-    let trust = Trust(vec![certificate.clone()]);
+    let trust = TrustedCertificates(vec![certificate.clone()]);
     let at = |time| trust.verify(b"data", &sign(&certificate, b"data", time, HASHES[0]));
     let signed = at(created + DAY).unwrap();
     assert!(signed.outdated && !signed.revoked);
@@ -284,7 +284,7 @@ fn key_without_signing_capability_is_not_accepted() {
         (KeyFlags::empty().set_certification(), false),
     ] {
         let (certificate, created) = made(flags, 2 * DAY, None);
-        let trust = Trust(vec![certificate.clone()]);
+        let trust = TrustedCertificates(vec![certificate.clone()]);
         let result = trust.verify(b"data", &sign(&certificate, b"data", created + DAY, HASHES[0]));
         assert_eq!(result.is_ok(), holds, "{result:?}");
     }
@@ -300,14 +300,14 @@ fn encryption_key_is_not_accepted() {
         .generate()
         .unwrap();
     let signature = sign(&certificate, b"data", created + DAY, HASHES[0]);
-    let result = Trust(vec![certificate]).verify(b"data", &signature);
+    let result = TrustedCertificates(vec![certificate]).verify(b"data", &signature);
     assert!(matches!(result, Err(VerifyError::Key { .. })), "{result:?}");
 }
 
 #[test]
 fn hash_below_sha256_is_refused() {
     let (certificate, created) = made(signing(), 2 * DAY, None);
-    let trust = Trust(vec![certificate.clone()]);
+    let trust = TrustedCertificates(vec![certificate.clone()]);
     for (hash, holds) in [
         (HashAlgorithm::SHA1, false),
         (HashAlgorithm::SHA224, false),
@@ -342,7 +342,7 @@ fn effect_of_a_revocation_depends_on_its_reason() {
             .unwrap();
         let signature = sign(&certificate, b"data", created + DAY, HASHES[0]);
         let revoked = certificate.insert_packets(vec![revocation]).unwrap().0;
-        let result = Trust(vec![revoked]).verify(b"data", &signature);
+        let result = TrustedCertificates(vec![revoked]).verify(b"data", &signature);
         assert_eq!(result.as_ref().is_ok_and(|it| it.outdated && it.revoked), holds, "{result:?}");
     }
 }
@@ -359,7 +359,7 @@ fn user_keys_are_trusted_in_addition_to_the_vendors_key() {
     std::fs::write(&binary, second.to_vec().unwrap()).unwrap();
 
     for file in [both, binary] {
-        let trust = Trust::new(Product::Terraform, &[file]).unwrap();
+        let trust = TrustedCertificates::new(Product::Terraform, &[file]).unwrap();
         assert!(trust.0.iter().any(|known| known.fingerprint() == second.fingerprint()));
         trust.verify(b"data", &sign(&second, b"data", created + DAY, HASHES[0])).unwrap();
         verdict(&trust, &terraform("1.9.8"), ".sig").unwrap();
@@ -371,9 +371,9 @@ fn key_file_without_a_key_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let empty = directory.path().join("empty.asc");
     std::fs::write(&empty, "no key\n").unwrap();
-    let error = Trust::new(Product::Terraform, &[empty]).err().unwrap();
+    let error = TrustedCertificates::new(Product::Terraform, &[empty]).err().unwrap();
     assert!(error.to_string().contains("empty.asc"), "{error}");
     let missing = directory.path().join("missing.asc");
-    let error = Trust::new(Product::Terraform, &[missing]).err().unwrap();
+    let error = TrustedCertificates::new(Product::Terraform, &[missing]).err().unwrap();
     assert!(matches!(error, VerifyError::ReadKey { .. }), "{error}");
 }

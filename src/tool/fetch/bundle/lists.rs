@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::tool::vendor::platform::Platform;
-use crate::tool::vendor::product::Release;
+use crate::tool::vendor::release_urls::Release;
 use butler_protocol::spec::{Product, ToolRequest};
 
 /// A release in the lists of versions.

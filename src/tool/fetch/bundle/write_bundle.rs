@@ -15,11 +15,11 @@ use super::output::{StagingDirectory, UNFINISHED, lock_directory, write, write_t
 use crate::tool::digest::Sha256Sum;
 use crate::tool::error::{ChecksumSource, ToolError};
 use crate::tool::fetch::download::Fetcher;
-use crate::tool::fetch::release::{self, VerifiedArchive, Wanted};
+use crate::tool::fetch::release::{self, ExpectedChecksum, VerifiedArchive};
 use crate::tool::options::ToolOptions;
 use crate::tool::vendor::platform::Platform;
-use crate::tool::vendor::product::Release;
 use crate::tool::vendor::product::Vendored as _;
+use crate::tool::vendor::release_urls::Release;
 use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
 
@@ -127,30 +127,34 @@ async fn add_release(
     // An unsigned release could not be installed from the bundle.
     let requested = Release { may_be_unsigned: false, ..requested };
     let fetcher = Fetcher::new(request.product, options);
-    let listing = match release::listing(request, &requested, &fetcher, options, progress).await {
+    let checksum_file = match release::fetch_checksum_file(
+        request, &requested, &fetcher, options, progress,
+    )
+    .await
+    {
         Err(ToolError::Unsigned { request, .. }) if may_be_unsigned => {
             return Err(BundleError::Unsigned { request }.into());
         }
-        listing => listing?,
+        checksum_file => checksum_file?,
     };
-    let signature = listing.signature.as_ref().map(|(url, signature)| {
+    let signature = checksum_file.signature.as_ref().map(|(url, signature)| {
         let position = requested.signatures.iter().position(|requested| requested == url);
         (path_in_bundle(root, &official.signatures[position.unwrap_or(0)]), signature)
     });
     let mut builds = Vec::new();
     for platform in platforms {
         let (requested, official) = releases(*platform);
-        let sum = release::sum_of(request, &requested, &listing)?;
+        let sum = release::archive_checksum(request, &requested, &checksum_file)?;
         let path = path_in_bundle(root, &official.archive);
         if !is_complete(&path, sum).await {
-            let trusted = listing.trusted.clone();
-            let wanted = Wanted { sum, meant: ChecksumSource::Signed, trusted };
+            let trusted = checksum_file.trusted.clone();
+            let wanted = ExpectedChecksum { sum, origin: ChecksumSource::Signed, trusted };
             let directory = path.parent().unwrap_or(root);
             std::fs::create_dir_all(directory).map_err(cannot_write(directory))?;
             // A fetcher of its own, because each archive has the whole timeout, as with `tool install`.
             let fetcher = Fetcher::new(request.product, options);
             let archive =
-                release::archive(&fetcher, &requested, wanted, options, directory, progress)
+                release::fetch_archive(&fetcher, &requested, wanted, options, directory, progress)
                     .await?;
             let (written, target) = (path.clone(), path.clone());
             let to_confirm = (!request.product.names_version()).then(|| request.clone());
@@ -162,7 +166,7 @@ async fn add_release(
             }
             blocking(move |abandoned| {
                 if let Some(request) = to_confirm.filter(|_| is_here) {
-                    confirm(&request, &archive, &written, abandoned)?;
+                    confirm_bundled_version(&request, &archive, &written, abandoned)?;
                 }
                 store_archive(archive, &written)
                     .map_err(|source| cannot_write(&target)(source).into())
@@ -172,7 +176,7 @@ async fn add_release(
         }
         builds.push((*platform, official));
     }
-    let checksums = (path_in_bundle(root, &official.checksums), &listing.bytes);
+    let checksums = (path_in_bundle(root, &official.checksums), &checksum_file.bytes);
     for (path, bytes) in std::iter::once(checksums).chain(signature) {
         write_file(&path, bytes)?;
     }
@@ -195,7 +199,7 @@ async fn is_complete(path: &Path, sum: Sha256Sum) -> bool {
 
 /// Checks the version of an unpacked executable by starting it, if its signed file name does not
 /// contain the version.
-fn confirm(
+fn confirm_bundled_version(
     request: &ToolRequest,
     archive: &VerifiedArchive,
     path: &Path,
@@ -203,7 +207,7 @@ fn confirm(
 ) -> Result<(), ToolError> {
     let failed = cannot_write(path);
     let copied = executable(archive, path.parent().unwrap_or(path)).map_err(failed)?;
-    crate::tool::version_question::confirm(request, &copied, &archive.url, abandoned)
+    crate::tool::version_query::confirm_version(request, &copied, &archive.url, abandoned)
 }
 
 /// A copy that can be started, because it is no longer open for writing.
