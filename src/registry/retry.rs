@@ -138,7 +138,10 @@ mod tests {
     }
 
     /// The number of attempts and the time until `retry` stops if each attempt fails with `error`.
-    async fn count_attempts(patience: Patience, error: impl Fn() -> RegistryError) -> (usize, Duration) {
+    async fn count_attempts(
+        patience: Patience,
+        error: impl Fn() -> RegistryError,
+    ) -> (usize, Duration) {
         let (begun, mut attempts) = (Instant::now(), 0);
         let result: Result<(), _> = retry(LIMITS, patience, "ask", || {
             attempts += 1;
@@ -154,7 +157,11 @@ mod tests {
     async fn huge_retry_after_is_limited() {
         let (attempts, _) = count_attempts(Patience::Long, || busy(u64::MAX)).await;
         assert_eq!(attempts, 6, "once a minute, and once more when the time is nearly over");
-        assert_eq!(count_attempts(Patience::Short, || busy(60)).await.0, 2, "as late as there is time");
+        assert_eq!(
+            count_attempts(Patience::Short, || busy(60)).await.0,
+            2,
+            "as late as there is time"
+        );
         assert_eq!(count_attempts(Patience::Once, || busy(u64::MAX)).await.0, 1);
     }
 

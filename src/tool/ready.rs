@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::tool::choice::path::{Found, SearchPath};
+use crate::tool::choice::path::{FoundTool, SearchPath};
 use crate::tool::error::ToolError;
 use crate::tool::fetch::release;
 use crate::tool::installed_tool::{InstalledTool, Origin};
@@ -23,10 +23,9 @@ use butler_base::blocking::blocking;
 use butler_base::process::Environment;
 use butler_protocol::spec::ToolRequest;
 
-/// Makes exactly `request` ready. `progress` gets a line for each step that takes time.
+/// Makes the executable of `request` available. `progress` gets a line for each slow step.
 ///
-/// May be dropped at any point: what it started ends, and nothing is left that a later run could
-/// take for installed.
+/// If the future is dropped, its processes end, and an incomplete installation is never used.
 ///
 /// # Errors
 /// When it cannot be downloaded, verified or stored.
@@ -133,7 +132,7 @@ async fn on_path(
     request: &ToolRequest,
     options: &ToolOptions,
     cache: &Cache,
-    usable: impl Fn(&Found) -> bool,
+    usable: impl Fn(&FoundTool) -> bool,
 ) -> Option<InstalledTool> {
     let own = std::fs::canonicalize(&options.cache).ok();
     let is_own = |path: &Path| match (&own, std::fs::canonicalize(path)) {
@@ -141,8 +140,9 @@ async fn on_path(
         _ => false,
     };
     let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
-    let is_wanted = |it: &Found| it.version == request.version && usable(it) && !is_own(&it.path);
-    let Found { path, is_itself, .. } = search.find(request.product, is_wanted).await?;
+    let is_wanted =
+        |it: &FoundTool| it.version == request.version && usable(it) && !is_own(&it.path);
+    let FoundTool { path, is_itself, .. } = search.find(request.product, is_wanted).await?;
     let origin = if is_itself { Origin::Path } else { Origin::Shim };
     Some(InstalledTool { request: request.clone(), path, origin, in_use: None })
 }
@@ -156,8 +156,9 @@ async fn from_cache(
     let tool =
         |path, origin, in_use| InstalledTool { request: request.clone(), path, origin, in_use };
     let deadline = Instant::now() + options.timeout;
-    // First of all, so that no process removes the version that the lookup finds.
-    let in_use = usage::begin(cache, request, options, deadline, progress).await?.map(Arc::new);
+    // Before the lookup, so that no process removes the version that it finds.
+    let in_use =
+        usage::mark_in_use(cache, request, options, deadline, progress).await?.map(Arc::new);
     // Without the lock at first: a prebaked cache may be read-only.
     if let Lookup::Installed(path) = lookup(cache, request).await? {
         return Ok(tool(path, Origin::Cache, in_use));

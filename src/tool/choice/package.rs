@@ -17,20 +17,19 @@ const MAGIC: &[u8] = b"\xff Go buildinf:";
 const FLAGS: usize = 15;
 const INLINE: u8 = 2;
 
-/// Where the texts follow: two, each with its length before it.
-const TEXTS: usize = 32;
+/// The offset of the two texts, each with its length before it.
+const TEXTS_OFFSET: usize = 32;
 
 /// The length of the sentinels around the second text, and its first bytes.
 const SENTINEL: usize = 16;
 const PACKAGE: &[u8] = b"path\t";
 
-/// How much is read at once, and how much of it is looked at again with what follows: more than a
-/// block has up to the package.
+/// How many bytes are read at once, and how many of them are searched again with the next ones: more
+/// than a block has up to the package.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: usize = 1024;
 
-/// Where an ELF file of 64 bits says where the table of its sections is, how many there are, and
-/// which of them has their names; and what stands where in an entry of that table.
+/// The beginning of a 64-bit ELF file, and the sizes of its header and of an entry in its section table.
 const ELF: &[u8] = b"\x7fELF\x02\x01";
 const HEADER: usize = 64;
 const SECTION: usize = 64;
@@ -41,7 +40,7 @@ const LARGEST_BLOCK: u64 = 1 << 20;
 
 /// The package, if the executable at `path` names exactly one. If the file has the section, only that
 /// is read; otherwise the whole file: 90 MB in about 30 ms, once for each executable.
-pub(super) fn of(path: &Path) -> Option<String> {
+pub(super) fn package_of_executable(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     match section(&mut file) {
         Some(block) => in_block(&block),
@@ -109,7 +108,7 @@ fn in_block(block: &[u8]) -> Option<String> {
     if block.get(FLAGS)? & INLINE == 0 {
         return None;
     }
-    let (_version, rest) = text(block.get(TEXTS..)?)?;
+    let (_version, rest) = text(block.get(TEXTS_OFFSET..)?)?;
     let (length, rest) = number(rest)?;
     let rest = &rest[..rest.len().min(length)];
     let package = rest.get(SENTINEL..)?.strip_prefix(PACKAGE)?;
@@ -142,7 +141,7 @@ mod tests {
         assert!((128..1 << 14).contains(&length));
         let mut block = MAGIC.to_vec();
         block.extend([8, INLINE]);
-        block.resize(TEXTS, 0);
+        block.resize(TEXTS_OFFSET, 0);
         block.extend(b"\x08go1.23.3");
         block.extend([
             u8::try_from(length & 0x7f).unwrap() | 0x80,
@@ -155,7 +154,7 @@ mod tests {
     fn package_of(content: &[u8]) -> Option<String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        of(file.path())
+        package_of_executable(file.path())
     }
 
     #[test]

@@ -29,7 +29,7 @@ const MAX_STORED: usize = 64;
 
 /// An executable on PATH and its version.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::tool) struct Found {
+pub(in crate::tool) struct FoundTool {
     pub(in crate::tool) path: PathBuf,
     pub(in crate::tool) version: Version,
     /// Whether it is the product itself and not a shim, so that it has this version in any directory.
@@ -60,10 +60,10 @@ impl<'a> SearchPath<'a> {
     pub(in crate::tool) async fn find(
         &self,
         product: Product,
-        mut wanted: impl FnMut(&Found) -> bool,
-    ) -> Option<Found> {
+        mut wanted: impl FnMut(&FoundTool) -> bool,
+    ) -> Option<FoundTool> {
         for path in self.candidates(product) {
-            if let Some(found) = self.look(path, product).await
+            if let Some(found) = self.inspect_executable(path, product).await
                 && wanted(&found)
             {
                 return Some(found);
@@ -78,43 +78,45 @@ impl<'a> SearchPath<'a> {
         for product in products {
             if let Some(path) = self.candidates(*product).into_iter().next() {
                 if !is_script(&path) {
-                    self.look(path, *product).await;
+                    self.inspect_executable(path, *product).await;
                 }
                 return;
             }
         }
     }
 
-    /// Executables of the right name. What is relative depends on where the runner was started,
-    /// and is passed over.
+    /// The executables with the right name. Relative directories in PATH are skipped, because they depend
+    /// on where the runner was started.
     fn candidates(&self, product: Product) -> Vec<PathBuf> {
         std::env::split_paths(self.path.unwrap_or_default())
             .filter(|directory| directory.is_absolute())
             .map(|directory| directory.join(product.file_name()))
             .filter(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok())
-            .filter(|path| !leads_to_another(path, product))
+            .filter(|path| !is_link_to_another_product(path, product))
             .collect()
     }
 
-    async fn look(&self, path: PathBuf, product: Product) -> Option<Found> {
+    async fn inspect_executable(&self, path: PathBuf, product: Product) -> Option<FoundTool> {
         if let Some(version) = recorded_version(&path, product) {
-            return Some(Found { path, version, is_itself: true });
+            return Some(FoundTool { path, version, is_itself: true });
         }
         let identity = Identity::from(&std::fs::metadata(&path).ok()?);
-        if let Some(answer) = path.to_str().and_then(|path| self.recall().remove(path))
-            && answer.identity == identity
+        if let Some(stored_version) =
+            path.to_str().and_then(|path| self.stored_versions().remove(path))
+            && stored_version.identity == identity
         {
-            let StoredVersion { version, is_itself, .. } = answer;
-            return Some(Found { path, version, is_itself });
+            let StoredVersion { version, is_itself, .. } = stored_version;
+            return Some(FoundTool { path, version, is_itself });
         }
         match query_version(&path, product, self.path.unwrap_or_default()).await {
             Ok(Some(version)) => {
-                let is_itself = package::of(&path).as_deref() == Some(product.package());
+                let is_itself =
+                    package::package_of_executable(&path).as_deref() == Some(product.package());
                 if !is_script(&path) {
                     let version = version.clone();
-                    self.remember(&path, StoredVersion { identity, version, is_itself });
+                    self.store_version(&path, StoredVersion { identity, version, is_itself });
                 }
-                Some(Found { path, version, is_itself })
+                Some(FoundTool { path, version, is_itself })
             }
             Ok(None) => {
                 tracing::warn!(path = %path.display(), "does not print its version; skipping it");
@@ -127,33 +129,33 @@ impl<'a> SearchPath<'a> {
         }
     }
 
-    fn recall(&self) -> BTreeMap<String, StoredVersion> {
+    fn stored_versions(&self) -> BTreeMap<String, StoredVersion> {
         match inspect(&self.memory) {
             Ok(Some(_)) => record::read(&self.memory).unwrap_or_default(),
             _ => BTreeMap::new(),
         }
     }
 
-    /// Two runs at once may forget what the other learned; then it is asked again.
-    fn remember(&self, path: &Path, answer: StoredVersion) {
+    /// Of two concurrent writers, one may lose its entry. Then the executable is started again.
+    fn store_version(&self, path: &Path, stored_version: StoredVersion) {
         let Some(path) = path.to_str() else { return };
-        let mut answers = self.recall();
-        answers.retain(|known, _| Path::new(known).exists());
-        while answers.len() >= MAX_STORED {
-            answers.pop_first();
+        let mut stored = self.stored_versions();
+        stored.retain(|known, _| Path::new(known).exists());
+        while stored.len() >= MAX_STORED {
+            stored.pop_first();
         }
-        answers.insert(path.to_owned(), answer);
+        stored.insert(path.to_owned(), stored_version);
         if let Err(error) = make_private(self.memory.parent().unwrap_or(&self.memory))
-            .and_then(|()| record::write(&self.memory, &answers))
+            .and_then(|()| record::write(&self.memory, &stored))
         {
-            tracing::debug!(path = %self.memory.display(), %error, "cannot remember the version");
+            tracing::debug!(path = %self.memory.display(), %error, "cannot store the version");
         }
     }
 }
 
 /// Whether `path` is a link to an executable of another product: `terraform` may be a link to
-/// `tofu`, and the two answer the question for their version alike.
-fn leads_to_another(path: &Path, product: Product) -> bool {
+/// `tofu`, and both print their version in the same format.
+fn is_link_to_another_product(path: &Path, product: Product) -> bool {
     let target = std::fs::canonicalize(path).ok();
     let name = target.as_deref().and_then(Path::file_name);
     Product::ALL

@@ -127,7 +127,7 @@ async fn executable_is_not_started_again_while_its_metadata_is_unchanged() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search.remember(
+    search.store_version(
         &path,
         StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
     );
@@ -144,7 +144,7 @@ async fn stored_versions_that_others_can_write_to_are_ignored() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search.remember(
+    search.store_version(
         &path,
         StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
     );
@@ -159,7 +159,7 @@ async fn version_is_found_if_it_cannot_be_stored() {
     let path = bench.script("bin/terraform", JSON);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
     let search = bench.search(OsStr::new(""));
-    search.remember(
+    search.store_version(
         &path,
         StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
     );

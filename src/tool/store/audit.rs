@@ -30,34 +30,34 @@ pub struct AuditedVersion {
     pub product: &'static str,
     /// The version.
     pub version: Version,
-    /// The verdict.
+    /// The result.
     pub state: AuditResult,
     /// Its executable.
     pub path: String,
-    /// Who signed it, by its record.
+    /// The signer in its record.
     pub signed_by: Option<Signer>,
-    /// What is wrong.
+    /// The problem, if there is one.
     pub problem: Option<String>,
 }
 
-/// Whether an installed version is the one that was verified.
+/// Whether an installed version is the verified one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditResult {
-    /// It is.
+    /// It is the verified one.
     Ok,
-    /// It is not.
+    /// Its executable has another checksum.
     Changed,
-    /// It cannot be read, or may not be used.
+    /// It cannot be read, or another user could have written it.
     Unreadable,
-    /// It is for machines of another kind that share this cache.
+    /// It is for another platform that shares this cache.
     OtherPlatform,
     /// Its record is missing.
     NoRecord,
 }
 
 impl AuditResult {
-    /// Whether the user has to act.
+    /// Whether the user must act.
     #[must_use]
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Changed | Self::Unreadable | Self::NoRecord)
@@ -91,12 +91,16 @@ pub async fn audit(
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let audits = stream::iter(requests).map(|request| {
         let cache = cache.clone();
-        blocking(move |abandoned| examine(&cache, &request, abandoned))
+        blocking(move |abandoned| audit_version(&cache, &request, abandoned))
     });
     Ok(audits.buffered(cores).collect().await)
 }
 
-fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) -> AuditedVersion {
+fn audit_version(
+    cache: &Cache,
+    request: &ToolRequest,
+    abandoned: &CancellationToken,
+) -> AuditedVersion {
     let path = cache.executable(request);
     let record = cache.record_of_any_platform(request);
     let (state, problem) = match &record {
@@ -104,7 +108,7 @@ fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) 
         Some(record) if !cache.is_for_this_platform(record) => {
             (AuditResult::OtherPlatform, Some(format!("it is for {}", record.platform)))
         }
-        Some(record) => match sum(cache, request, &path, abandoned) {
+        Some(record) => match executable_checksum(cache, request, &path, abandoned) {
             Err(problem) => (AuditResult::Unreadable, Some(problem)),
             Ok(sum) if sum == record.executable_sha256 => (AuditResult::Ok, None),
             Ok(sum) => {
@@ -126,7 +130,7 @@ fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) 
 }
 
 /// The checksum of an executable, or why the executable cannot be used.
-fn sum(
+fn executable_checksum(
     cache: &Cache,
     request: &ToolRequest,
     path: &Path,

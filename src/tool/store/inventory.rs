@@ -129,7 +129,7 @@ fn inspect_version(
         Ok(Lookup::Missing) => (VersionState::Failed, Some("its executable is missing".to_owned())),
         Err(error) => (VersionState::Failed, Some(chain(&error))),
     };
-    let state = match (queue::working(cache, request), state) {
+    let state = match (queue::in_progress(cache, request), state) {
         (Some(running), VersionState::Failed) if running.operation == ToolOperation::Install => {
             VersionState::Installing
         }

@@ -15,7 +15,7 @@ use crate::tool::store::record;
 use butler_protocol::spec::{Product, ToolRequest};
 
 impl Cache {
-    /// The incomplete directories of `request`: of the process with its lock, or left over.
+    /// The incomplete directories of `request`, of the process with its lock or of killed processes.
     pub(in crate::tool) fn partial(
         &self,
         request: &ToolRequest,
@@ -25,7 +25,7 @@ impl Cache {
         Ok(partial.map(|(_, path)| path).collect())
     }
 
-    /// The directories of versions of `product`, sound or not.
+    /// The directories of versions of `product`, complete or not.
     pub(in crate::tool) fn directories(
         &self,
         product: Product,
@@ -61,12 +61,12 @@ impl Cache {
         then: SystemTime,
     ) -> Result<Vec<PathBuf>, CacheError> {
         let versions = self.directories(product)?.into_iter();
-        let mut places: Vec<_> =
+        let mut directories: Vec<_> =
             versions.flat_map(|request| [self.version(&request), self.users(&request)]).collect();
-        places.extend([self.root().to_owned(), self.product(product)]);
+        directories.extend([self.root().to_owned(), self.product(product)]);
         let mut files = Vec::new();
-        for place in places {
-            files.extend(entries(&place)?);
+        for directory in directories {
+            files.extend(entries(&directory)?);
         }
         files.retain(|(name, path)| {
             let modified = || std::fs::symlink_metadata(path)?.modified();
@@ -77,7 +77,7 @@ impl Cache {
     }
 }
 
-/// What is in `directory`, which may be missing: names that are text, and paths.
+/// The entries of `directory` with valid UTF-8 names, and their paths. A missing directory is empty.
 fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>, CacheError> {
     let read = || std::fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>();
     let entries = match read() {

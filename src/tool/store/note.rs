@@ -109,7 +109,7 @@ pub(in crate::tool) fn write(
 }
 
 fn try_write(cache: &Cache, request: &ToolRequest, content: &NoteContent) -> io::Result<Note> {
-    cache.make_users(request)?;
+    cache.create_users_directory(request)?;
     let path = cache.users(request).join(format!("{}-{:016x}", content.pid, fastrand::u64(..)));
     let file = write_locked(&path, content)?;
     Ok(Note { path, file })
@@ -262,7 +262,7 @@ mod tests {
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
         let request = "1.9.8".parse().unwrap();
-        cache.make_users(&request).unwrap();
+        cache.create_users_directory(&request).unwrap();
         let path = cache.users(&request).join(format!("{UNFINISHED_NOTE}abc"));
         std::fs::write(&path, "{").unwrap();
         assert!(read(&cache, &request).is_empty());

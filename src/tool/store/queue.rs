@@ -57,8 +57,8 @@ pub(in crate::tool) fn queue(product: Product, cache: &Cache) -> Result<Queue, C
     Ok(queue)
 }
 
-/// The process that works on `request` now.
-pub(in crate::tool) fn working(cache: &Cache, request: &ToolRequest) -> Option<InProgress> {
+/// The operation on `request` that is in progress.
+pub(in crate::tool) fn in_progress(cache: &Cache, request: &ToolRequest) -> Option<InProgress> {
     note::read(cache, request).into_iter().find_map(|content| InProgress::of(request, content))
 }
 

@@ -60,7 +60,7 @@ mod tests {
             archive_url: "https://releases.example.com/".to_owned(),
             signer: Trusted::Unsigned,
             installed_at: "2026-01-01T00:00:00Z".to_owned(),
-            identity: Identity::from(&metadata).unlike_any(),
+            identity: Identity::from(&metadata).invalidated(),
         };
         record::write(&directory.join(RECORD), &record).unwrap();
         executable

@@ -7,8 +7,8 @@ use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::RECORD;
 use crate::tool::store::record::{self, Record};
 
-/// Checks that a version that was there already came from the archive with the sum that was given,
-/// if one was: it is not installed again, so nothing else checks it.
+/// Checks that an installed version came from the archive with the checksum that the user gave, if the
+/// user gave one. A version that is not installed again is not checked elsewhere.
 ///
 /// # Errors
 /// When it came from another archive.

@@ -1,4 +1,4 @@
-//! What `tool status` and `tool list` answer: the shape of their JSON, and its JSON Schema.
+//! The JSON output of `tool status` and `tool list`, and its JSON Schema.
 //!
 //! The keys are stable for scripts: each is always present, with `null` if it has no value.
 
@@ -22,26 +22,26 @@ pub struct ToolStatus {
     /// The product.
     #[schemars(extend("enum" = ["terraform", "opentofu", "terragrunt"]))]
     pub product: &'static str,
-    /// The default version; none as long as nothing was installed or chosen.
+    /// The default version; `null` if no version was installed or chosen.
     pub current_version: Option<Version>,
-    /// How the current version stands.
+    /// The state of the current version.
     pub state: VersionState,
     /// Its executable.
     pub binary_path: Option<String>,
     /// When it was installed.
     #[schemars(extend("format" = "date-time"))]
     pub installed_at: Option<String>,
-    /// Where it came from.
+    /// Its source.
     pub source: Option<ToolSource>,
     /// Why it is trusted.
     pub trust: Option<Trust>,
-    /// Who signed it.
+    /// Its signer.
     pub signed_by: Option<Signer>,
-    /// Who uses it now.
+    /// The processes that use it now.
     pub users: Vec<VersionUser>,
-    /// What is being done with versions of the product now.
+    /// The operation in progress and the number of waiting processes.
     pub queue: Queue,
-    /// What was done, the latest first.
+    /// The completed operations, the latest first.
     pub history: Vec<HistoryEntry>,
     /// All installed versions, the newest first.
     pub installed: Vec<InstalledVersion>,
@@ -51,7 +51,7 @@ pub struct ToolStatus {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VersionState {
-    /// It is not there.
+    /// It is not installed.
     NotInstalled,
     /// A process is installing it.
     Installing,
@@ -61,7 +61,7 @@ pub enum VersionState {
     Uninstalling,
     /// It is removed as soon as no process uses it.
     PendingDeletion,
-    /// It is there but not as it was verified, or the last attempt to install it failed.
+    /// It was changed after its verification, or its last installation failed.
     Failed,
 }
 
@@ -69,11 +69,11 @@ pub enum VersionState {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// Its sum was signed.
+    /// Its checksum was signed.
     Signature,
-    /// The user gave its sum.
+    /// The user gave its checksum.
     Checksum,
-    /// Its sum stood on the vendor's own site, from before the vendor signed.
+    /// Its checksum was published without a signature on the vendor's own site.
     Unsigned,
 }
 
@@ -88,22 +88,22 @@ impl std::fmt::Display for Trust {
     }
 }
 
-/// Where a version came from.
+/// The source of a version.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolSource {
-    /// The archive, without credentials.
+    /// The URL of the archive, without credentials.
     pub url: String,
-    /// Its sum, such as `sha256:abc123...`.
+    /// The checksum of the archive, such as `sha256:abc123...`.
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub checksum: String,
 }
 
-/// Who signed the checksum file of a release.
+/// The signer of the checksum file of a release.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signer {
-    /// The vendor, if it was the key that is built in; none for a key of the user's.
+    /// The vendor, if the key is built in; `null` for a key of the user.
     pub name: Option<String>,
     /// The fingerprint of the certificate's primary key.
     pub fingerprint: String,
@@ -120,9 +120,9 @@ pub struct InstalledVersion {
     pub version: Version,
     /// Whether it is the default version.
     pub default: bool,
-    /// How it stands.
+    /// Its state.
     pub state: VersionState,
-    /// What is wrong with it.
+    /// The problem, if there is one.
     pub problem: Option<String>,
     /// Its executable.
     pub path: String,
@@ -131,21 +131,21 @@ pub struct InstalledVersion {
     /// When it was installed.
     #[schemars(extend("format" = "date-time"))]
     pub installed_at: String,
-    /// When a process last began or ended to use it, if known.
+    /// The time when a process last started or stopped using it, if known.
     #[schemars(extend("format" = "date-time"))]
     pub last_used_at: Option<String>,
-    /// Where it came from.
+    /// Its source.
     pub source: ToolSource,
     /// Why it is trusted.
     pub trust: Trust,
-    /// Who signed it; `null` if only a checksum was verified.
+    /// Its signer; `null` if only a checksum was verified.
     pub signed_by: Option<Signer>,
-    /// Who uses it now.
+    /// The processes that use it now.
     pub users: Vec<VersionUser>,
 }
 
 impl ToolStatus {
-    /// The JSON Schema of what is serialized.
+    /// The JSON Schema.
     #[must_use]
     pub fn schema() -> Schema {
         SchemaSettings::draft2020_12()
@@ -172,7 +172,7 @@ impl ToolSource {
 }
 
 impl Signer {
-    /// Who is behind a `fingerprint` in the record of a version of `product`.
+    /// The signer with this `fingerprint` in the record of a version of `product`.
     pub(in crate::tool) fn of(product: Product, fingerprint: Option<&str>) -> Option<Self> {
         let fingerprint = fingerprint?;
         let vendor = match product {
@@ -188,7 +188,7 @@ impl Signer {
     }
 }
 
-/// `HashiCorp (C874...)`, or who only has a fingerprint.
+/// `HashiCorp (C874...)` or `a key of your own (C874...)`.
 impl std::fmt::Display for Signer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.name.as_deref().unwrap_or("a key of your own");

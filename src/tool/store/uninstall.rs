@@ -30,11 +30,11 @@ use butler_protocol::spec::ToolRequest;
 /// The result of a removal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Uninstalled {
-    /// It is gone.
+    /// It was removed.
     Removed {
-        /// How much room it took, in bytes.
+        /// Its size on disk, in bytes.
         bytes: u64,
-        /// Whether it was the default of its product, which does not have a default now.
+        /// Whether it was the default. The product has no default now.
         was_default: bool,
     },
     /// It was not installed.
@@ -50,23 +50,23 @@ pub enum UninstallError {
     /// A process uses it.
     #[error("{request} is in use{}", describe_users(users))]
     InUse {
-        /// Which version.
+        /// The version.
         request: ToolRequest,
         /// Its users; empty if the lock is held but the holder is unknown.
         users: Vec<VersionUser>,
     },
     /// A process asked for its path and may be about to start it.
     #[error("the path of {request} was requested at {at}, so a process may be about to start it")]
-    AskedFor {
-        /// Which version.
+    PathRequested {
+        /// The version.
         request: ToolRequest,
         /// When, by RFC 3339.
         at: String,
     },
-    /// A signal came in the drain period.
+    /// A signal arrived in the drain period.
     #[error("{request} was not removed: stopped by {signal}")]
     Stopped {
-        /// Which version.
+        /// The version.
         request: ToolRequest,
         /// The signal.
         signal: Signal,
@@ -90,7 +90,7 @@ impl Advice for UninstallError {
         match self {
             Self::Tool(error) => error.advice(),
             Self::InUse { .. } => Some("retry when the version is not in use".to_owned()),
-            Self::AskedFor { .. } => {
+            Self::PathRequested { .. } => {
                 Some("retry later, or remove it immediately with --drain-period 0".to_owned())
             }
             Self::Stopped { .. } => None,
@@ -117,13 +117,13 @@ pub(in crate::tool) fn describe_users(users: &[VersionUser]) -> String {
     format!(" by {count} {kind}{plural}: {}", each.join("; "))
 }
 
-/// Removes `request` after the drain period. `progress` gets a line before that.
+/// Removes `request` after the drain period. `progress` gets a line before the drain period.
 ///
-/// A stop takes effect in the drain period only: the removal after it takes no time.
+/// A stop has effect only in the drain period, because the removal takes only milliseconds.
 ///
 /// # Errors
-/// When a process uses it, before or after that time, or works on it; when it cannot be removed; when
-/// it was stopped. The version stays as it was.
+/// When a process uses it before or after the drain period, or installs or removes it; when it cannot be
+/// removed; when the removal was stopped. The version stays unchanged.
 pub async fn uninstall(
     request: &ToolRequest,
     options: &ToolOptions,
@@ -164,7 +164,7 @@ pub async fn uninstall(
     removing.await
 }
 
-/// Fails if a process uses `request` now. Blocks for a moment, and writes nothing.
+/// Fails if a process uses `request` now. Blocks for a second at most, and writes nothing.
 pub(in crate::tool) fn refuse_in_use(
     cache: &Cache,
     request: &ToolRequest,
@@ -178,21 +178,21 @@ fn in_use(request: &ToolRequest, users: Vec<VersionUser>) -> UninstallError {
 
 /// Fails if the path of `request` was requested since then: a process that got it uses the version
 /// without a lock, and is visible only after it has started the executable.
-pub(in crate::tool) fn refuse_asked_for(
+pub(in crate::tool) fn refuse_path_requested(
     cache: &Cache,
     request: &ToolRequest,
     since: SystemTime,
 ) -> Result<(), UninstallError> {
     match usage::last_use(cache, request) {
         Some(at) if at >= since => {
-            Err(UninstallError::AskedFor { request: request.clone(), at: rfc3339(at) })
+            Err(UninstallError::PathRequested { request: request.clone(), at: rfc3339(at) })
         }
         _ => Ok(()),
     }
 }
 
 /// Removes `request`, if no process uses it or asked for its path `since`. Needs the version's lock.
-/// Blocks for a moment.
+/// Blocks.
 pub(in crate::tool) fn remove(
     cache: &Cache,
     request: &ToolRequest,
@@ -202,9 +202,9 @@ pub(in crate::tool) fn remove(
     if !cache.has_directory(request)? {
         return Ok(Uninstalled::NotInstalled);
     }
-    let unused = usage::unused(cache, request)?.map_err(|users| in_use(request, users))?;
+    let unused = usage::claim_unused(cache, request)?.map_err(|users| in_use(request, users))?;
     if let Some(since) = since {
-        refuse_asked_for(cache, request, since)?;
+        refuse_path_requested(cache, request, since)?;
     }
     let default = default::installed_default(cache, request.product);
     let was_default = default.as_ref() == Some(&request.version);

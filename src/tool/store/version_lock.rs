@@ -16,7 +16,7 @@ use crate::tool::store::brief_lock::open_lock_file;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
 use crate::tool::store::note::{self, Activity, NoteContent};
-use crate::tool::store::queue::{InProgress, working};
+use crate::tool::store::queue::{InProgress, in_progress};
 use butler_base::pace::jittered;
 use butler_base::platform::fs::{is_at, try_lock};
 use butler_protocol::spec::ToolRequest;
@@ -45,7 +45,7 @@ pub(in crate::tool) async fn acquire(
     match tokio::time::timeout_at(deadline, polling).await {
         Ok(locked) => locked,
         Err(_) => Err(CacheError::Busy {
-            holder: holder(working(cache, request).as_ref(), request),
+            holder: holder(in_progress(cache, request).as_ref(), request),
             waited: Some(options.timeout),
         }),
     }
@@ -77,7 +77,7 @@ async fn poll(
             }
         }
         // A process that has just taken the lock may not have written its note yet: look once more.
-        let found = working(cache, request);
+        let found = in_progress(cache, request);
         if found.is_some() || !is_first {
             if options.when_busy == WhenBusy::Refuse {
                 return Err(CacheError::Busy {
