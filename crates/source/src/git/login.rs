@@ -7,19 +7,19 @@
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::GitEnvironment;
+use super::environment::GitEnvironment;
 use super::failure::FetchError;
 use super::url::{RepositoryUrl, Scheme, UserInfo};
 use butler_protocol::spec::{GitCredentials, GitSource};
 
-/// Credentials and where they may go.
+/// Credentials, and the server that they may be sent to.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Login {
-    /// The only server that may see them.
+    /// The only server that they may be sent to.
     pub(super) audience: Audience,
     /// The credentials themselves.
     pub(super) secret: LoginSecret,
-    /// The environment variable that they are from, if they are from one.
+    /// The environment variable with the credentials, if they are from one.
     pub(super) variable: Option<String>,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Login {
 pub(super) struct Audience {
     /// In lower case, without brackets.
     pub(super) host: String,
-    /// Which ports.
+    /// The ports.
     pub(super) port: AudiencePort,
-    /// Whether they may travel over HTTP without TLS.
+    /// Whether they may be sent over HTTP without TLS.
     pub(super) in_clear: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Audience {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AudiencePort {
-    /// Every port, because the user named the host alone.
+    /// Every port, because the user named only the host.
     Any,
     /// This port only.
     Only(u16),
@@ -50,7 +50,7 @@ pub(super) enum AudiencePort {
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LoginSecret {
-    /// An access token, for HTTP. The user name that goes with it seldom matters.
+    /// An access token, for HTTP. Most servers ignore the user name.
     Token {
         username: Option<String>,
         #[serde(serialize_with = "expose")]
@@ -114,7 +114,7 @@ impl Audience {
         }
     }
 
-    /// Whether `url` leads to this server, safely enough.
+    /// Whether the credentials may be sent to the server of `url`.
     pub(super) fn includes(&self, url: &RepositoryUrl) -> bool {
         let port = match self.port {
             AudiencePort::Any => true,
@@ -130,7 +130,7 @@ impl Audience {
 }
 
 impl Login {
-    /// Whether a server that is reached by `scheme` understands such credentials.
+    /// Whether `scheme` supports these credentials.
     pub(super) const fn fits(&self, scheme: Scheme) -> bool {
         match self.secret {
             LoginSecret::Token { .. } => scheme.is_http(),
@@ -139,7 +139,7 @@ impl Login {
         }
     }
 
-    /// What to call these credentials in messages.
+    /// The name of the credentials in messages.
     pub(super) fn name(&self) -> String {
         match (&self.variable, &self.secret) {
             (Some(variable), _) => format!("the token in {variable}"),
@@ -168,8 +168,8 @@ impl Login {
     }
 }
 
-/// The user name that a host expects beside a token. GitHub, Gitea and Azure take any; GitLab's
-/// job tokens and Bitbucket's access tokens have one of their own.
+/// The user name for a token. GitHub, Gitea and Azure accept any; GitLab's job tokens and Bitbucket's
+/// access tokens require a special one.
 fn token_user(host: &str, variable: Option<&str>) -> &'static str {
     if variable == Some("CI_JOB_TOKEN") {
         "gitlab-ci-token"
@@ -182,7 +182,7 @@ fn token_user(host: &str, variable: Option<&str>) -> &'static str {
     }
 }
 
-/// The first of `logins` that may and can be used for `url`.
+/// The first of `logins` that may be used for `url`.
 pub(super) fn login_for<'logins>(
     logins: &'logins [Login],
     url: &RepositoryUrl,
@@ -201,19 +201,24 @@ pub(super) fn logins(
     userinfo: Option<UserInfo>,
 ) -> Result<Vec<Login>, FetchError> {
     let url_user = userinfo.as_ref().map(|user| user.username.clone());
-    let own = |secret| Login { audience: Audience::of(repository), secret, variable: None };
+    let for_repository =
+        |secret| Login { audience: Audience::of(repository), secret, variable: None };
     let mut logins = Vec::new();
     match &source.credentials {
-        GitCredentials::Token { username, token } => logins.push(own(LoginSecret::Token {
-            username: username.clone().or_else(|| url_user.filter(|_| repository.scheme.is_http())),
-            token: token.clone(),
-        })),
+        GitCredentials::Token { username, token } => {
+            logins.push(for_repository(LoginSecret::Token {
+                username: username
+                    .clone()
+                    .or_else(|| url_user.filter(|_| repository.scheme.is_http())),
+                token: token.clone(),
+            }));
+        }
         GitCredentials::Password { username, password } => {
             let (username, password) = (username.clone(), password.clone());
-            logins.push(own(LoginSecret::Password { username, password }));
+            logins.push(for_repository(LoginSecret::Password { username, password }));
         }
         GitCredentials::SshKey { private_key, passphrase, .. } => {
-            logins.push(own(LoginSecret::Key {
+            logins.push(for_repository(LoginSecret::Key {
                 private_key: private_key.clone(),
                 passphrase: passphrase.clone(),
             }));
@@ -226,7 +231,7 @@ pub(super) fn logins(
     let mut bare_user = None;
     match userinfo {
         Some(UserInfo { username, password: Some(password) }) => {
-            logins.push(own(LoginSecret::Password { username, password }));
+            logins.push(for_repository(LoginSecret::Password { username, password }));
         }
         Some(UserInfo { username, password: None }) if repository.scheme.is_http() => {
             bare_user = Some(username);
@@ -248,8 +253,11 @@ pub(super) fn logins(
         });
     }
     if let Some(username) = bare_user {
-        // A URL that has a user name only may have a token there, as GitHub allows.
-        logins.push(own(LoginSecret::Password { username, password: SecretString::default() }));
+        // The user name of a URL without a password may be a token, as GitHub allows.
+        logins.push(for_repository(LoginSecret::Password {
+            username,
+            password: SecretString::default(),
+        }));
     }
     Ok(logins)
 }

@@ -14,7 +14,7 @@ use crate::version_files;
 /// # Errors
 /// When it cannot be listed.
 pub fn has_configuration(directory: &Path) -> std::io::Result<bool> {
-    Ok(files::any(directory)? || files::is_terragrunts(directory))
+    Ok(files::has_configuration_file(directory)? || files::is_terragrunt_unit(directory))
 }
 
 impl Module {
@@ -25,7 +25,7 @@ impl Module {
     /// are skipped: Terraform reports them better.
     pub fn read(directory: &Path) -> Result<Self, ModuleError> {
         let files = ConfigurationFile::list(directory)?;
-        let is_terragrunt_only = files.is_empty() && files::is_terragrunts(directory);
+        let is_terragrunt_only = files.is_empty() && files::is_terragrunt_unit(directory);
         if files.is_empty() && !is_terragrunt_only {
             return Err(ModuleError::Empty { path: directory.to_owned() });
         }
@@ -44,8 +44,8 @@ impl Module {
             findings.module.is_incomplete |= !understood;
         }
         let mut module = findings.module;
-        module.lacks_azurerm_provider =
-            findings.uses.contains("azurerm") && !findings.configured_providers.contains("azurerm");
+        module.lacks_azurerm_provider = findings.used_providers.contains("azurerm")
+            && !findings.configured_providers.contains("azurerm");
         let Self { variables, defaults, .. } = &mut module;
         defaults.retain(|(name, _)| variables.get(name).is_some_and(|found| found.sensitive));
         module.version_files = version_files(directory)?;
