@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::digesting::digest;
+use super::digest::digest;
 use super::*;
 use butler_base::error::{Advice, chain};
 use butler_fuzz::Target;

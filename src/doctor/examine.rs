@@ -1,4 +1,4 @@
-//! Runs all checks and puts their findings in order.
+//! Runs all checks and sorts their findings.
 
 use std::time::SystemTime;
 

@@ -32,7 +32,7 @@ pub enum ProvidersError {
     Unsafe {
         /// The file or directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         fault: &'static str,
     },
 }

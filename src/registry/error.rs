@@ -113,7 +113,7 @@ impl RegistryError {
     }
 
     /// The same error, with a hint if the registry failed (500) and `run_id` is not a UUID: registries
-    /// that keep runs under UUIDs fail when they are asked for anything else.
+    /// that keep runs under UUIDs fail for any other id.
     pub(super) fn with_run_id_hint(mut self, run_id: &RunId) -> Self {
         if let Self::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, odd_run_id, .. } =
             &mut self

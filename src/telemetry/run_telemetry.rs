@@ -15,7 +15,7 @@ use butler_base::http::Observed;
 use butler_result::RunResult;
 use butler_result::timeline::Watcher;
 
-/// How long the collector may take for what is left at the end of a run.
+/// The timeout of the last export at the end of a run.
 const LAST_EXPORT: Duration = Duration::from_secs(5);
 
 /// The collector. The libraries read its endpoint, headers and limits from the environment

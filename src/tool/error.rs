@@ -16,7 +16,7 @@ use butler_base::http::HttpError;
 use butler_base::process::ProcessError;
 use butler_protocol::spec::{ConstraintError, Product, ToolRequest};
 
-/// A tool cannot be made ready.
+/// A tool cannot be chosen, downloaded, verified or installed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// No version is requested.
@@ -30,7 +30,7 @@ pub enum ToolError {
     VersionFile {
         /// The file's name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: ConstraintError,
     },
@@ -106,7 +106,7 @@ pub enum ToolError {
     Index {
         /// The URL of the list.
         url: String,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: serde_json::Error,
     },
@@ -168,7 +168,7 @@ pub enum ToolError {
         request: ToolRequest,
         /// The checksum file.
         url: String,
-        /// What is wrong with its signature.
+        /// The problem of its signature.
         #[source]
         source: VerifyError,
     },
@@ -202,7 +202,7 @@ pub enum ToolError {
     NotStarted {
         /// The wanted version.
         request: ToolRequest,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: ProcessError,
     },

@@ -1,7 +1,7 @@
-//! Makes Terraform or `OpenTofu` ready: from PATH, from the cache, or downloaded and verified.
+//! Finds, downloads, verifies and installs versions of Terraform, `OpenTofu` and Terragrunt.
 //!
-//! `choice` chooses the version, `vendor` knows where its files are and which key signs them, `fetch`
-//! downloads and verifies them, and `store` keeps what was verified.
+//! `choice` chooses the version, `vendor` has the URLs of its files and the keys that sign them, `fetch`
+//! downloads and verifies them, and `store` keeps the verified executables.
 //!
 //! Every executable that the runner installs has a verified hash, and that hash has a verified
 //! signature. There are two exceptions to the signature: the user gave the checksum and the URL, or

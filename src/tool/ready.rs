@@ -93,7 +93,7 @@ pub async fn startable(
     Ok(InstalledTool { request, path, origin: Origin::Cache, in_use: None })
 }
 
-/// Whether `tool` is the wanted version where it is going to run.
+/// Whether `tool` starts the wanted version in the directory of the run.
 async fn starts_wanted_version(tool: &InstalledTool, at: Option<RunLocation<'_>>) -> bool {
     if tool.origin != Origin::Shim {
         return true;

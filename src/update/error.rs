@@ -50,7 +50,7 @@ pub enum UpdateError {
     Broken {
         /// The release.
         version: Version,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The new executable cannot be written or renamed.

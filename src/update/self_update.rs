@@ -1,4 +1,4 @@
-//! Fetches, verifies and checks a released executable, and puts it in place of this one.
+//! Fetches, verifies and checks a released executable, and replaces this one by it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

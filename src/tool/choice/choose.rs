@@ -33,7 +33,7 @@ pub enum Reach {
 
 /// Chooses the exact version of a run: the one that it names, else a version file's, else one
 /// that satisfies `required_version`, else the default, else the default of this machine
-/// ([`crate::tool::use_version`]), else what is on PATH.
+/// ([`crate::tool::use_version`]), else the version on PATH.
 ///
 /// If the version of the run or of a file contradicts `required_version`, the tool itself reports it.
 /// For a version file, the runner also warns.

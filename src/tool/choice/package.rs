@@ -13,7 +13,7 @@ use std::path::Path;
 /// The first bytes of the block that Go writes into an executable.
 const MAGIC: &[u8] = b"\xff Go buildinf:";
 
-/// The flags behind the magic, of which this one says that the texts follow.
+/// The offset of the flags, and the flag for texts that follow the header.
 const FLAGS: usize = 15;
 const INLINE: u8 = 2;
 
@@ -34,7 +34,7 @@ const ELF: &[u8] = b"\x7fELF\x02\x01";
 const HEADER: usize = 64;
 const SECTION: usize = 64;
 
-/// The section that Go puts the block into. No more of it is read than a block needs.
+/// The section with the block, and how many bytes of it are read.
 const SECTION_NAME: &[u8] = b".go.buildinfo\0";
 const LARGEST_BLOCK: u64 = 1 << 20;
 

@@ -1,7 +1,6 @@
 //! Tools on PATH: finds an executable and its version.
 //!
-//! Only the executable knows its version, so it is started once; the cache stores the version for
-//! as long as the metadata of the file is the same. For an executable that a runner installed
+//! An executable is started once to print its version. The cache stores the version as long as the metadata of the file is the same. For an executable that a runner installed
 //! itself, as in an image, the record is read instead. A script is started each time, because the
 //! version that it starts may change while the script does not. An executable that may be a shim
 //! ([`package`]) is checked again in the directory of the run. Executables that cannot be started
@@ -51,7 +50,7 @@ struct StoredVersion {
 }
 
 impl<'a> SearchPath<'a> {
-    /// Searches `path`, a list as in the PATH variable; remembers in the file `memory`.
+    /// Searches `path`, a list as in the PATH variable; stores versions in the file `memory`.
     pub(in crate::tool) fn new(path: Option<&'a OsStr>, memory: PathBuf) -> Self {
         Self { path, memory }
     }

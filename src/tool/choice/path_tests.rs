@@ -1,4 +1,4 @@
-//! What is on PATH, with scripts and real executables as tools.
+//! Tests of the search on PATH, with scripts and real executables as tools.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -21,7 +21,7 @@ impl Bench {
         path
     }
 
-    /// A script that answers with `answer`, and leaves a mark each time it is asked.
+    /// A script that prints `answer`, and counts how often it is started.
     fn script(&self, name: &str, answer: &str) -> PathBuf {
         let marks = self.marks();
         let script =
@@ -33,7 +33,7 @@ impl Bench {
         self.directory.path().join("marks")
     }
 
-    fn asked(&self) -> usize {
+    fn start_count(&self) -> usize {
         std::fs::read_to_string(self.marks()).unwrap_or_default().lines().count()
     }
 
@@ -97,7 +97,7 @@ async fn relative_path_entries_are_skipped() {
     let bench = Bench::new();
     let script = bench.script("bin/terraform", JSON);
     let absolute = script.parent().unwrap();
-    // The same directory, seen from where the tests run.
+    // The same directory, relative to the working directory of the tests.
     let up =
         std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
     let relative = up.join(absolute.strip_prefix("/").unwrap());
@@ -114,11 +114,11 @@ async fn script_is_started_for_each_search() {
     bench.script("bin/terraform", JSON);
     for times in 1..=2 {
         bench.find(&["bin"], "1.9.8").await.unwrap();
-        assert_eq!(bench.asked(), times);
+        assert_eq!(bench.start_count(), times);
     }
 }
 
-/// A real executable that answers nothing useful: only the memory can know its version.
+/// A real executable that does not print a version: only the stored version can be found.
 #[tokio::test]
 async fn executable_is_not_started_again_while_its_metadata_is_unchanged() {
     let bench = Bench::new();

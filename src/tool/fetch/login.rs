@@ -42,12 +42,12 @@ impl Login {
     }
 }
 
-/// A login, and where it was given.
+/// A login and its source.
 #[derive(Clone, Debug)]
 pub struct GivenLogin {
     /// The login.
     pub login: Login,
-    /// Where it was given, for messages: the name of a variable or of a file.
+    /// Its source, for messages: the name of a variable or of a file.
     pub by: String,
 }
 

@@ -4,8 +4,8 @@
 //! parsed after its signature was verified, and the archive is returned only if its checksum is in
 //! that file. The value owns the open file, so no process can replace the archive between
 //! verification and unpacking. If the user gave both the URL of an archive and its checksum, that
-//! checksum is verified instead of a signature. If the vendor did not sign yet, the runner says so
-//! and accepts only the vendor's own site; a signature that exists must always be valid.
+//! checksum is verified instead of a signature. If the vendor did not sign yet, the runner logs that
+//! and accepts only the vendor's own site. An existing signature must always be valid.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The version of a product that this machine uses if nothing else selects one.
 //!
-//! One small file per product, `default.json`, written as a whole and put in place by a rename. It
+//! One small file per product, `default.json`, written completely and replaced by a rename. It
 //! is changed under a lock, so exactly one of several concurrent first installations becomes the
 //! default. If the named version is no longer installed, the product has no default.
 

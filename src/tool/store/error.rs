@@ -58,7 +58,7 @@ pub enum CacheError {
     Unsafe {
         /// The file or directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         fault: &'static str,
     },
 }

@@ -1,6 +1,6 @@
 //! The history of a product: which versions were installed and removed, and what failed.
 //!
-//! One file per product, of limited length, written as a whole under a lock and put in place by a
+//! One file per product, of limited length, written completely under a lock and replaced by a
 //! rename. It is a record, not a source of truth: the directories alone show what is installed. If
 //! it cannot be read or written, the runner logs that and continues.
 

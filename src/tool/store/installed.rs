@@ -1,4 +1,4 @@
-//! Lists what is installed, without network access.
+//! Lists and finds installed versions, without network access.
 
 use std::path::{Path, PathBuf};
 

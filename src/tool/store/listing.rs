@@ -1,4 +1,4 @@
-//! Lists what the cache contains besides complete versions: incomplete directories, unfinished
+//! Lists the content of the cache other than complete versions: incomplete directories, unfinished
 //! files, and the locks and notes of versions that are gone. None of it is ever treated as
 //! installed.
 

@@ -1,4 +1,4 @@
-//! The notes of living processes about what they do with a version: one file each in
+//! The notes of running processes about their activity on a version: one file each in
 //! `.VERSION.users`.
 //!
 //! The writer of a note locks it for as long as it is valid, and the kernel releases the lock when
@@ -142,7 +142,7 @@ enum NoteState {
     Living(Option<NoteContent>),
     /// Its process is dead.
     Dead(Option<NoteContent>),
-    /// Its process lives, and has put another one in its place since this was opened.
+    /// Its process is running, and has replaced the note since it was opened.
     Replaced,
     /// Unknown: the file system does not support locks.
     Unknown,

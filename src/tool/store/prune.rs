@@ -3,7 +3,7 @@
 //!
 //! Never removes a version that is in use, that another process works on, or that is the default.
 //! Each version is removed in the same way as by `uninstall`, but without a drain period: if a
-//! process asked for its path within that period, the version stays.
+//! process requested its path within that period, the version stays.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};

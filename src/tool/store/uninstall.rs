@@ -55,7 +55,7 @@ pub enum UninstallError {
         /// Its users; empty if the lock is held but the holder is unknown.
         users: Vec<VersionUser>,
     },
-    /// A process asked for its path and may be about to start it.
+    /// Its path was requested, so a process may be about to start it.
     #[error("the path of {request} was requested at {at}, so a process may be about to start it")]
     PathRequested {
         /// The version.
@@ -191,7 +191,7 @@ pub(in crate::tool) fn refuse_path_requested(
     }
 }
 
-/// Removes `request`, if no process uses it or asked for its path `since`. Needs the version's lock.
+/// Removes `request`, if no process uses it or requested its path `since`. Needs the version's lock.
 /// Blocks.
 pub(in crate::tool) fn remove(
     cache: &Cache,

@@ -2,7 +2,7 @@
 //!
 //! Processes that want the same version take turns and download it once; processes that want
 //! different versions do not wait for each other. The lock saves work but does not guard
-//! correctness, because an installation is put in place by one rename. On a file system without
+//! correctness, because an installation appears in one rename. On a file system without
 //! locks, the cost is a warning and perhaps a second download.
 
 use std::fs::{File, TryLockError};

@@ -19,7 +19,7 @@ use butler_protocol::spec::Product;
 /// The largest list, Terraform's, has about 7 MB and grows.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// How many releases GitHub puts into one page, at most.
+/// The largest number of releases on one page of GitHub.
 const PER_PAGE: usize = 100;
 
 /// The largest number of pages. Terragrunt had about 1,000 releases in ten years.

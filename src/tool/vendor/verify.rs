@@ -65,13 +65,13 @@ pub enum VerifyError {
     /// The key is trusted, but was not valid when it signed.
     #[error("the signing key is not acceptable: {reason}")]
     Key {
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The signature is not valid.
     #[error("the signature is not valid: {reason}")]
     Refused {
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }

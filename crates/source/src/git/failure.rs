@@ -145,7 +145,7 @@ pub enum FetchError {
     CredentialsRefused {
         /// Host and port.
         server: String,
-        /// What was offered, by name: never the secret itself.
+        /// The names of the offered credentials, without secrets.
         offered: String,
     },
     /// A key file or the given key cannot be used.

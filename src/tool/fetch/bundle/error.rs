@@ -13,7 +13,7 @@ pub enum BundleError {
     Write {
         /// What.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },

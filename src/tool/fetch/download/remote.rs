@@ -77,7 +77,7 @@ pub(super) async fn request_file(
     }
 }
 
-/// How many requests GitHub answers until its limit is reset.
+/// The number of requests that GitHub accepts until it resets its limit.
 const REMAINING: &str = "x-ratelimit-remaining";
 
 /// The time when GitHub resets its limit, in seconds since 1970.

@@ -2,7 +2,7 @@
 //!
 //! libgit2 has no shallow fetch from a directory. It walks the whole history, compresses all of it
 //! again, and unpacks the result. Instead the clone names the repository's objects as its alternate
-//! (gitrepository-layout(5)), as `git clone --shared` does: nothing is copied but what is checked out.
+//! (gitrepository-layout(5)), as `git clone --shared` does: only files of the checkout are written.
 
 use std::io::Write;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn directory(url: &str) -> Option<std::path::PathBuf> {
     url.to_file_path().ok()
 }
 
-/// Writes the alternate, and where the history ends if the repository has only a part of it.
+/// Writes the alternate, and copies the list of shallow commits if the repository has one.
 fn write(clone: &Path, objects: &[u8], shallow: &Path) -> std::io::Result<()> {
     let mut alternates = fs_err::File::create(clone.join("objects/info/alternates"))?;
     alternates.write_all(objects)?;

@@ -1,13 +1,14 @@
-//! Copies with a digest of what was copied.
+//! Copies files and computes their digests.
 
 use std::io::{self, Read, Write};
 
 use sha2::{Digest, Sha256};
 
-/// How much is copied at once. The buffer is on the heap, where freed memory is zeroed: plans hold secrets.
+/// How many bytes are copied at once. The buffer is on the heap, where freed memory is zeroed, because
+/// plans contain secrets.
 const CHUNK: usize = 64 * 1024;
 
-/// How much was copied, and the SHA-256 sum of it in hexadecimal digits.
+/// The number of copied bytes, and their SHA-256 sum in hexadecimal digits.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Copied {
     pub(super) size: u64,
