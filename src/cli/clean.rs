@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::logging;
 use super::output::{complain, refuse};
 use crate::exit::Exit;
@@ -24,11 +24,11 @@ pub(super) struct Clean {
     flags: Flags<CleanFlags>,
 }
 
-/// What `--help` says of the exit codes.
+/// The exit codes, for `--help`.
 const EXIT_CODES: &str =
     "Exit codes: 0 all unused files were deleted, 1 a file could not be deleted, 2 usage";
 
-/// Where runs make their directories, and where states are kept.
+/// The directories of runs, recovery and cache.
 struct CleanFlags;
 
 impl Selection for CleanFlags {
@@ -39,7 +39,8 @@ impl Selection for CleanFlags {
 
 impl Clean {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = together(log, self.flags.into_arguments());
+        let arguments = merge_arguments(log, self.flags.into_arguments());
+        // A dry run must not create directories.
         let settings =
             if self.dry_run { CleanSettings::resolve_to_look } else { CleanSettings::resolve };
         let resolved = Logging::resolve(&arguments, environment)
@@ -50,13 +51,14 @@ impl Clean {
         };
         let _log = logging::start(&logging, environment, &Arc::default(), &Screen::default());
         let act = if self.dry_run { Act::Show } else { Act::Wipe };
+        // A failed file does not stop the others; the exit code reports it at the end.
         let mut exit = Exit::Success;
         let mut out = std::io::stdout();
         let cleaned = clean(&settings, act, |finding| {
             if finding.has_failed() {
                 exit = Exit::Failed;
             }
-            // What is found is wiped, whether or not anybody listens.
+            // If standard output is closed, the files are still deleted.
             let _ = writeln!(out, "{finding}");
         });
         if let Err(error) = cleaned {

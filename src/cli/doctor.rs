@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::logging;
 use super::output::refuse;
 use super::runtime::block_on;
@@ -28,11 +28,11 @@ pub(super) struct Doctor {
     flags: Flags<DoctorFlags>,
 }
 
-/// What `--help` says of the exit codes.
+/// The exit codes, for `--help`.
 const EXIT_CODES: &str =
     "Exit codes: 0 this machine can execute runs, 1 a requirement is missing, 2 usage";
 
-/// What `execute` has, but for what describes a run.
+/// The settings of `execute`, without those of a single run.
 struct DoctorFlags;
 
 impl Selection for DoctorFlags {
@@ -43,13 +43,14 @@ impl Selection for DoctorFlags {
 
 impl Doctor {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = together(log, self.flags.into_arguments());
+        let arguments = merge_arguments(log, self.flags.into_arguments());
         let logging = match Logging::resolve(&arguments, environment) {
             Ok(logging) => logging,
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
         let _log = logging::start(&logging, environment, &redactor, &Screen::default());
+        // Errors of settings are findings here, so that the report contains all problems.
         let settings = DoctorSettings::resolve(&arguments, environment);
         let Some(findings) = block_on(examine(&settings, &redactor)) else {
             return Exit::Failed.code();

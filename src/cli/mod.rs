@@ -1,7 +1,7 @@
 //! The command line: parses it, runs the command, and returns its exit code.
 //!
 //! Only this module uses clap, prints to standard output, and chooses the runtime. Each subcommand has
-//! a file of its own. Other modules never receive a parsed command line, only
+//! its own file. Other modules never receive a parsed command line, only
 //! [`Arguments`](crate::settings::Arguments).
 
 mod assignments;
@@ -23,8 +23,9 @@ mod internal;
 mod kubernetes;
 mod logging;
 mod manual;
+mod module_directory;
 mod output;
-mod place;
+
 mod runtime;
 mod schema;
 mod screen;
@@ -53,8 +54,10 @@ use output::complain;
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    // Before any secret is read: other processes of the user must not be able to read this one's memory.
     platform::shield_process();
     platform::pin_name_lookups();
+    // Secrets are erased after the environment is copied, so that neither children nor /proc show them.
     let environment = Environment::capture();
     platform::erase_variables(TOKEN.variables);
     platform::erase_variables(&[variable::CI_TOKEN.name, variable::CI_API_TOKEN.name]);
@@ -63,9 +66,11 @@ pub fn main() -> ExitCode {
 
 fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> u8 {
     let words: Vec<OsString> = words.into_iter().collect();
-    if let Some(code) = complete_request::answer(&words, environment) {
+    // Completion comes first: its words are incomplete, so the parser would reject them.
+    if let Some(code) = complete_request::complete_if_requested(&words, environment) {
         return code;
     }
+    // Terraform's spelling of flags is translated before clap parses the words, because `-var` means `-v -a -r` there.
     let translated = match single_dash::translate(words) {
         Ok(translated) => translated,
         Err(refused) => {
@@ -74,6 +79,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
             return commands::usage_code(Some(command), &[]);
         }
     };
+    // `-chdir` applies before any path is read from the command line.
     let single_dash::Translated { words, directory, command } = translated;
     if let Some(directory) = directory
         && let Err(error) = std::env::set_current_dir(&directory)
@@ -117,8 +123,8 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Version(version) => version.run(),
         Command::Help { command } => {
             let program = words.into_iter().take(1);
-            let asked = command.into_iter().map(OsString::from).chain(["--help".into()]);
-            run(program.chain(asked), environment)
+            let subcommand = command.into_iter().map(OsString::from).chain(["--help".into()]);
+            run(program.chain(subcommand), environment)
         }
         Command::Internal(internal) => internal.run(),
     }

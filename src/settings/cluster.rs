@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use super::variable::OWN_PREFIX;
 use super::{Arguments, Environment, SettingsError, parse, variable};
-use butler_start::cluster::{Access, Files, Proxies, Run};
+use butler_start::cluster::{ClusterAccess, KubeconfigFiles, Proxies, Run};
 
 /// Where kubeconfig is below HOME, as `kubectl` has it.
 const KUBECONFIG_BELOW_HOME: &str = ".kube/config";
@@ -38,23 +38,23 @@ pub fn cluster_access(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
     environment: &Environment,
-) -> Access {
+) -> ClusterAccess {
     let named = |name: &str| environment.value(name);
     let of_variable = || {
         let paths = std::env::split_paths(named(variable::KUBECONFIG.name)?);
         let paths: Vec<_> = paths.filter(|path| !path.as_os_str().is_empty()).collect();
-        (!paths.is_empty()).then_some(Files::Variable(paths))
+        (!paths.is_empty()).then_some(KubeconfigFiles::Variable(paths))
     };
     let below_home = || {
         let home = named(variable::HOME.name)?;
-        Some(Files::Home(PathBuf::from(home).join(KUBECONFIG_BELOW_HOME)))
+        Some(KubeconfigFiles::Home(PathBuf::from(home).join(KUBECONFIG_BELOW_HOME)))
     };
-    let files = kubeconfig.map(Files::Named).or_else(of_variable).or_else(below_home);
+    let files = kubeconfig.map(KubeconfigFiles::Named).or_else(of_variable).or_else(below_home);
     let files = files.unwrap_or_default();
     let text = |name: &str| named(name).and_then(|value| value.to_str()).map(ToOwned::to_owned);
     let own = environment.variables().keys().filter_map(|name| name.to_str());
     let own = own.filter(|name| name.as_bytes().starts_with(OWN_PREFIX));
-    Access {
+    ClusterAccess {
         kubeconfig: files,
         context,
         in_pod: named(variable::KUBERNETES_SERVICE_HOST.name).is_some(),
@@ -81,12 +81,12 @@ mod tests {
             cluster_access(given.map(PathBuf::from), None, &environment(variables)).kubeconfig
         };
         let variables = [("HOME", "/h"), ("KUBECONFIG", "/a::/b")];
-        let variable = Files::Variable(vec!["/a".into(), "/b".into()]);
-        assert_eq!(files(Some("/c"), &variables), Files::Named("/c".into()));
+        let variable = KubeconfigFiles::Variable(vec!["/a".into(), "/b".into()]);
+        assert_eq!(files(Some("/c"), &variables), KubeconfigFiles::Named("/c".into()));
         assert_eq!(files(None, &variables), variable);
-        assert_eq!(files(None, &variables[..1]), Files::Home("/h/.kube/config".into()));
-        assert_eq!(files(None, &[("KUBECONFIG", ":")]), Files::Nowhere);
-        assert_eq!(files(None, &[]), Files::Nowhere);
+        assert_eq!(files(None, &variables[..1]), KubeconfigFiles::Home("/h/.kube/config".into()));
+        assert_eq!(files(None, &[("KUBECONFIG", ":")]), KubeconfigFiles::Nowhere);
+        assert_eq!(files(None, &[]), KubeconfigFiles::Nowhere);
     }
 
     #[test]

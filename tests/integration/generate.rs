@@ -121,7 +121,7 @@ fn github_workflows_are_stable_and_taken_by_the_tools_of_github() {
             assert!(!script.contains("${{"), "an expression is put into a script:\n{script}");
             shellcheck("bash", &script).unwrap();
         }
-        let run = steps(&text).into_iter().find(|(name, _)| name == "Carry out the run");
+        let run = steps(&text).into_iter().find(|(name, _)| name == "Execute the run");
         let (_, last) = run.unwrap();
         let started = last.trim_end().lines().skip_while(|line| !line.starts_with("exec ")).last();
         assert!(started.unwrap().trim_end().ends_with("butler-runner execute"), "{last}");

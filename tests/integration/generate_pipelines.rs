@@ -329,7 +329,7 @@ async fn a_release_that_was_tampered_with_is_not_run() {
         let output = carry_out(target, &world, &site, &[]).await;
         let shown = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{target:?}\n{shown}");
-        assert!(shown.contains("the release says"), "{shown}");
+        assert!(shown.contains("the release has"), "{shown}");
         assert!(!world.path("home/was-run").exists());
         assert_eq!(world.statuses(), ["failed"], "the registry is told");
     }

@@ -30,7 +30,7 @@ use clap::{Args, Subcommand};
 use self::answer::{Answer, Failure};
 use self::toolbox::toolbox;
 use super::complete::products;
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::logging;
 use super::output::refuse;
 use super::runtime::block_on;
@@ -95,7 +95,7 @@ impl Selection for ToolFlags {
 impl Tool {
     /// Runs the command; returns the exit code.
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = together(log, self.flags.into_arguments());
+        let arguments = merge_arguments(log, self.flags.into_arguments());
         let resolved = Logging::resolve(&arguments, environment)
             .and_then(|log| Ok((log, ToolSettings::resolve(&arguments, environment)?)));
         let (logging, settings) = match resolved {
@@ -104,7 +104,7 @@ impl Tool {
         };
         let redactor = Arc::new(Redactor::new());
         redactor.register(&settings.sites.secrets().collect::<Vec<_>>());
-        let screen = screen::open(&logging, environment, Output::Answer);
+        let screen = screen::open(&logging, environment, Output::Result);
         let log = logging::start(&logging, environment, &redactor, &screen);
         for warning in &settings.warnings {
             tracing::warn!("{warning}");

@@ -31,7 +31,7 @@ fn told(world: &World) -> String {
 fn kept_secret(world: &World, output: &Output) {
     let said = shown(output);
     assert!(!said.contains(TOKEN), "{said}");
-    assert!(said.contains("the registry was told that the run failed"), "{said}");
+    assert!(said.contains("the failure of the run was reported to the registry"), "{said}");
     let arguments = std::fs::read_to_string(world.path("curl-arguments")).unwrap();
     assert!(arguments.contains("/status"), "{arguments}");
     assert!(!arguments.contains(TOKEN), "{arguments}");
@@ -73,7 +73,7 @@ async fn a_github_job_that_cannot_install_or_log_in_reports_the_run_as_failed() 
             job.failing.extend(failing);
             let done = job.carry_out(&steps).await;
             releases.site.behave();
-            assert_eq!(step(&done, "Carry out the run").outcome, "skipped");
+            assert_eq!(step(&done, "Execute the run").outcome, "skipped");
             assert_eq!(step(&done, "Keep the report").outcome, "skipped");
             let report = step(&done, "Report a run that did not start");
             let output = report.output.as_ref().unwrap();
@@ -97,7 +97,7 @@ async fn a_github_job_without_its_image_reports_the_run_as_failed() {
     let (mut job, steps) = Kind::Workflow.job(&world, &by_hand(), &["--image"]);
     std::fs::write(world.path("GITHUB_PATH"), noting_curl(&world).to_str().unwrap()).unwrap();
     let done = job.carry_out(&steps).await;
-    assert_eq!(step(&done, "Carry out the run").outcome, "failure");
+    assert_eq!(step(&done, "Execute the run").outcome, "failure");
     assert!(!world.path("home/was-run").exists());
     kept_secret(&world, step(&done, "Report a run that did not start").output.as_ref().unwrap());
     assert!(told(&world).contains("while starting butler-runner"), "{}", told(&world));

@@ -86,7 +86,7 @@ async fn a_github_job_masks_installs_runs_and_keeps_the_report() {
         let world = world(operation, &releases).await;
         let (mut job, steps) = kind.job(&world, &event, &["--oidc=aws", "--oidc=gcp"]);
         let done = job.carry_out(&steps).await;
-        let run = step(&done, "Carry out the run");
+        let run = step(&done, "Execute the run");
         let output = run.output.as_ref().unwrap();
         let (code, statuses): (_, &[_]) =
             if operation == "plan" { (0, &["running", "succeeded"]) } else { (1, &["failed"]) };

@@ -311,7 +311,7 @@ fn nothing_is_installed_that_is_not_what_was_released() {
     let archive = archive();
     let site = &bare.releases.site;
     for (file, fault, reason) in [
-        (&*archive, Fault::Changed, "the release says"),
+        (&*archive, Fault::Changed, "the release has"),
         (&*archive, Fault::Missing, "cannot be downloaded"),
         (".sha256", Fault::Missing, "cannot be downloaded"),
         (".sha256", Fault::Halved, "is about another file"),
@@ -340,7 +340,7 @@ fn an_archive_can_be_pinned_by_its_digest() {
     let other = format!("--checksum={}", "0".repeat(64));
     assert_eq!(bare.install(&[&other, &digest]).0, Some(0));
     let text = bare.refused(&[&other]);
-    assert!(text.contains("which is not one of those that are allowed"), "{text}");
+    assert!(text.contains("which is not one of the allowed digests"), "{text}");
 }
 
 #[test]

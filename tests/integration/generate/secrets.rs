@@ -48,9 +48,9 @@ async fn a_run_in_github_finds_the_secrets_that_are_handed_on() {
     let (mut job, steps) = Kind::Workflow.job(&world, &by_hand(), &options);
     job.set("secrets", "PROD_PASSWORD", PASSWORD);
     let done = job.carry_out(&steps).await;
-    let output = step(&done, "Carry out the run").output.as_ref().unwrap();
+    let output = step(&done, "Execute the run").output.as_ref().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", shown(output));
-    for other in done.iter().filter(|other| other.name != "Carry out the run") {
+    for other in done.iter().filter(|other| other.name != "Execute the run") {
         assert!(!other.given.values().any(|value| value == PASSWORD), "{other:?}");
     }
 }

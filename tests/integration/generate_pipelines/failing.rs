@@ -14,7 +14,10 @@ fn assert_told(target: Target, world: &World, output: &Output, expected: &str) {
     let lines = world.received().logs;
     assert_eq!(lines.len(), 1, "{target:?}");
     assert_eq!(lines[0].content, summary);
-    assert!(said.contains("the registry was told that the run failed"), "{target:?}\n{said}");
+    assert!(
+        said.contains("the failure of the run was reported to the registry"),
+        "{target:?}\n{said}"
+    );
     assert!(!said.contains(TOKEN), "{target:?}\n{said}");
     let arguments = std::fs::read_to_string(world.path("curl-arguments")).unwrap();
     assert!(arguments.contains("/status") && !arguments.contains(TOKEN), "{arguments}");
@@ -94,6 +97,6 @@ async fn a_run_that_fails_in_the_runner_is_reported_by_the_runner_alone() {
         assert_eq!(output.status.code(), Some(1), "{target:?}\n{shown}");
         assert_eq!(world.statuses(), ["failed"], "{target:?}\n{shown}");
         assert!(!shown.contains("the registry was told"), "{target:?}\n{shown}");
-        assert!(!shown.contains("the registry is not told"), "{target:?}\n{shown}");
+        assert!(!shown.contains("the failure is not reported"), "{target:?}\n{shown}");
     }
 }

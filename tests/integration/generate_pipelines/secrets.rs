@@ -21,7 +21,7 @@ async fn a_run_finds_the_secrets_that_are_handed_on() {
         let releases = format!("--releases={}/releases", site.url());
         let authorities = format!("--ca-bundle={}", site.authority.bundle().display());
         let text = target.write(&[&releases, &authorities, OPTION]);
-        assert!(text.contains("PROD_PASSWORD: a secret of runs, which get it as DB_PASSWORD"));
+        assert!(text.contains("PROD_PASSWORD: a secret of runs, in the variable DB_PASSWORD"));
         // What Azure puts in the place of a variable; in the others it is in the environment.
         let text = text.replace("$(PROD_PASSWORD)", "hunter2");
         if target != Azure {

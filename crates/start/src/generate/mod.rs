@@ -28,7 +28,7 @@ pub use azure_pipelines::azure_pipelines;
 pub use bitbucket_pipelines::bitbucket_pipelines;
 pub use circleci::circleci;
 pub use error::GenerateError;
-pub use generic::{RunOutline, generic, run_outline};
+pub use generic::{RunOutline, generic, parse_run_outline};
 pub use github_actions::{action, github_actions};
 pub use gitlab_ci::gitlab_ci;
 pub use identity::Tokens;

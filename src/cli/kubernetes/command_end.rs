@@ -10,8 +10,8 @@ use butler_base::error::{Advice, chain};
 use butler_base::secret::Redactor;
 use butler_start::cluster::{ClusterError, Progress};
 
-/// Prints an answer for programs; `code` where it could be.
-pub(super) fn say(progress: &Progress, code: u8) -> u8 {
+/// Prints the state of a Job as JSON. Returns `code` if it was printed.
+pub(super) fn print_progress(progress: &Progress, code: u8) -> u8 {
     let text = serde_json::to_string(progress).unwrap_or_default();
     match writeln!(std::io::stdout(), "{text}") {
         Ok(()) => code,
@@ -19,14 +19,14 @@ pub(super) fn say(progress: &Progress, code: u8) -> u8 {
     }
 }
 
-/// What a command ends with: its exit code, and what is said last.
-pub(super) struct Ending {
+/// The end of a command: its exit code and its last message.
+pub(super) struct CommandEnd {
     pub(super) code: u8,
     pub(super) complaint: Option<(String, Option<String>)>,
 }
 
-impl Ending {
-    pub(super) const fn well() -> Self {
+impl CommandEnd {
+    pub(super) const fn success() -> Self {
         Self { code: 0, complaint: None }
     }
 
@@ -34,13 +34,13 @@ impl Ending {
         Self { code, complaint: Some((message, hint)) }
     }
 
-    pub(super) fn because(error: &ClusterError, code: u8) -> Self {
+    pub(super) fn from_error(error: &ClusterError, code: u8) -> Self {
         Self::with(code, chain(error), error.advice())
     }
 
-    /// Says it, without secrets, and behind everything that was logged before: the log is written by a
-    /// thread of its own, which ends here.
-    pub(super) fn say(self, redactor: &Redactor, log: WorkerGuard) -> u8 {
+    /// Prints the message without secrets. Returns the exit code. Ends the log's thread first, so that the message
+    /// comes after all lines of the log.
+    pub(super) fn report(self, redactor: &Redactor, log: WorkerGuard) -> u8 {
         drop(log);
         if let Some((message, hint)) = self.complaint {
             let shown = redactor.redact(message.as_bytes());

@@ -1,6 +1,6 @@
-//! Retries of requests while the cluster does not answer, and the log messages about the outage.
+//! Retries of requests while the cluster does not respond, and the log messages about the outage.
 //!
-//! Each answer ends an outage: two short outages do not add up. Permanent errors (an untrusted
+//! Each response ends an outage: two short outages do not add up. Permanent errors (an untrusted
 //! certificate, a refused login, an unknown host) are not retried, unless the cluster has accepted
 //! the login before.
 
@@ -15,48 +15,48 @@ use super::backoff::backoff;
 use super::error::{ClusterError, Request};
 use butler_base::error::chain;
 
-/// How long one answer is waited for: what restarts behind a load balancer is back by then.
-const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// How long a cluster may be away while a run is followed, which goes on meanwhile.
+/// The longest outage during a single request: an API server behind a load balancer restarts within this time.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// The longest outage while the runner follows a run. The run continues during the outage.
 const RUN_LIMIT: Duration = Duration::from_mins(10);
-/// The pause between two requests once it has been away for a while.
+/// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// How long a cluster may be unavailable.
-pub(super) struct Patience {
+/// The time and the pauses for retries during an outage.
+pub(super) struct OutageRetries {
     limit: Duration,
-    /// Whether the cluster has ever accepted all requests.
+    /// Whether the cluster has accepted the login and the permissions before.
     was_accepted: bool,
     since: Option<(Instant, ExponentialBackoff)>,
 }
 
-impl Patience {
-    const fn of(limit: Duration) -> Self {
+impl OutageRetries {
+    const fn new(limit: Duration) -> Self {
         Self { limit, was_accepted: false, since: None }
     }
 
-    /// For one answer.
-    pub(super) const fn for_an_answer() -> Self {
-        Self::of(ANSWER_LIMIT)
+    /// The retries of a single request.
+    pub(super) const fn for_request() -> Self {
+        Self::new(REQUEST_LIMIT)
     }
 
-    /// For a process that follows a run.
-    pub(super) const fn for_a_run() -> Self {
-        Self::of(RUN_LIMIT)
+    /// The retries of a process that follows a run.
+    pub(super) const fn for_run() -> Self {
+        Self::new(RUN_LIMIT)
     }
 
-    /// The same, and no longer than until then.
+    /// Limits the retries to the time until `deadline`.
     pub(super) fn until(mut self, deadline: Instant) -> Self {
         self.limit = self.limit.min(deadline.saturating_duration_since(Instant::now()));
         self
     }
 
-    /// The cluster has answered.
+    /// Ends the outage after a response.
     pub(super) fn reset(&mut self) {
         self.since = None;
     }
 
-    /// It has answered the last thing that is asked for: a login and permissions are there.
+    /// Notes that the cluster accepted the login and all permissions, so that later rejections are retried.
     pub(super) fn mark_accepted(&mut self) {
         self.was_accepted = true;
     }
@@ -64,8 +64,8 @@ impl Patience {
     /// The pause before the next attempt; `None` if a retry cannot help.
     pub(super) fn pause(&mut self, error: &ClusterError) -> Option<Duration> {
         // An API server that has just started has not loaded its permissions yet, and a proxy in front of
-        // an unavailable server returns errors of its own.
-        if !(error.is_undecided() || self.was_accepted && error.may_pass()) {
+        // an unavailable server returns its own errors.
+        if !(error.is_outcome_unknown() || self.was_accepted && error.may_be_temporary()) {
             return None;
         }
         let (since, pauses) = self.since.get_or_insert_with(|| (Instant::now(), backoff().build()));
@@ -83,8 +83,8 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// The request failed and will be sent again, for as long as `patience` says.
-    pub(super) fn begin(&self, request: Request, error: &ClusterError, patience: &Patience) {
+    /// Notes a failed request that is retried; logs the begin of an outage.
+    pub(super) fn begin(&self, request: Request, error: &ClusterError, retries: &OutageRetries) {
         let is_new = {
             let mut unanswered = self.unanswered();
             let is_new = unanswered.is_empty();
@@ -92,11 +92,11 @@ impl Outage {
             is_new
         };
         if is_new {
-            tracing::warn!("{}; trying again for {}", chain(error), spoken(patience.limit));
+            tracing::warn!("{}; trying again for {}", chain(error), format_limit(retries.limit));
         }
     }
 
-    /// The request was answered.
+    /// Notes a response; logs the end of the outage after the last unanswered request.
     pub(super) fn end(&self, request: Request) {
         let is_over = {
             let mut unanswered = self.unanswered();
@@ -112,7 +112,7 @@ impl Outage {
     }
 }
 
-fn spoken(limit: Duration) -> String {
+fn format_limit(limit: Duration) -> String {
     match limit.as_secs() {
         seconds if seconds < 60 => format!("{seconds} s"),
         seconds => format!("{} minutes", seconds / 60),
@@ -126,46 +126,48 @@ mod tests {
     const REQUEST: Request = Request { verb: "list", resource: "pods" };
 
     fn silent() -> ClusterError {
-        ClusterError::Silent { server: "s".to_owned(), why: "refused".to_owned() }
+        ClusterError::NoResponse { server: "s".to_owned(), why: "refused".to_owned() }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_an_absence_without_an_answer_in_between_is_too_long() {
-        let mut patience = Patience::for_a_run();
+    async fn a_response_in_between_resets_the_outage_limit() {
+        let mut retries = OutageRetries::for_run();
         for _ in 0..3 {
-            assert!(patience.pause(&silent()).is_some());
+            assert!(retries.pause(&silent()).is_some());
             tokio::time::advance(RUN_LIMIT.checked_sub(LONGEST_PAUSE).unwrap()).await;
-            assert!(patience.pause(&silent()).is_some(), "not longer than the limit");
-            patience.reset();
+            assert!(retries.pause(&silent()).is_some(), "not longer than the limit");
+            retries.reset();
         }
-        assert!(patience.pause(&silent()).is_some());
+        assert!(retries.pause(&silent()).is_some());
         tokio::time::advance(RUN_LIMIT + Duration::from_secs(1)).await;
-        assert_eq!(patience.pause(&silent()), None);
+        assert_eq!(retries.pause(&silent()), None);
     }
 
     #[test]
-    fn permission_that_was_never_there_is_not_waited_for() {
+    fn missing_permission_is_retried_only_after_it_was_granted_before() {
         let forbidden =
             || ClusterError::Forbidden { request: REQUEST, namespace: "runs".to_owned() };
-        let mut patience = Patience::for_a_run();
-        patience.reset();
-        assert_eq!(patience.pause(&forbidden()), None);
-        patience.mark_accepted();
-        assert!(patience.pause(&forbidden()).is_some());
-        let missing =
-            ClusterError::Missing { name: super::super::JobName::of("7"), namespace: "a".into() };
-        assert_eq!(patience.pause(&missing), None);
+        let mut retries = OutageRetries::for_run();
+        retries.reset();
+        assert_eq!(retries.pause(&forbidden()), None);
+        retries.mark_accepted();
+        assert!(retries.pause(&forbidden()).is_some());
+        let missing = ClusterError::NoJob {
+            name: super::super::JobName::for_run("7"),
+            namespace: "a".into(),
+        };
+        assert_eq!(retries.pause(&missing), None);
     }
 
     #[test]
-    fn server_says_how_long_it_wants_to_be_left_alone() {
+    fn pause_is_at_least_the_servers_retry_after() {
         let busy = ClusterError::Failing {
             request: REQUEST,
             namespace: "runs".to_owned(),
             message: "too many requests".to_owned(),
             retry_after: Some(Duration::from_secs(20)),
         };
-        let mut patience = Patience::for_an_answer();
-        assert_eq!(patience.pause(&busy), Some(Duration::from_secs(20)));
+        let mut retries = OutageRetries::for_request();
+        assert_eq!(retries.pause(&busy), Some(Duration::from_secs(20)));
     }
 }

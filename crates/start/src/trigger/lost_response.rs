@@ -8,49 +8,49 @@ use tokio::time::Instant;
 use super::TriggerError;
 use super::server::Server;
 
-/// For how long: servers and the gateways before them give up on a request of their own after a
-/// minute.
-const LOOK: Duration = Duration::from_mins(1);
+/// The duration of the search: servers and their gateways abort requests after a minute.
+const SEARCH_TIME: Duration = Duration::from_mins(1);
 
-/// How long is waited between two looks.
+/// The pause between two searches.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Server {
-    /// Searches for the run until it is found or the time is over. `why` says why it is unclear whether
-    /// it exists, `place` where the user can look.
+    /// Searches for the run until it is found or the time is over. `why` is the reason why it is unclear
+    /// whether it exists, `place` is where the user can look.
     ///
     /// # Errors
-    /// Always [`TriggerError::Unsure`]: no message may claim that no run was started.
-    pub(super) async fn find_lost<T>(
+    /// Always [`TriggerError::OutcomeUnclear`]: no message may claim that no run was started.
+    pub(super) async fn find_lost_run<T>(
         &self,
         why: String,
         place: &str,
         mut look: impl AsyncFnMut() -> Result<Option<T>, TriggerError>,
     ) -> Result<T, TriggerError> {
         tracing::warn!("the response to the start request was lost ({why}); searching for the run");
-        let end = Instant::now() + LOOK.min(self.left());
+        let end = Instant::now() + SEARCH_TIME.min(self.left());
         loop {
             match look().await {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) if Instant::now() + PAUSE < end => tokio::time::sleep(PAUSE).await,
-                Ok(None) => return Err(self.unsure(why, place)),
+                Ok(None) => return Err(self.outcome_unclear(why, place)),
                 Err(error) => {
-                    return Err(
-                        self.unsure(format!("{why}; {}", butler_base::error::chain(&error)), place)
-                    );
+                    return Err(self.outcome_unclear(
+                        format!("{why}; {}", butler_base::error::chain(&error)),
+                        place,
+                    ));
                 }
             }
         }
     }
 
     /// The error for an unclear outcome, because of `why`.
-    pub(super) fn unsure(&self, why: String, place: &str) -> TriggerError {
+    pub(super) fn outcome_unclear(&self, why: String, place: &str) -> TriggerError {
         let advice = format!("look at {place} before you start it again");
-        TriggerError::Unsure { server: self.name(), why, advice }
+        TriggerError::OutcomeUnclear { server: self.name(), why, advice }
     }
 }
 
-/// Whether `title` has `id` as a word of its own: `run-1` is not in `run-12`.
+/// Whether `title` contains `id` as a separate word: `run-1` is not in `run-12`.
 pub(super) fn contains_id(title: &str, id: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || "-_".contains(character);
     title.match_indices(id).any(|(at, _)| {

@@ -5,45 +5,45 @@ use std::path::{Path, PathBuf};
 
 use butler_source::module::has_configuration;
 
-/// How many modules are named where the directory itself is none.
+/// The largest number of modules in the hint about a directory without configuration.
 const MOST_NAMED: usize = 5;
 
-/// How alike two names are that may have been mixed up (Jaro-Winkler, from 0 to 1).
-const ALIKE: f64 = 0.8;
+/// The lowest similarity of a suggested name (Jaro-Winkler, from 0 to 1).
+const LOWEST_SIMILARITY: f64 = 0.8;
 
-/// A directory that no run can happen in.
+/// Errors of the directory argument.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PlaceError {
-    /// It is not there, or cannot be looked at.
+pub(super) enum ModuleDirectoryError {
+    /// The directory does not exist or cannot be read.
     #[error("cannot use the directory `{}`", path.display())]
     Unusable {
         /// The directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// It is a file.
+    /// The path is a file.
     #[error("`{}` is a file and not a directory", path.display())]
     File {
         /// The file.
         path: PathBuf,
     },
-    /// It has no configuration.
+    /// The directory has no configuration.
     #[error("the directory `{}` has no Terraform configuration: no file that ends in .tf or .tofu", path.display())]
     Empty {
         /// The directory.
         path: PathBuf,
-        /// Directories in it that have some.
+        /// Subdirectories with configuration.
         modules: Vec<String>,
     },
 }
 
-impl butler_base::error::Advice for PlaceError {
+impl butler_base::error::Advice for ModuleDirectoryError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Unusable { path, source } if source.kind() == std::io::ErrorKind::NotFound => {
-                neighbour(path).map(|name| format!("did you mean `{}`?", name.display()))
+                similar_path(path).map(|name| format!("did you mean `{}`?", name.display()))
             }
             Self::Unusable { .. } => None,
             Self::File { .. } => Some(
@@ -62,22 +62,22 @@ impl butler_base::error::Advice for PlaceError {
     }
 }
 
-/// The directory `given`, by default this one, if it has configuration.
-pub(super) fn module_directory(given: Option<&Path>) -> Result<PathBuf, PlaceError> {
+/// Checks that the directory has configuration. Returns the absolute path; the default is the current directory.
+pub(super) fn module_directory(given: Option<&Path>) -> Result<PathBuf, ModuleDirectoryError> {
     let given = given.unwrap_or(Path::new("."));
-    let unusable = |source| PlaceError::Unusable { path: given.to_owned(), source };
+    let unusable = |source| ModuleDirectoryError::Unusable { path: given.to_owned(), source };
     if !std::fs::metadata(given).map_err(unusable)?.is_dir() {
-        return Err(PlaceError::File { path: given.to_owned() });
+        return Err(ModuleDirectoryError::File { path: given.to_owned() });
     }
     if !has_configuration(given).map_err(unusable)? {
         let modules = modules_in(given);
-        return Err(PlaceError::Empty { path: given.to_owned(), modules });
+        return Err(ModuleDirectoryError::Empty { path: given.to_owned(), modules });
     }
-    // As Terraform names it, links included.
+    // Links are not resolved, as in Terraform.
     std::path::absolute(given).map_err(unusable)
 }
 
-/// The names of some directories below that have configuration.
+/// The names of at most [`MOST_NAMED`] subdirectories with configuration.
 fn modules_in(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let below = entries.filter(|entry| has_configuration(&entry.path()).unwrap_or(false));
@@ -89,15 +89,15 @@ fn modules_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// The file or directory beside `path` whose name is most like it.
-pub(super) fn neighbour(path: &Path) -> Option<PathBuf> {
+/// The file or directory next to `path` with the most similar name.
+pub(super) fn similar_path(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let entries = std::fs::read_dir(parent.unwrap_or(Path::new("."))).ok()?.flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let likeness = |other: &str| strsim::jaro_winkler(name, other);
-    let best = names.max_by(|one, other| likeness(one).total_cmp(&likeness(other)))?;
-    (likeness(&best) >= ALIKE)
+    let similarity = |other: &str| strsim::jaro_winkler(name, other);
+    let best = names.max_by(|one, other| similarity(one).total_cmp(&similarity(other)))?;
+    (similarity(&best) >= LOWEST_SIMILARITY)
         .then(|| parent.map_or_else(|| best.clone().into(), |it| it.join(&best)))
 }
 
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_module_is_answered_with_what_is_near() {
+    fn errors_suggest_similar_names_and_modules() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
         for name in ["network", "empty", ".terraform"] {

@@ -1,4 +1,4 @@
-//! A request to start a run, and what the CI system made of it.
+//! A request to start a run, and the run that the CI system started.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use butler_protocol::spec::RunId;
 
 /// A run to start.
 #[derive(Debug)]
-pub struct Order {
+pub struct StartRequest {
     /// The registry's URL as the runner gets it.
     pub endpoint: Url,
-    /// Which run.
+    /// The run's id.
     pub run_id: RunId,
-    /// The callback token, which the CI system hands to the runner.
+    /// The callback token, which the CI system passes to the runner.
     pub token: SecretString,
-    /// Further inputs of the job by name; not secret.
+    /// Additional inputs of the job by name; not secret.
     pub inputs: BTreeMap<String, String>,
 }
 
-impl Order {
+impl StartRequest {
     /// The inputs of the job and `own`: the values that the runner adds, under the provider's names.
     pub(super) fn job_inputs(&self, own: &[(&str, &str)]) -> Map<String, Value> {
         let inputs = self.inputs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let told = inputs.chain(own.iter().copied());
-        told.map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
+        let all = inputs.chain(own.iter().copied());
+        all.map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
     }
 }
 
 /// The run that the CI system started.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Started {
-    /// What the CI system calls it; [`Provider::state`](super::Provider::state) takes it.
+pub struct StartedRun {
+    /// The CI system's id of the run, for [`Provider::state`](super::Provider::state).
     pub external_run_id: String,
-    /// Its page, where it has one.
+    /// The address of the run's page, if it has one.
     pub external_url: Option<String>,
 }

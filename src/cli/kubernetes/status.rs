@@ -1,4 +1,4 @@
-//! `ci-status kubernetes`: reads back how a run's Job stands.
+//! `ci-status kubernetes`: prints the status of a run's Job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use tokio::time::Instant;
 
-use super::ending::{Ending, say};
+use super::command_end::{CommandEnd, print_progress};
 use super::job::ClusterFlags;
-use super::values::place;
+use super::values::job_reference;
 use crate::cli::generate::values::timeout;
 use crate::cli::logging;
 use crate::cli::output::refuse;
@@ -20,15 +20,15 @@ use butler_base::secret::Redactor;
 use butler_start::cluster::{Cluster, JobName, status};
 
 /// The default of `--timeout`.
-const USUAL_WAIT: Duration = Duration::from_hours(24);
-/// Longer than that is for ever; clocks cannot count all that can be typed in.
+const DEFAULT_WAIT: Duration = Duration::from_hours(24);
+/// The limit of `--timeout`, because clocks overflow with very long times.
 const LONGEST_WAIT: Duration = Duration::from_hours(24 * 366);
 
-/// Says how a run's Job stands: `ci-status kubernetes`.
+/// The arguments of `ci-status kubernetes`.
 #[derive(Args)]
-pub(crate) struct Look {
+pub(crate) struct KubernetesStatus {
     /// NAMESPACE/JOB: `externalRunId` of trigger
-    #[arg(long, value_name = "ID", value_parser = place)]
+    #[arg(long, value_name = "ID", value_parser = job_reference)]
     external_run_id: (String, String),
     /// Wait until the run has ended
     #[arg(long)]
@@ -43,9 +43,9 @@ pub(crate) struct Look {
     page: Option<String>,
 }
 
-impl Look {
-    /// `not_over` is the exit code for a run that is under way.
-    pub(crate) fn run(self, log: &Arguments, environment: &Environment, not_over: u8) -> u8 {
+impl KubernetesStatus {
+    /// `not_ended` is the exit code for a run that has not ended.
+    pub(crate) fn run(self, log: &Arguments, environment: &Environment, not_ended: u8) -> u8 {
         let logging = match Logging::resolve(log, environment) {
             Ok(logging) => logging,
             Err(error) => return refuse(&error),
@@ -54,23 +54,25 @@ impl Look {
         let log = logging::start(&logging, environment, &redactor, &Screen::default());
         let access = self.cluster.access(environment);
         let (namespace, job) = self.external_run_id;
-        let looked = block_on(async {
+        let result = block_on(async {
             let cluster = Cluster::connect(&access, Some(&namespace)).await?;
-            let limit = self.timeout.unwrap_or(USUAL_WAIT).min(LONGEST_WAIT);
+            let limit = self.timeout.unwrap_or(DEFAULT_WAIT).min(LONGEST_WAIT);
             let deadline = self.wait.then(|| Instant::now() + limit);
-            status(&cluster, &JobName::given(job), self.page.as_deref(), deadline).await
+            status(&cluster, &JobName::from_existing(job), self.page.as_deref(), deadline).await
         });
-        match looked {
+        match result {
             Some(Ok(progress)) => {
                 let code = match progress.status {
                     Some("succeeded") => Exit::Success.code(),
                     Some("cancelled") => Exit::Cancelled.code(),
                     _ if progress.is_over() => Exit::Failed.code(),
-                    _ => not_over,
+                    _ => not_ended,
                 };
-                say(&progress, code)
+                print_progress(&progress, code)
             }
-            Some(Err(error)) => Ending::because(&error, Exit::Registry.code()).say(&redactor, log),
+            Some(Err(error)) => {
+                CommandEnd::from_error(&error, Exit::Registry.code()).report(&redactor, log)
+            }
             None => Exit::Failed.code(),
         }
     }

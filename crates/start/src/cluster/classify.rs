@@ -1,4 +1,4 @@
-//! Classifies requests without an answer: a temporary outage, or a permanent error of the connection.
+//! Classifies requests without a response: a temporary outage, or a permanent error of the connection.
 
 use std::error::Error;
 
@@ -8,45 +8,45 @@ use openssl::ssl;
 
 use super::error::ClusterError;
 
-/// What OpenSSL says where the other side hung up in the middle: a server that restarts does.
+/// OpenSSL's error if the server closes the connection, as a restarting server does.
 const CUT_OFF: &str = "unexpected eof while reading";
-/// How resolvers say that they do not know for now: glibc's words, musl's, and macOS'.
-const FOR_NOW: [&str; 3] = ["Temporary failure", "Try again", "try again"];
+/// The messages of resolvers for a temporary failure: glibc, musl and macOS.
+const TEMPORARY_DNS_ERRORS: [&str; 3] = ["Temporary failure", "Try again", "try again"];
 
-/// What became of a request to `server` that was not answered.
-pub(super) fn of(error: &kube::Error, server: &str) -> ClusterError {
+/// Classifies the error of a request to `server` that got no response.
+pub(super) fn classify_request_error(error: &kube::Error, server: &str) -> ClusterError {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(this) = cause {
-        if let Some(lasting) = lasting(this, server) {
-            return lasting;
+        if let Some(permanent) = permanent_error(this, server) {
+            return permanent;
         }
         cause = this.source();
     }
-    ClusterError::Silent { server: server.to_owned(), why: why(error) }
+    ClusterError::NoResponse { server: server.to_owned(), why: describe_causes(error) }
 }
 
-/// Why a client could not be made of a configuration.
-pub(super) fn of_set_up(error: kube::Error, server: &str) -> ClusterError {
+/// Classifies the error of creating a client.
+pub(super) fn classify_setup_error(error: kube::Error, server: &str) -> ClusterError {
     match &error {
-        kube::Error::Auth(problem) => login(problem, server),
-        // Its own message quotes the address, which may hold a login.
+        kube::Error::Auth(problem) => login_error(problem, server),
+        // The library's message quotes the address, which may contain a login.
         kube::Error::ProxyProtocolUnsupported { proxy_url }
         | kube::Error::ProxyProtocolDisabled { proxy_url, .. } => ClusterError::ProxyProtocol {
             scheme: proxy_url.scheme_str().unwrap_or_default().to_owned(),
         },
-        _ => ClusterError::SetUp { server: server.to_owned(), source: Box::new(error) },
+        _ => ClusterError::Client { server: server.to_owned(), source: Box::new(error) },
     }
 }
 
-/// What never passes, where this cause is such.
-fn lasting(cause: &(dyn Error + 'static), server: &str) -> Option<ClusterError> {
+/// The permanent error that `cause` is, if any.
+fn permanent_error(cause: &(dyn Error + 'static), server: &str) -> Option<ClusterError> {
     if let Some(problem) = cause.downcast_ref() {
-        return Some(login(problem, server));
+        return Some(login_error(problem, server));
     }
     let message = cause.to_string();
     if message == "dns error" {
         let why = cause.source().map(ToString::to_string).unwrap_or_default();
-        if FOR_NOW.iter().any(|words| why.contains(words)) {
+        if TEMPORARY_DNS_ERRORS.iter().any(|words| why.contains(words)) {
             return None;
         }
         let host = server.parse::<Uri>().ok().and_then(|uri| uri.host().map(ToOwned::to_owned));
@@ -62,20 +62,20 @@ fn lasting(cause: &(dyn Error + 'static), server: &str) -> Option<ClusterError> 
     if reasons.is_empty() || reasons.contains(&CUT_OFF) {
         return None;
     }
-    // What is wrong with the certificate stands at the end of the message around it.
+    // The problem of the certificate is at the end of the outer error's message.
     let verdict = message.strip_prefix(&of_tls.to_string()).unwrap_or_default();
     let why = format!("{}{verdict}", reasons.join(", "));
     Some(ClusterError::Tls { server: server.to_owned(), why })
 }
 
-/// Why a login cannot be had, without what a helper program printed: that is a token, or part of one.
-pub(super) fn login(problem: &AuthError, server: &str) -> ClusterError {
+/// The error of a login. It does not contain the standard output of a helper program, which may be a token.
+fn login_error(problem: &AuthError, server: &str) -> ClusterError {
     let why = match problem {
         AuthError::AuthExecRun { cmd, out } => {
-            let said = String::from_utf8_lossy(&out.stderr);
-            let said = said.trim().lines().next_back().unwrap_or_default();
-            let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-            format!("its helper program `{cmd}` failed with {}{said}", out.status)
+            let message = String::from_utf8_lossy(&out.stderr);
+            let message = message.trim().lines().next_back().unwrap_or_default();
+            let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+            format!("its helper program `{cmd}` failed with {}{message}", out.status)
         }
         AuthError::AuthExecParse(_) | AuthError::ParseTokenKey(_) => {
             "what its helper program printed cannot be read".to_owned()
@@ -85,8 +85,8 @@ pub(super) fn login(problem: &AuthError, server: &str) -> ClusterError {
     ClusterError::Login { server: server.to_owned(), why }
 }
 
-/// The causes alone, without what the library calls its own layers.
-fn why(error: &kube::Error) -> String {
+/// The causes without the names of the library's layers.
+fn describe_causes(error: &kube::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut cause = error.source();
     while let Some(this) = cause {
@@ -108,38 +108,41 @@ mod tests {
     #[error("{0}")]
     struct Layer(&'static str, #[source] Box<dyn Error + Send + Sync>);
 
-    fn said(layers: &[&'static str], innermost: &str) -> ClusterError {
+    fn error_of(layers: &[&'static str], innermost: &str) -> ClusterError {
         let inner: Box<dyn Error + Send + Sync> = innermost.into();
         let layers = layers.iter().rev();
         let error = layers.fold(inner, |inner, layer| Box::new(Layer(layer, inner)));
-        of(&kube::Error::Service(error), "https://cluster.example.com:6443")
+        classify_request_error(&kube::Error::Service(error), "https://cluster.example.com:6443")
     }
 
     #[test]
-    fn resolver_that_does_not_know_for_now_is_asked_again() {
-        let of_dns = |why: &str| said(&["client error (Connect)", "dns error"], why);
+    fn temporary_dns_failure_is_retried_and_unknown_host_is_not() {
+        let of_dns = |why: &str| error_of(&["client error (Connect)", "dns error"], why);
         let prefix = "failed to lookup address information: ";
         for for_now in ["Temporary failure in name resolution", "Try again"] {
             let error = of_dns(&format!("{prefix}{for_now}"));
-            assert!(error.is_undecided(), "{error}");
+            assert!(error.is_outcome_unknown(), "{error}");
         }
         for never in ["Name or service not known", "Name does not resolve"] {
             let error = of_dns(&format!("{prefix}{never}"));
-            assert!(!error.is_undecided() && error.to_string().contains("`cluster.example.com`"));
+            assert!(
+                !error.is_outcome_unknown() && error.to_string().contains("`cluster.example.com`")
+            );
         }
     }
 
     #[test]
-    fn proxy_of_a_kind_that_is_not_known_is_named_without_its_login() {
+    fn unsupported_proxy_is_reported_without_its_login() {
         let proxy_url = Box::new("socks5://user:hunter2@proxy.example.com".parse().unwrap());
         let error = kube::Error::ProxyProtocolDisabled { proxy_url, protocol_feature: "socks5" };
-        let said = butler_base::error::chain(&of_set_up(error, "https://cluster.example.com"));
-        assert_eq!(said, "a proxy with `socks5://` is not supported");
+        let message =
+            butler_base::error::chain(&classify_setup_error(error, "https://cluster.example.com"));
+        assert_eq!(message, "a proxy with `socks5://` is not supported");
     }
 
     #[test]
-    fn layers_of_the_library_are_no_causes() {
-        let error = said(
+    fn error_message_omits_the_layers_of_the_library() {
+        let error = error_of(
             &["client error (Connect)", "tcp connect error"],
             "Connection refused (os error 111)",
         );

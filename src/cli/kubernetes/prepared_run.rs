@@ -1,4 +1,4 @@
-//! The run that a command hands over to a cluster.
+//! The preparation of a run that a cluster executes.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::settings::{Arguments, Environment, HandedOn, Logging, SettingsError};
 use butler_base::secret::Redactor;
 use butler_start::cluster::Run;
 
-/// A run that is handed on to a cluster, and the log of doing so.
-pub(super) struct Handover {
+/// A run for a cluster. Its token is registered with the redactor, and the log of this process is started.
+pub(super) struct PreparedRun {
     pub(super) run: Run,
     pub(super) redactor: Arc<Redactor>,
     pub(super) log: WorkerGuard,
 }
 
-impl Handover {
-    pub(super) fn of(
+impl PreparedRun {
+    pub(super) fn resolve(
         arguments: &Arguments,
         environment: &Environment,
     ) -> Result<Self, SettingsError> {
