@@ -1,6 +1,6 @@
 //! Executes Terraform and `OpenTofu` runs for a registry.
 //!
-//! One way through:
+//! The flow of a run:
 //!
 //! ```text
 //! Args → Settings → RunSpec → Workspace + InstalledTool → Engine → Outcome → ExitCode
