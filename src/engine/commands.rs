@@ -188,7 +188,7 @@ impl<S: Sink> Engine<'_, S> {
             &exit.output,
         )
         .map_err(|source| EngineError::Answer { command: "output", source })?;
-        Ok(exit.output)
+        Ok(exit.output.into())
     }
 
     /// The names of the workspaces that there are. The environment must name none: Terraform would

@@ -15,7 +15,6 @@ use zeroize::Zeroizing;
 
 use super::error::{Redirect, RegistryError};
 use super::rest::asked_rest;
-use butler_base::secret::append;
 
 /// How much of an error's body is read: registries have been seen to answer with hundreds of KB of SQL.
 const ERROR_BODY: usize = 16 * 1024;
@@ -131,7 +130,7 @@ pub(super) async fn read(
         if body.len() + chunk.len() > limit {
             return Ok(None);
         }
-        append(&mut body, &chunk);
+        body.extend_from_slice(&chunk);
     }
     // No other coding is ever asked for; gzip is what the API may use unasked.
     Ok(match lower_case(response.headers(), &CONTENT_ENCODING).as_deref() {
@@ -157,7 +156,7 @@ fn inflated(compressed: &[u8], limit: usize) -> Option<Zeroizing<Vec<u8>>> {
         if body.len() + length > limit {
             return None;
         }
-        append(&mut body, &chunk[..length]);
+        body.extend_from_slice(&chunk[..length]);
     }
 }
 

@@ -519,7 +519,7 @@ async fn what_holds_secrets_cannot_be_printed() {
     };
     let grace = Grace { normal: PATIENCE, urgent: PATIENCE };
     let exit = supervise(&command, &Silent, &Stop::new(), grace).await.unwrap();
-    assert_eq!(*exit.output, NEEDLE.as_bytes());
+    assert_eq!(exit.output, NEEDLE.as_bytes());
     let bytes = format!("{:?}", NEEDLE.as_bytes());
     for shown in [
         format!("{parsed:?} {inputs:?} {laid_down:?}"),

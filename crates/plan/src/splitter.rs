@@ -8,8 +8,6 @@ use std::io::{Error, ErrorKind, Read, Result};
 use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
-use butler_base::secret::append;
-
 /// The size of a read.
 const CHUNK: usize = 64 * 1024;
 
@@ -105,7 +103,7 @@ impl<R: Read> Splitter<R> {
         while self.available()? {
             let chunk = &self.chunk[self.position..self.filled];
             let end = place.end_in(chunk);
-            append(&mut self.held, &chunk[..end.unwrap_or(chunk.len())]);
+            self.held.extend_from_slice(&chunk[..end.unwrap_or(chunk.len())]);
             self.position += end.unwrap_or(chunk.len());
             if end.is_some() {
                 break;

@@ -22,7 +22,6 @@ use butler_base::event::Stream;
 use butler_base::platform::fs::MetadataExt;
 use butler_base::platform::saved;
 use butler_base::process::{Command, Output, Sink, memory_left};
-use butler_base::secret::append;
 
 /// So much memory has to be left, in bytes: providers of large clouds take half of it to say what they
 /// know, while the tool that makes the plan still has all of its own.
@@ -179,8 +178,8 @@ impl Sink for Kept {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *kept {
             Some(lines) if lines.len() + line.len() < MOST => {
-                append(lines, line);
-                append(lines, b"\n");
+                lines.extend_from_slice(line);
+                lines.push(b'\n');
             }
             _ => *kept = None,
         }

@@ -11,8 +11,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use zeroize::Zeroizing;
-
 use crate::registry::Part;
 use crate::report::RunLog;
 use crate::run::findings::Findings;
@@ -180,7 +178,7 @@ impl Judge<'_> {
             }
         };
         match json {
-            Part::Bytes(bytes) => Ok(Input::Bytes(Zeroizing::new(bytes.to_vec()))),
+            Part::Bytes(bytes) => Ok(Input::Bytes(bytes.to_vec())),
             // All of the file is the plan.
             Part::File { path, .. } => {
                 let file = File::open(path.as_path())

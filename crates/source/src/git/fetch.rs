@@ -70,7 +70,7 @@ pub async fn fetch(
         parent: std::process::id(),
     };
     // Serialization fails only for a path that is not UTF-8.
-    let input = encode(&task)
+    let mut input = encode(&task)
         .map_err(|error| file("hand on the path", destination, std::io::Error::other(error)))?;
     let command = Command {
         inner: None,
@@ -78,7 +78,7 @@ pub async fn fetch(
         arguments: vec![FETCH_COMMAND.into()],
         environment: child_environment(environment, scratch.path()),
         directory: None,
-        input: Input::Bytes(input),
+        input: Input::Bytes(std::mem::take::<Vec<u8>>(&mut input)),
         output: Output::Memory(LONGEST_ANSWER),
     };
     let shown = RunnerLines(sink);
