@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_are_the_same_each_time_and_differ_from_each_other() {
+    fn rounds_are_reproducible_and_distinct() {
         let target = Target { name: "", samples: &[b"sample"], tokens: &[b"token"], rounds: 50 };
         let inputs = || {
             let mut inputs = Vec::new();
