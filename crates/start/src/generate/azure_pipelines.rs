@@ -3,8 +3,9 @@
 use askama::Template;
 
 use super::container::Container;
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{Cloud, GenerateError, Need, Options, Tokens, filters, text};
+use super::{Cloud, GenerateError, Need, Options, Tokens, filters};
 
 const TARGET: &str = "azure-pipelines";
 
@@ -72,9 +73,9 @@ pub fn azure_pipelines(options: &Options) -> Result<String, GenerateError> {
         needs: other_clouds.needs_with_secrets(),
         variables: options.network_variables(),
         pool: options.labels.split_first(),
-        steps: text(&steps),
+        steps: render_template(&steps),
     };
-    Ok(text(&pipeline))
+    Ok(render_template(&pipeline))
 }
 
 fn container(options: &Options) -> Option<Container> {

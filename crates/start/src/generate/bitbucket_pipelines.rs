@@ -2,8 +2,9 @@
 
 use askama::Template;
 
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, Need, Options, Tokens, filters, text};
+use super::{GenerateError, Need, Options, Tokens, filters};
 
 const TARGET: &str = "bitbucket-pipelines";
 
@@ -52,7 +53,7 @@ pub fn bitbucket_pipelines(options: &Options) -> Result<String, GenerateError> {
         identity: options.identity_script(Tokens::Values, "${BITBUCKET_CLONE_DIR:?}"),
         failure: options.failure_trap(JOB),
     };
-    let text = text(&pipelines);
+    let text = render_template(&pipelines);
     Ok(if options.fragment { indent_comments(&text) } else { text })
 }
 

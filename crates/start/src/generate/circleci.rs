@@ -2,8 +2,9 @@
 
 use askama::Template;
 
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, Need, Options, Tokens, filters, text};
+use super::{GenerateError, Need, Options, Tokens, filters};
 
 const TARGET: &str = "circleci";
 
@@ -71,5 +72,5 @@ fn render(options: &Options, class: Option<&str>) -> String {
         failure: options.failure_function("$CIRCLE_BUILD_URL"),
         seconds: options.timeout_minutes() * 60,
     };
-    text(&configuration)
+    render_template(&configuration)
 }

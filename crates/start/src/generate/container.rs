@@ -5,7 +5,8 @@
 
 use askama::Template;
 
-use super::{Options, filters, text};
+use super::render::render_template;
+use super::{Options, filters};
 
 /// The volumes and variables of the container.
 #[derive(Template)]
@@ -83,6 +84,6 @@ impl Container {
 
     /// Renders the shell code.
     pub(super) fn script(&self) -> String {
-        text(self)
+        render_template(self)
     }
 }

@@ -6,7 +6,8 @@
 
 use askama::Template;
 
-use super::{Options, filters, text};
+use super::render::render_template;
+use super::{Options, filters};
 
 /// The function `report_failure`, for a POSIX shell with curl.
 #[derive(Template)]
@@ -30,13 +31,13 @@ impl Options {
     /// between double quotes.
     #[must_use]
     pub fn failure_function(&self, job: &'static str) -> String {
-        text(&Function { job, ca_bundle: self.network.ca_bundle.as_deref() })
+        render_template(&Function { job, ca_bundle: self.network.ca_bundle.as_deref() })
     }
 
     /// The function, and traps that call it when the shell ends, with the variable `stage` as its second argument.
     /// `exec` drops the traps; a shell that waits for the runner must reset them first.
     #[must_use]
     pub fn failure_trap(&self, job: &'static str) -> String {
-        text(&Trap { function: self.failure_function(job) })
+        render_template(&Trap { function: self.failure_function(job) })
     }
 }

@@ -5,8 +5,9 @@ use askama::Template;
 
 use super::actions::{ACTIONS, Actions};
 use super::container::Container;
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{Aws, Cloud, Gcp, GenerateError, Need, Options, Secret, filters, text};
+use super::{Aws, Cloud, Gcp, GenerateError, Need, Options, Secret, filters};
 
 const TARGET: &str = "github-actions";
 
@@ -94,14 +95,14 @@ pub fn github_actions(options: &Options) -> Result<String, GenerateError> {
         aws_seconds: aws_seconds(options),
         oidc: !options.cloud.is_empty(),
         variables: options.network_variables(),
-        mask: text(&Mask),
+        mask: render_template(&Mask),
         stage: stage_expression(&options.cloud, options.cache, install.is_some()),
         install,
         container: container(options),
         started: STARTED,
-        report: text(&Report { function: options.failure_function(JOB) }),
+        report: render_template(&Report { function: options.failure_function(JOB) }),
     };
-    Ok(text(&workflow))
+    Ok(render_template(&workflow))
 }
 
 /// The file `action.yml` of this repository. `outputs` are the names of the step outputs.
@@ -109,14 +110,14 @@ pub fn github_actions(options: &Options) -> Result<String, GenerateError> {
 pub fn action(outputs: Vec<&'static str>) -> String {
     let (aws, gcp) = (Some(Aws::default()), Some(Gcp::default()));
     let options = Options { cloud: Cloud { aws, gcp, azure: None }, ..Options::default() };
-    text(&Action {
+    render_template(&Action {
         actions: ACTIONS,
         outputs,
-        mask: text(&Mask),
+        mask: render_template(&Mask),
         install: options.install_script(DIRECTORY).unwrap_or_default(),
         started: STARTED,
         stage: stage_expression(&options.cloud, false, true),
-        report: text(&Report { function: options.failure_function(JOB) }),
+        report: render_template(&Report { function: options.failure_function(JOB) }),
     })
 }
 

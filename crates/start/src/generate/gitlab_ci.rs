@@ -2,8 +2,9 @@
 
 use askama::Template;
 
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, Need, Options, Tokens, filters, text};
+use super::{GenerateError, Need, Options, Tokens, filters};
 
 const TARGET: &str = "gitlab-ci";
 
@@ -43,5 +44,5 @@ pub fn gitlab_ci(options: &Options) -> Result<String, GenerateError> {
         image: options.image(),
         failure: options.failure_trap("$CI_JOB_URL"),
     };
-    Ok(text(&job))
+    Ok(render_template(&job))
 }

@@ -5,7 +5,8 @@
 
 use askama::Template;
 
-use super::{Cloud, Need, Options, filters, text};
+use super::render::render_template;
+use super::{Cloud, Need, Options, filters};
 
 /// The content of `AWS_ID_TOKEN`, `GCP_ID_TOKEN` and `AZURE_ID_TOKEN`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -40,7 +41,7 @@ impl Options {
             in_files: tokens == Tokens::Files,
             in_memory: tokens == Tokens::Values,
         };
-        (!self.cloud.is_empty()).then(|| text(&script))
+        (!self.cloud.is_empty()).then(|| render_template(&script))
     }
 
     /// The variables of the CI system that the script reads.

@@ -3,7 +3,8 @@
 use askama::Template;
 
 use super::options::RELEASES;
-use super::{Install, Options, Version, filters, text};
+use super::render::render_template;
+use super::{Install, Options, Version, filters};
 
 /// The script, for a POSIX shell. It installs the verified release as `$directory/butler-runner`, or fails
 /// without executing any part of the download.
@@ -40,6 +41,6 @@ impl Options {
             ca_bundle: self.network.ca_bundle.clone(),
             directory,
         };
-        Some(text(&script))
+        Some(render_template(&script))
     }
 }

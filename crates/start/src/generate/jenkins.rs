@@ -3,8 +3,9 @@
 use askama::Template;
 
 use super::container::Container;
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, Need, Options, Secret, Tokens, filters, text};
+use super::{GenerateError, Need, Options, Secret, Tokens, filters};
 
 const TARGET: &str = "jenkins";
 
@@ -90,9 +91,9 @@ pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
         tokens,
         label: label_expression(&options.labels),
         leaves_files: !cloud.is_empty() || script.container.is_some(),
-        script: text(&script),
+        script: render_template(&script),
     };
-    Ok(text(&pipeline))
+    Ok(render_template(&pipeline))
 }
 
 /// The expression that requires all of `labels`. A label with a space is the name of an agent, unless it is an

@@ -20,6 +20,7 @@ mod identity;
 mod install;
 mod jenkins;
 mod options;
+mod render;
 mod secret;
 mod secret_names;
 mod tekton;
@@ -38,10 +39,3 @@ pub use options::{
 };
 pub use secret::Secret;
 pub use tekton::tekton;
-
-/// What a template makes: lines, each of them ended.
-fn text(template: &impl askama::Template) -> String {
-    let mut text = template.render().expect("writing to a string does not fail");
-    text.push('\n');
-    text
-}

@@ -2,8 +2,9 @@
 
 use askama::Template;
 
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, IMAGE, Install, Need, Options, Secret, Tokens, filters, text};
+use super::{GenerateError, IMAGE, Install, Need, Options, Secret, Tokens, filters};
 
 const TARGET: &str = "tekton";
 
@@ -86,11 +87,11 @@ pub fn tekton(options: &Options) -> Result<String, GenerateError> {
         variables: options.network_variables(),
         secrets: options.secrets.iter().map(secret_key).collect(),
         image: image.unwrap_or_else(|| format!("{IMAGE}:{}", options.version)),
-        script: text(&script),
+        script: render_template(&script),
         selector,
         pipeline_minutes: options.timeout_minutes() + 5,
     };
-    Ok(text(&manifests))
+    Ok(render_template(&manifests))
 }
 
 /// The variable of a secret, the Secret and its key.
