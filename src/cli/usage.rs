@@ -292,7 +292,7 @@ mod tests {
             ("butler-runner plan --vra=x=1", "--var"),
             ("butler-runner apply --tagret aws_vpc.a", "--target"),
             ("butler-runner execute --run_id 7", "--run-id"),
-            ("butler-runner tool install --dry-rnu", "--dry-run"),
+            ("butler-runner clean --dry-rnu", "--dry-run"),
         ] {
             assert_eq!(hint(line), format!("did you mean `{flag}`?"), "{line}");
         }
