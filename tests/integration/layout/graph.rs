@@ -9,6 +9,8 @@ use std::path::Path;
 
 use syn::visit::Visit;
 
+use crate::support::project::{files_below, is_test_file, is_test_item};
+
 /// Edges from file to file, as paths below the crate's `src`.
 pub(super) type Edges = BTreeMap<String, BTreeSet<String>>;
 
@@ -32,10 +34,10 @@ struct Crate {
 /// Reads all files below `src`.
 pub(super) fn edges(src: &Path) -> Edges {
     let mut modules = BTreeMap::new();
-    for path in super::sources(src) {
+    for path in files_below(src, "rs") {
         let relative = path.strip_prefix(src).unwrap();
         let name = relative.file_stem().unwrap().to_str().unwrap();
-        if name.ends_with("tests") || name == "main" {
+        if is_test_file(relative) || name == "main" {
             continue;
         }
         let mut module: ModulePath =
@@ -202,7 +204,7 @@ impl Reader {
 
 impl<'ast> Visit<'ast> for Reader {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        if !is_for_tests(item) {
+        if !is_test_item(item) {
             syn::visit::visit_item(self, item);
         }
     }
@@ -217,20 +219,21 @@ impl<'ast> Visit<'ast> for Reader {
         self.file.paths.push(names.collect());
         syn::visit::visit_path(self, path);
     }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        self.file.paths.extend(paths_in(&call.tokens.to_string()));
+        syn::visit::visit_macro(self, call);
+    }
 }
 
-fn is_for_tests(item: &syn::Item) -> bool {
-    let attributes = match item {
-        syn::Item::Mod(item) => &item.attrs,
-        syn::Item::Fn(item) => &item.attrs,
-        syn::Item::Use(item) => &item.attrs,
-        syn::Item::Impl(item) => &item.attrs,
-        syn::Item::Const(item) => &item.attrs,
-        syn::Item::Struct(item) => &item.attrs,
-        _ => return false,
-    };
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
-    })
+/// The paths with more than one segment in a macro's arguments, which are tokens and not syntax
+/// trees. String literals are left out.
+fn paths_in(tokens: &str) -> Vec<ModulePath> {
+    let code: String = tokens.replace("\\\"", "").split('"').step_by(2).collect();
+    let code = code.replace(" :: ", "::");
+    let is_outside = |c: char| !(c.is_alphanumeric() || c == '_' || c == ':');
+    code.split(is_outside)
+        .filter(|word| word.trim_matches(':').contains("::"))
+        .map(|word| word.trim_matches(':').split("::").map(str::to_owned).collect())
+        .collect()
 }

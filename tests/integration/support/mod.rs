@@ -22,6 +22,7 @@ pub(crate) mod machine;
 pub(crate) mod object_store;
 pub(crate) mod postgres;
 pub(crate) mod processes;
+pub(crate) mod project;
 pub(crate) mod provider_mirror;
 pub(crate) mod proxy;
 pub(crate) mod release_site;
