@@ -61,7 +61,7 @@ async fn errors_of_each_command_name_their_file_line_and_resource() {
         assert_eq!(shown(&result)[0], expected, "{operation}");
         let said = result["diagnostics"][0]["detail"].as_str().unwrap();
         assert!(said.contains(detail), "{operation}: {said}");
-        assert!(!said.contains("The configuration is not valid"), "{said}");
+        assert!(!said.contains("the configuration is not valid"), "{said}");
     }
     let world = World::new(&[("main.tf", destroying)]).await;
     run(&world, "apply").await;
