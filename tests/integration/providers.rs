@@ -16,6 +16,7 @@ use tokio::process::Child;
 use crate::support::environment::find_program;
 use crate::support::provider_mirror::{ADDRESS, Files, ProviderMirror, package};
 use crate::support::release_site::platform;
+use crate::support::root::as_root_async;
 use crate::support::world::{End, MODULE, World, eventually};
 
 const VERSION: &str = "1.2.3";
@@ -124,51 +125,52 @@ async fn ten_runs_that_share_the_users_own_plugin_cache_go_one_by_one() {
 
 #[tokio::test]
 async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replaced() {
-    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
-    let cache = shared.path().join("providers");
-    let world = world(&mirror, VERSION, &cache).await;
-    run(&world).await;
-    let package = place(&cache, VERSION);
-    let provider = package.join(format!("terraform-provider-test_v{VERSION}"));
-    let changes: [(&str, &dyn Fn()); 9] = [
-        ("changed", &|| std::fs::write(&provider, "#!/bin/sh\nexit 7\n").unwrap()),
-        ("cut short", &|| std::fs::write(&provider, "").unwrap()),
-        ("half unpacked", &|| std::fs::remove_file(&provider).unwrap()),
-        ("more than it was", &|| std::fs::write(package.join("more"), "").unwrap()),
-        ("a link in it", &|| {
-            std::fs::remove_file(&provider).unwrap();
-            symlink("/bin/sh", &provider).unwrap();
-        }),
-        ("itself a link", &|| {
-            std::fs::remove_dir_all(&package).unwrap();
-            symlink("/", &package).unwrap();
-        }),
-        ("open to all", &|| {
-            std::fs::set_permissions(&provider, PermissionsExt::from_mode(0o777)).unwrap();
-        }),
-        ("another user's", &|| {
-            // Only root can give files away.
-            if chown(&provider, Some(12345), None).is_err() {
-                std::fs::write(&provider, "").unwrap();
-            }
-        }),
-        ("a file", &|| {
-            std::fs::remove_dir_all(&package).unwrap();
-            std::fs::write(&package, "").unwrap();
-        }),
-    ];
-    for (number, (change, make)) in changes.into_iter().enumerate() {
-        make();
+    as_root_async(async {
+        let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+        let cache = shared.path().join("providers");
+        let world = world(&mirror, VERSION, &cache).await;
         run(&world).await;
-        assert_eq!(mirror.archives(), number + 2, "{change}");
-        let log = world.received().log_text();
-        let named = format!("Warning: {ADDRESS} {VERSION} in the provider cache cannot be used: ");
-        assert!(log.contains(&named), "{change}: {log}");
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
-    }
-    run(&world).await;
-    assert_eq!(mirror.archives(), 10, "what took its place is used");
-    assert!(!world.received().log_text().contains("Warning: "));
+        let package = place(&cache, VERSION);
+        let provider = package.join(format!("terraform-provider-test_v{VERSION}"));
+        let changes: [(&str, &dyn Fn()); 9] = [
+            ("changed", &|| std::fs::write(&provider, "#!/bin/sh\nexit 7\n").unwrap()),
+            ("cut short", &|| std::fs::write(&provider, "").unwrap()),
+            ("half unpacked", &|| std::fs::remove_file(&provider).unwrap()),
+            ("more than it was", &|| std::fs::write(package.join("more"), "").unwrap()),
+            ("a link in it", &|| {
+                std::fs::remove_file(&provider).unwrap();
+                symlink("/bin/sh", &provider).unwrap();
+            }),
+            ("itself a link", &|| {
+                std::fs::remove_dir_all(&package).unwrap();
+                symlink("/", &package).unwrap();
+            }),
+            ("open to all", &|| {
+                std::fs::set_permissions(&provider, PermissionsExt::from_mode(0o777)).unwrap();
+            }),
+            ("another user's", &|| {
+                chown(&provider, Some(12345), None).unwrap();
+            }),
+            ("a file", &|| {
+                std::fs::remove_dir_all(&package).unwrap();
+                std::fs::write(&package, "").unwrap();
+            }),
+        ];
+        for (number, (change, make)) in changes.into_iter().enumerate() {
+            make();
+            run(&world).await;
+            assert_eq!(mirror.archives(), number + 2, "{change}");
+            let log = world.received().log_text();
+            let named =
+                format!("Warning: {ADDRESS} {VERSION} in the provider cache cannot be used: ");
+            assert!(log.contains(&named), "{change}: {log}");
+            assert_whole(&cache, mirror.files(VERSION), VERSION);
+        }
+        run(&world).await;
+        assert_eq!(mirror.archives(), 10, "what took its place is used");
+        assert!(!world.received().log_text().contains("Warning: "));
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -431,45 +433,45 @@ async fn a_lock_that_is_a_pipe_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_plugin_cache_of_several_users_is_locked_by_all_of_them_or_a_warning_says_why_not() {
-    if !nix::unistd::Uid::effective().is_root() {
-        return;
-    }
-    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
-    std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o1777)).unwrap();
-    let of_user = async |theirs: &Path| {
-        let mut world = world(&mirror, VERSION, Path::new("off")).await;
-        world.set("TF_PLUGIN_CACHE_DIR", theirs);
-        world.set("BUTLER_TOOL_TIMEOUT", "1s");
-        for (variable, file) in [
-            ("TF_CLI_CONFIG_FILE", mirror.configuration()),
-            ("SSL_CERT_FILE", mirror.certificates()),
-        ] {
-            let copy = world.path(variable);
-            std::fs::copy(file, &copy).unwrap();
-            world.set(variable, copy);
-        }
-        world.add_run(world.config("test"));
-        let end = world.end(&world.execute_as_user().output().await.unwrap());
-        (end.code, world.received().log_text())
-    };
-    // Root's runner has made the lock.
-    let mut root = world(&mirror, VERSION, Path::new("off")).await;
-    root.set("TF_PLUGIN_CACHE_DIR", shared.path());
-    run(&root).await;
-    let lock = shared.path().join(".butler-runner.lock");
-    let held = std::fs::File::open(&lock).unwrap();
-    held.lock().unwrap();
-    let (code, log) = of_user(shared.path()).await;
-    assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("has been using the plugin cache"), "{log}");
-    drop(held);
-    std::fs::set_permissions(&lock, PermissionsExt::from_mode(0o600)).unwrap();
-    let (_, log) = of_user(shared.path()).await;
-    assert!(log.contains("cannot be locked (Permission denied"), "{log}");
-    // What cannot be written cannot be spoilt.
-    std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let (_, log) = of_user(shared.path()).await;
-    assert!(!log.contains("cannot be locked"), "{log}");
+    as_root_async(async {
+        let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+        std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        let of_user = async |theirs: &Path| {
+            let mut world = world(&mirror, VERSION, Path::new("off")).await;
+            world.set("TF_PLUGIN_CACHE_DIR", theirs);
+            world.set("BUTLER_TOOL_TIMEOUT", "1s");
+            for (variable, file) in [
+                ("TF_CLI_CONFIG_FILE", mirror.configuration()),
+                ("SSL_CERT_FILE", mirror.certificates()),
+            ] {
+                let copy = world.path(variable);
+                std::fs::copy(file, &copy).unwrap();
+                world.set(variable, copy);
+            }
+            world.add_run(world.config("test"));
+            let end = world.end(&world.execute_as_user().output().await.unwrap());
+            (end.code, world.received().log_text())
+        };
+        // Root's runner has made the lock.
+        let mut root = world(&mirror, VERSION, Path::new("off")).await;
+        root.set("TF_PLUGIN_CACHE_DIR", shared.path());
+        run(&root).await;
+        let lock = shared.path().join(".butler-runner.lock");
+        let held = std::fs::File::open(&lock).unwrap();
+        held.lock().unwrap();
+        let (code, log) = of_user(shared.path()).await;
+        assert_eq!(code, Some(1), "{log}");
+        assert!(log.contains("has been using the plugin cache"), "{log}");
+        drop(held);
+        std::fs::set_permissions(&lock, PermissionsExt::from_mode(0o600)).unwrap();
+        let (_, log) = of_user(shared.path()).await;
+        assert!(log.contains("cannot be locked (Permission denied"), "{log}");
+        // What cannot be written cannot be spoilt.
+        std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let (_, log) = of_user(shared.path()).await;
+        assert!(!log.contains("cannot be locked"), "{log}");
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -486,31 +488,31 @@ async fn a_cache_on_another_file_system_is_copied_from_and_to() {
 
 #[tokio::test]
 async fn a_cache_that_root_has_filled_is_used_and_nothing_is_put_into_it() {
-    if !nix::unistd::Uid::effective().is_root() {
-        return;
-    }
-    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
-    let cache = shared.path().join("providers");
-    run(&world(&mirror, VERSION, &cache).await).await;
-    open_to_all(shared.path());
-    for (version, archives) in [(VERSION, 1), ("2.0.0", 2)] {
-        let mut world = world(&mirror, version, &cache).await;
-        for (variable, file) in [
-            ("TF_CLI_CONFIG_FILE", mirror.configuration()),
-            ("SSL_CERT_FILE", mirror.certificates()),
-        ] {
-            let copy = world.path(variable);
-            std::fs::copy(file, &copy).unwrap();
-            world.set(variable, copy);
+    as_root_async(async {
+        let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+        let cache = shared.path().join("providers");
+        run(&world(&mirror, VERSION, &cache).await).await;
+        open_to_all(shared.path());
+        for (version, archives) in [(VERSION, 1), ("2.0.0", 2)] {
+            let mut world = world(&mirror, version, &cache).await;
+            for (variable, file) in [
+                ("TF_CLI_CONFIG_FILE", mirror.configuration()),
+                ("SSL_CERT_FILE", mirror.certificates()),
+            ] {
+                let copy = world.path(variable);
+                std::fs::copy(file, &copy).unwrap();
+                world.set(variable, copy);
+            }
+            world.add_run(world.config("test"));
+            let end = world.end(&world.execute_as_user().output().await.unwrap());
+            assert_eq!(end.code, Some(0), "{}", end.stderr);
+            let log = world.received().log_text();
+            assert!(log.contains("Warning: cannot add packages to the provider cache"), "{log}");
+            assert_eq!(mirror.archives(), archives, "{version}");
         }
-        world.add_run(world.config("test"));
-        let end = world.end(&world.execute_as_user().output().await.unwrap());
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
-        let log = world.received().log_text();
-        assert!(log.contains("Warning: cannot add packages to the provider cache"), "{log}");
-        assert_eq!(mirror.archives(), archives, "{version}");
-    }
-    assert!(!place(&cache, "2.0.0").exists());
+        assert!(!place(&cache, "2.0.0").exists());
+    })
+    .await;
 }
 
 /// Lets every user read everything in `path`.

@@ -11,6 +11,7 @@ use butler_runner::tool::{
 };
 
 use crate::support::release_site::{Fault, ReleaseSite, archive};
+use crate::support::root::as_root_async;
 
 fn options(site: &ReleaseSite, cache: &Path) -> ToolOptions {
     ToolOptions {
@@ -48,20 +49,21 @@ fn parts(cache: &Path) -> [PathBuf; 4] {
 
 #[tokio::test]
 async fn every_part_of_a_cache_that_belongs_to_another_user_is_refused() {
-    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let directory = tempfile::tempdir().unwrap();
-    let cache = directory.path().join("cache");
-    let options = options(&site, &cache);
-    install(&options, "1.9.8").await.unwrap();
-    for part in [cache.clone()].into_iter().chain(parts(&cache)) {
-        let owner = part.metadata().unwrap().uid();
-        // Only root can give files away; for others the rule is held by what root runs.
-        if chown(&part, Some(12345), None).is_ok() {
+    as_root_async(async {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        let directory = tempfile::tempdir().unwrap();
+        let cache = directory.path().join("cache");
+        let options = options(&site, &cache);
+        install(&options, "1.9.8").await.unwrap();
+        for part in [cache.clone()].into_iter().chain(parts(&cache)) {
+            let owner = part.metadata().unwrap().uid();
+            chown(&part, Some(12345), None).unwrap();
             assert_unsafe(install(&options, "1.9.8").await, &part, "belongs to another user");
             chown(&part, Some(owner), None).unwrap();
         }
-    }
-    assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Cache);
+        assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Cache);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -84,17 +86,18 @@ async fn every_part_of_a_cache_that_is_a_link_is_refused() {
 
 #[tokio::test]
 async fn a_cache_directory_may_be_a_link_but_not_one_of_another_user() {
-    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let directory = tempfile::tempdir().unwrap();
-    let (real, link) = (directory.path().join("real"), directory.path().join("link"));
-    std::fs::create_dir(&real).unwrap();
-    symlink(&real, &link).unwrap();
-    let options = options(&site, &link);
-    assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Downloaded);
-    // Only root can give a link away; for others the rule is held by what root runs.
-    if std::os::unix::fs::lchown(&link, Some(12345), None).is_ok() {
+    as_root_async(async {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        let directory = tempfile::tempdir().unwrap();
+        let (real, link) = (directory.path().join("real"), directory.path().join("link"));
+        std::fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        let options = options(&site, &link);
+        assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Downloaded);
+        std::os::unix::fs::lchown(&link, Some(12345), None).unwrap();
         assert_unsafe(install(&options, "1.9.8").await, &link, "symbolic link of another user");
-    }
+    })
+    .await;
 }
 
 #[tokio::test]

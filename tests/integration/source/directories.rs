@@ -7,6 +7,7 @@ use butler_base::error::Advice;
 
 use super::{Case, MAIN, with_history};
 use crate::support::git_server::{Repository, git};
+use crate::support::root::as_root_async;
 
 /// How many objects are in the clone itself, loose or packed.
 fn own_objects(clone: &Path) -> usize {
@@ -94,15 +95,17 @@ async fn object_with_the_content_of_another_is_refused() {
 
 #[tokio::test]
 async fn directory_of_another_user_is_refused_unless_it_is_a_safe_one() {
-    let repository = with_history();
-    let git_directory = repository.path().join(".git");
-    // Only root can give files away.
-    if [repository.path(), &git_directory].iter().any(|it| chown(it, Some(12345), None).is_err()) {
-        return;
-    }
-    let error = Case::new(&repository.url(), "main").fail().await;
-    assert!(error.advice().unwrap().contains("safe.directory"), "{error}");
-    let settings = format!("[safe]\n\tdirectory = {}\n", repository.path().display());
-    let case = Case::new(&repository.url(), "main").in_home(".gitconfig", &settings);
-    case.succeed().await;
+    as_root_async(async {
+        let repository = with_history();
+        let git_directory = repository.path().join(".git");
+        for path in [repository.path(), &git_directory] {
+            chown(path, Some(12345), None).unwrap();
+        }
+        let error = Case::new(&repository.url(), "main").fail().await;
+        assert!(error.advice().unwrap().contains("safe.directory"), "{error}");
+        let settings = format!("[safe]\n\tdirectory = {}\n", repository.path().display());
+        let case = Case::new(&repository.url(), "main").in_home(".gitconfig", &settings);
+        case.succeed().await;
+    })
+    .await;
 }

@@ -26,6 +26,7 @@ pub(crate) mod project;
 pub(crate) mod provider_mirror;
 pub(crate) mod proxy;
 pub(crate) mod release_site;
+pub(crate) mod root;
 pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
 pub(crate) mod terminal;
