@@ -116,12 +116,6 @@ impl<'ast> Visit<'ast> for SystemConditions {
             self.check(&list.tokens.to_string());
         }
     }
-
-    fn visit_macro(&mut self, call: &'ast syn::Macro) {
-        if call.path.is_ident("cfg") {
-            self.check(&call.tokens.to_string());
-        }
-    }
 }
 
 /// The table of the architecture page names each folder of the runner and each crate, and no other.
