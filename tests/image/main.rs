@@ -56,7 +56,7 @@ fn project() -> PathBuf {
 }
 
 #[test]
-fn image_holds_the_runner_a_verified_terraform_git_and_ssh() {
+fn image_contains_the_runner_a_verified_terraform_git_and_ssh() {
     let image = &*IMAGE;
     let (_, version) = machine_terraform();
     let runner = image.root.output(image, 65532, &["butler-runner", "--version"]);
@@ -85,7 +85,7 @@ fn image_holds_the_runner_a_verified_terraform_git_and_ssh() {
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[test]
-fn image_says_what_it_is_and_starts_as_nobody_in_particular() {
+fn image_has_labels_and_an_unprivileged_default_user() {
     let image = &*IMAGE;
     assert_eq!(image.user, "65532:65532");
     assert_eq!(image.directory, "/workspace");
@@ -121,7 +121,7 @@ fn ci_systems_start_a_shell_in_the_image() {
 }
 
 #[test]
-fn both_stages_begin_with_an_image_that_cannot_change() {
+fn base_images_of_both_stages_are_pinned_by_digest() {
     let recipe = Recipe::read(&project().join("Dockerfile"));
     let bases = recipe.bases();
     assert_eq!(bases.len(), 2, "{bases:?}");
@@ -161,22 +161,22 @@ async fn plans_as(user: u32, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn its_own_user_plans_on_a_read_only_root() {
+async fn default_user_can_plan_on_a_read_only_root() {
     plans_as(65532, &[]).await;
 }
 
 #[tokio::test]
-async fn nobody_plans_on_a_read_only_root() {
+async fn user_nobody_can_plan_on_a_read_only_root() {
     plans_as(65534, &["exec"]).await;
 }
 
 #[tokio::test]
-async fn a_user_that_the_image_does_not_know_plans_on_a_read_only_root() {
+async fn user_without_a_passwd_entry_can_plan_on_a_read_only_root() {
     plans_as(1_000_770_000, &["butler-runner", "execute"]).await;
 }
 
 #[test]
-fn a_read_only_root_is_one() {
+fn read_only_root_of_the_tests_rejects_writes_outside_of_tmp() {
     let image = &*IMAGE;
     let output = image.root.read_only(image, 0).args(["touch", "/written"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("Read-only"), "{output:?}");

@@ -51,7 +51,7 @@ impl Judged {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_accepted_is_applied_and_its_json_was_masked() {
+async fn accepted_plan_is_applied_and_its_json_is_masked() {
     let script = "cat > $work/plan.json; echo \"$# $1 $2 $BUTLER_OPERATION $BUTLER_RUN_ID\"; pwd > $work/cwd";
     for kind in ["clean", "raw"] {
         let mut judged = Judged::new(SECRETS, script).await;
@@ -76,7 +76,7 @@ async fn a_plan_that_is_accepted_is_applied_and_its_json_was_masked() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_rejected_is_not_applied_and_the_output_is_the_reason() {
+async fn rejected_plan_is_not_applied_and_the_output_is_the_reason() {
     let script = "cat > /dev/null; echo 'FAIL: no owner tag'; echo 'and more' >&2; exit 7";
     for operation in ["plan", "apply", "destroy"] {
         let judged = Judged::new(MODULE, script).await;
@@ -97,7 +97,7 @@ async fn a_plan_that_is_rejected_is_not_applied_and_the_output_is_the_reason() {
 }
 
 #[tokio::test]
-async fn operations_without_a_plan_to_apply_start_no_program() {
+async fn operations_without_a_plan_do_not_start_the_program() {
     for operation in ["validate", "drift-check", "refresh"] {
         let judged = Judged::new(MODULE, "exit 7").await;
         let end = judged.run(operation).await;
@@ -106,7 +106,7 @@ async fn operations_without_a_plan_to_apply_start_no_program() {
 }
 
 #[tokio::test]
-async fn the_program_gets_no_secret_of_the_run_in_its_environment() {
+async fn environment_of_the_program_has_no_secret_of_the_run() {
     let script =
         "cat > /dev/null; env > $work/env; tr '\\0' '\\n' < /proc/self/environ >> $work/env";
     let mut judged = Judged::new(SECRETS, script).await;
@@ -146,7 +146,7 @@ async fn the_program_gets_no_secret_of_the_run_in_its_environment() {
 }
 
 #[tokio::test]
-async fn what_the_program_prints_is_masked_and_a_flood_is_cut() {
+async fn output_of_the_program_is_masked_and_truncated() {
     let script = "cat > /dev/null; echo leak: hunter22-of-the-run; yes 'a line of the flood' | head -n 100000; exit 1";
     let judged = Judged::new(SECRETS, script).await;
     let mut config = judged.world.config("plan");
@@ -167,7 +167,7 @@ async fn what_the_program_prints_is_masked_and_a_flood_is_cut() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_stopped_meanwhile_is_cancelled_and_leaves_nothing_running() {
+async fn stop_during_the_program_cancels_the_run_and_ends_all_processes() {
     let judged = Judged::new(MODULE, "echo > $work/begun; exec sleep 600").await;
     judged.world.add_run(judged.world.config("apply"));
     let child = judged.world.execute().spawn().unwrap();
@@ -183,7 +183,7 @@ async fn a_run_that_is_stopped_meanwhile_is_cancelled_and_leaves_nothing_running
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_is_refused_before_anything_is_sent() {
+async fn program_that_cannot_be_started_is_refused_before_any_request() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     std::fs::write(world.path("settings.yaml"), "afterPlan: {command: [no-such-judge]}\n").unwrap();
@@ -206,7 +206,7 @@ async fn a_program_that_cannot_be_started_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_run_cannot_name_a_program() {
+async fn after_plan_program_of_a_run_is_ignored() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     let program = world.path("started");
@@ -220,7 +220,7 @@ async fn a_run_cannot_name_a_program() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_rejected_is_not_saved_and_a_saved_one_is_judged_before_it_is_applied() {
+async fn rejected_plan_is_not_saved_and_a_saved_plan_is_checked_before_apply() {
     let judged = Judged::new(MODULE, "cat > /dev/null; ! test -e $work/strict").await;
     let run = async |words: &[&str]| {
         let mut command = judged.world.command(words);

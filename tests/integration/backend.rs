@@ -125,7 +125,7 @@ impl Drop for Standing {
 }
 
 #[test]
-fn locked_state_stops_a_second_run_in_its_schema_only() {
+fn locked_state_blocks_runs_of_the_same_schema_only() {
     let server = Postgres::start();
     let first = in_schema(&server, "team_a");
     let same = in_schema(&server, "team_a");
@@ -142,7 +142,7 @@ fn locked_state_stops_a_second_run_in_its_schema_only() {
 }
 
 #[test]
-fn settings_mean_themselves_whatever_is_in_them() {
+fn backend_settings_are_passed_unchanged() {
     let base = tempfile::tempdir().unwrap();
     let path = base.path().join("a${b}%{c}$${d}\"é\\\t\n.tfstate");
     let config = [("path", path.to_str().unwrap())];
@@ -152,7 +152,7 @@ fn settings_mean_themselves_whatever_is_in_them() {
 }
 
 #[test]
-fn backend_of_the_run_replaces_whatever_the_module_says() {
+fn backend_of_the_run_replaces_the_backend_of_the_module() {
     let cloud = "terraform {\n  cloud {\n    organization = \"o\"\n    workspaces {\n      name = \"w\"\n    }\n  }\n}\n";
     let http = "terraform {\n  backend \"http\" {\n    address = \"http://127.0.0.1:1/\"\n  }\n}\n";
     let nothing = "output \"a\" {\n  value = 1\n}\n";

@@ -23,7 +23,7 @@ fn usage_error(output: &Output) -> &str {
 }
 
 #[test]
-fn version_and_help_are_answered_on_standard_output() {
+fn version_and_help_are_printed_on_standard_output() {
     for (argument, expected) in [
         ("--version", concat!("butler-runner ", env!("CARGO_PKG_VERSION"), "\n")),
         ("--help", "Exit codes: 0 success, 1 the run failed"),
@@ -35,13 +35,13 @@ fn version_and_help_are_answered_on_standard_output() {
 }
 
 #[test]
-fn execute_can_be_spelled_exec() {
+fn exec_is_an_alias_of_execute() {
     let (long, short) = (runner().arg("execute").output(), runner().arg("exec").output());
     assert_eq!(usage_error(&long.unwrap()), usage_error(&short.unwrap()));
 }
 
 #[test]
-fn impossible_setting_is_one_line_with_flag_and_variable_and_nothing_is_sent() {
+fn malformed_setting_is_one_line_with_flag_and_variable_before_any_request() {
     let registry = TcpListener::bind("127.0.0.1:0").unwrap();
     registry.set_nonblocking(true).unwrap();
     let endpoint = format!("http://{}/api", registry.local_addr().unwrap());
@@ -75,7 +75,7 @@ fn impossible_setting_is_one_line_with_flag_and_variable_and_nothing_is_sent() {
 }
 
 #[test]
-fn token_in_a_wrong_place_is_not_repeated() {
+fn misplaced_token_is_not_printed() {
     for arguments in [
         &["execute", "hunter2"][..],
         &["execute", "--tokn", "hunter2"],
@@ -94,13 +94,13 @@ fn token_in_a_wrong_place_is_not_repeated() {
 }
 
 #[test]
-fn mistyped_flag_is_answered_with_the_right_one() {
+fn misspelled_flag_error_suggests_the_right_one() {
     let output = runner().args(["execute", "--run-di", "7"]).output().unwrap();
     assert!(usage_error(&output).contains("hint: did you mean `--run-id`?"), "{output:?}");
 }
 
 #[test]
-fn flag_without_its_value_names_the_variable_too() {
+fn flag_without_a_value_error_names_the_variable() {
     let output = runner().args(["execute", "--run-id"]).output().unwrap();
     assert!(usage_error(&output).contains("(--run-id, BUTLER_RUN_ID)"), "{output:?}");
 }

@@ -109,7 +109,7 @@ fn interrupt(child: &tokio::process::Child, signal: Signal) {
 }
 
 #[tokio::test]
-async fn run_in_a_cluster_is_carried_out_followed_and_ends_with_its_exit_code() {
+async fn run_in_a_cluster_is_followed_and_its_exit_code_returned() {
     let scene = Scene::new("apply", MODULE).await;
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
@@ -135,7 +135,7 @@ async fn run_in_a_cluster_is_carried_out_followed_and_ends_with_its_exit_code() 
 }
 
 #[tokio::test]
-async fn token_that_the_cluster_repeats_is_masked() {
+async fn token_in_messages_of_the_cluster_is_masked() {
     let scene = Scene::still().await;
     let repeats = |text: &str| &*format!("{text}: Invalid value: \"{TOKEN}\"").leak();
     for what in [
@@ -154,7 +154,7 @@ async fn token_that_the_cluster_repeats_is_masked() {
 }
 
 #[tokio::test]
-async fn run_that_fails_in_a_cluster_ends_with_the_runners_exit_code() {
+async fn failed_run_in_a_cluster_returns_the_exit_code_of_the_runner() {
     let scene = Scene::new("plan", "resource \"unfinished\" {").await;
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1), "{said:#?}");
@@ -163,7 +163,7 @@ async fn run_that_fails_in_a_cluster_ends_with_the_runners_exit_code() {
 }
 
 #[tokio::test]
-async fn signal_deletes_the_job_and_the_run_in_it_ends_as_cancelled() {
+async fn signal_deletes_the_job_and_cancels_the_run() {
     let scene = Scene::new("apply", SLOW).await;
     let child = scene.apply(&[]).spawn().unwrap();
     scene.under_way().await;
@@ -180,7 +180,7 @@ async fn signal_deletes_the_job_and_the_run_in_it_ends_as_cancelled() {
 }
 
 #[tokio::test]
-async fn signal_before_the_run_has_begun_takes_everything_away() {
+async fn signal_before_the_run_starts_deletes_all_objects() {
     let scene = Scene::still().await;
     scene.cluster.course(Course::Unschedulable);
     let mut child = scene.apply(&[]).spawn().unwrap();
@@ -199,7 +199,7 @@ async fn signal_before_the_run_has_begun_takes_everything_away() {
 }
 
 #[tokio::test]
-async fn job_that_may_not_be_deleted_is_left_and_said_to_go_on() {
+async fn job_without_delete_permission_is_reported_as_still_running() {
     let scene = Scene::new("apply", SLOW).await;
     let forbidden = "jobs.batch is forbidden: User \"ci\" cannot delete resource \"jobs\" in API group \"batch\" in the namespace \"runs\"";
     scene.cluster.fault("DELETE", JOB, Broken::Status(403, "Forbidden", forbidden));
@@ -219,7 +219,7 @@ async fn job_that_may_not_be_deleted_is_left_and_said_to_go_on() {
 }
 
 #[tokio::test]
-async fn second_signal_leaves_at_once_and_says_what_stays() {
+async fn second_signal_exits_immediately_and_lists_remaining_objects() {
     let scene = Scene::still().await;
     scene.cluster.course(Course::Unschedulable);
     let child = scene.apply(&[]).spawn().unwrap();
@@ -238,7 +238,7 @@ async fn second_signal_leaves_at_once_and_says_what_stays() {
 }
 
 #[tokio::test]
-async fn second_signal_does_not_wait_for_the_runs_grace() {
+async fn second_signal_does_not_wait_for_the_grace_period() {
     let scene = Scene::new("apply", STUBBORN).await;
     let child = scene.apply(&["--grace-period", "5m"]).spawn().unwrap();
     scene.under_way().await;
@@ -256,7 +256,7 @@ async fn second_signal_does_not_wait_for_the_runs_grace() {
 }
 
 #[tokio::test]
-async fn detached_run_goes_on_by_itself() {
+async fn detached_run_continues_without_the_command() {
     let scene = Scene::new("apply", MODULE).await;
     let said = scene.applied(&["--detach"]).await;
     assert_eq!((said.code, &*said.stdout), (Some(0), ""), "{said:#?}");
@@ -265,7 +265,7 @@ async fn detached_run_goes_on_by_itself() {
 }
 
 #[tokio::test]
-async fn run_that_is_triggered_is_read_back_until_it_is_over() {
+async fn triggered_run_can_be_queried_until_it_ends() {
     let scene = Scene::new("apply", SLOW).await;
     let run = |words: &[&str]| {
         let mut command = scene.world.command(words);
@@ -299,7 +299,7 @@ async fn run_that_is_triggered_is_read_back_until_it_is_over() {
 }
 
 #[tokio::test]
-async fn run_that_is_missing_is_said_before_anything_is_asked() {
+async fn missing_run_settings_are_reported_before_any_request() {
     let scene = Scene::still().await;
     let mut command = scene.world.command(&["generate", "kubernetes", "--apply"]);
     let said = Said::of(&command.output().await.unwrap());

@@ -118,7 +118,7 @@ async fn zsh_completes_commands_flags_values_and_versions() {
 }
 
 #[test]
-fn each_shell_gets_a_script_that_asks_this_program() {
+fn completion_script_of_each_shell_calls_this_program() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = succeeded(&runner().args(["completions", shell]).output().unwrap());
         assert!(script.contains("BUTLER_COMPLETE") && script.contains("butler-runner"), "{shell}");
@@ -126,7 +126,7 @@ fn each_shell_gets_a_script_that_asks_this_program() {
 }
 
 #[test]
-fn commands_that_are_not_for_people_are_never_offered() {
+fn hidden_commands_are_not_completed_or_listed() {
     let mut fish = runner();
     fish.env("BUTLER_COMPLETE", "fish").args(["--", "butler-runner", ""]);
     let offered = succeeded(&fish.output().unwrap());
@@ -143,7 +143,7 @@ fn hidden_commands() -> Vec<String> {
 }
 
 #[test]
-fn man_finds_nothing_to_warn_of_in_any_page() {
+fn man_pages_have_no_warnings() {
     let machine = Machine::new();
     let directory = machine.path("share/man/man1");
     machine.run(&["man", directory.to_str().unwrap()]).well();
@@ -184,7 +184,7 @@ fn man(page: &Path) -> String {
 }
 
 #[test]
-fn page_that_is_printed_is_the_one_that_is_written() {
+fn printed_man_page_equals_the_written_one() {
     let machine = Machine::new();
     let printed = machine.run(&["man"]).well().stdout;
     machine.run(&["man", "pages"]).well();
@@ -196,7 +196,7 @@ fn page_that_is_printed_is_the_one_that_is_written() {
 }
 
 #[test]
-fn version_says_where_the_binary_is_from_and_what_is_in_it() {
+fn version_prints_the_origin_and_the_components_of_the_binary() {
     let long = succeeded(&runner().arg("--version").output().unwrap());
     let lines: Vec<_> = long.lines().collect();
     assert_eq!(lines[0], concat!("butler-runner ", env!("CARGO_PKG_VERSION")));
@@ -215,7 +215,7 @@ fn version_says_where_the_binary_is_from_and_what_is_in_it() {
 }
 
 #[test]
-fn commands_help_and_version_are_what_the_flags_are() {
+fn help_and_version_commands_equal_their_flags() {
     let printed = |words: &[&str]| succeeded(&runner().args(words).output().unwrap());
     assert_eq!(printed(&["version"]), printed(&["--version"]));
     assert_eq!(printed(&["help"]), printed(&["--help"]));
@@ -224,7 +224,7 @@ fn commands_help_and_version_are_what_the_flags_are() {
 }
 
 #[test]
-fn short_help_has_the_ten_flags_that_matter_and_says_where_the_others_are() {
+fn short_help_lists_the_main_flags_and_names_the_long_help() {
     let short = succeeded(&runner().args(["execute", "-h"]).output().unwrap());
     let flag = |line: &str| {
         // What a line goes on with stands further to the right.
@@ -266,7 +266,7 @@ fn said(lines: &[&[&str]]) -> String {
 }
 
 #[test]
-fn misspelt_command_is_answered_with_the_nearest_one_or_with_none() {
+fn misspelled_command_error_suggests_the_nearest_one() {
     let shown = said(&[
         &["tool", "instal"],
         &["tool", "unistall", "1.9.8"],
@@ -313,7 +313,7 @@ fn misspelt_command_is_answered_with_the_nearest_one_or_with_none() {
 }
 
 #[test]
-fn stray_word_is_named_with_what_it_should_have_been() {
+fn unexpected_argument_error_suggests_the_right_form() {
     let shown = said(&[
         &["execute", "plan"],
         &["execute", "./network"],
@@ -361,7 +361,7 @@ fn stray_word_is_named_with_what_it_should_have_been() {
 }
 
 #[test]
-fn log_filter_that_would_hide_the_runners_own_errors_is_refused() {
+fn log_filter_that_hides_errors_of_the_runner_is_refused() {
     let shown = said(&[&["--log", "debg", "clean"], &["clean", "--log", "info,tool"]]);
     expect![[r"
         error: `debg` is neither a log level (error, warn, info, debug, trace, off) nor MODULE=LEVEL; did you mean `debug`? (--log, BUTLER_LOG)
@@ -385,7 +385,7 @@ fn noted(script: &Path, directory: &Path, variables: &[(&str, &str)]) -> Vec<Str
 }
 
 #[test]
-fn build_notes_the_commit_and_its_date_and_needs_no_git() {
+fn build_records_commit_and_date_and_works_without_git() {
     let machine = Machine::new();
     let script = machine.path("build-script");
     let compiled = Command::new("rustc")
@@ -435,7 +435,7 @@ fn build_notes_the_commit_and_its_date_and_needs_no_git() {
 }
 
 #[test]
-fn reader_that_has_read_enough_is_no_error() {
+fn closed_pipe_on_standard_output_is_not_an_error() {
     for words in [
         &["completions", "zsh"][..],
         &["man"],
@@ -453,7 +453,7 @@ fn reader_that_has_read_enough_is_no_error() {
 }
 
 #[test]
-fn value_that_is_none_of_a_list_is_answered_with_the_list() {
+fn unknown_value_error_lists_the_possible_values() {
     let said = |words: &[&str]| {
         let output = runner().args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}");

@@ -65,7 +65,7 @@ fn nowhere() -> String {
 }
 
 #[tokio::test]
-async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
+async fn healthy_machine_gets_a_page_and_exit_code_0() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let world = World::new(&[("main.tf", MODULE)]).await;
     let machine = machine_for(&world, &site);
@@ -96,7 +96,7 @@ async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
 }
 
 #[test]
-fn without_anything_configured_it_says_what_there_is() {
+fn doctor_without_settings_describes_the_machine() {
     let site = ReleaseSite::start(&[]);
     let machine = machine(&site);
     let said = machine.run(&["doctor"]).well();
@@ -125,7 +125,7 @@ fn without_anything_configured_it_says_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_fails() {
+async fn refused_token_fails() {
     let site = ReleaseSite::start(&[]);
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut machine = machine_for(&world, &site);
@@ -137,7 +137,7 @@ async fn a_token_that_is_refused_fails() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_a_warning() {
+async fn finished_run_is_a_warning() {
     let site = ReleaseSite::start(&[]);
     let world = World::new(&[("main.tf", MODULE)]).await;
     let machine = machine_for(&world, &site);
@@ -148,7 +148,7 @@ async fn a_run_that_is_over_is_a_warning() {
 }
 
 #[test]
-fn a_registry_that_cannot_be_reached_fails() {
+fn unreachable_registry_fails() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     let endpoint = nowhere();
@@ -161,7 +161,7 @@ fn a_registry_that_cannot_be_reached_fails() {
 }
 
 #[test]
-fn a_private_authority_has_to_be_named() {
+fn private_certificate_authority_needs_a_ca_bundle() {
     let site = ReleaseSite::start(&[]);
     let authority = Authority::create();
     let queued = answer("200 OK", SystemTime::now(), r#"{"status":"queued"}"#);
@@ -184,7 +184,7 @@ fn a_private_authority_has_to_be_named() {
 }
 
 #[test]
-fn a_setting_that_cannot_be_fails_and_names_its_flag() {
+fn malformed_setting_fails_and_names_its_flag() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     machine.set("BUTLER_CA_BUNDLE", site.key_file());
@@ -199,7 +199,7 @@ fn a_setting_that_cannot_be_fails_and_names_its_flag() {
 }
 
 #[test]
-fn a_release_site_is_required_only_where_nothing_is_installed() {
+fn release_site_is_required_only_if_no_tool_is_installed() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let mut machine = machine(&site);
     machine.run(&["tool", "install", "1.9.8"]).well();
@@ -215,7 +215,7 @@ fn a_release_site_is_required_only_where_nothing_is_installed() {
 }
 
 #[test]
-fn a_mirror_that_wants_other_credentials_says_so() {
+fn wrong_mirror_credentials_are_reported() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     let mirror = canned(answer("401 Unauthorized", SystemTime::now(), ""), None);
@@ -230,7 +230,7 @@ fn a_mirror_that_wants_other_credentials_says_so() {
 }
 
 #[test]
-fn a_clock_that_is_wrong_fails() {
+fn wrong_clock_fails() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     let yesterday = SystemTime::now() - Duration::from_hours(24);
@@ -243,7 +243,7 @@ fn a_clock_that_is_wrong_fails() {
 }
 
 #[test]
-fn a_version_that_was_changed_is_a_warning_with_its_cure() {
+fn modified_version_is_a_warning_with_a_hint() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.7", b"other")]);
     let machine = machine(&site);
     for version in ["1.9.8", "1.9.7"] {
@@ -260,7 +260,7 @@ fn a_version_that_was_changed_is_a_warning_with_its_cure() {
 }
 
 #[test]
-fn the_proxy_that_applies_is_named() {
+fn proxy_in_use_is_named() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     let proxy = canned(answer("200 OK", SystemTime::now(), "{}"), None);
@@ -276,7 +276,7 @@ fn the_proxy_that_applies_is_named() {
 }
 
 #[test]
-fn no_secret_is_ever_printed() {
+fn doctor_prints_no_secret() {
     let site = ReleaseSite::start(&[]);
     let token = "brce_correct_horse_battery";
     let said_by_registry = json!({"error": {"message": format!("not yours: {token}")}});
@@ -302,7 +302,7 @@ fn no_secret_is_ever_printed() {
 }
 
 #[test]
-fn json_has_the_same_four_keys_everywhere() {
+fn json_of_each_check_has_the_same_four_keys() {
     let site = ReleaseSite::start(&[]);
     let said = machine(&site).run(&["doctor", "--json"]).well();
     for finding in said.json().as_array().unwrap() {
@@ -312,7 +312,7 @@ fn json_has_the_same_four_keys_everywhere() {
 }
 
 #[test]
-fn the_systems_that_are_known_are_documented() {
+fn documentation_lists_the_recognized_ci_systems() {
     let rows = System::ALL.into_iter();
     let rows = rows.filter_map(|system| Some((system.title(), system.variable()?)));
     let rows = rows.map(|(system, variable)| format!("| {system} | `{variable}` |"));
@@ -336,7 +336,7 @@ fn everything(path: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn the_cache_stays_as_it_was() {
+fn doctor_does_not_modify_the_cache() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine(&site);
     machine.run(&["tool", "install", "1.9.8"]).well();
@@ -357,7 +357,7 @@ fn the_cache_stays_as_it_was() {
 }
 
 #[test]
-fn a_default_that_was_changed_is_a_warning() {
+fn modified_default_version_is_a_warning() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine(&site);
     machine.run(&["tool", "install", "1.9.8"]).well();

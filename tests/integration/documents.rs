@@ -10,7 +10,7 @@ use crate::support::project::{
 };
 
 #[test]
-fn every_link_to_a_file_leads_to_one() {
+fn every_relative_link_leads_to_an_existing_file() {
     let mut documents = files_below(&project_path("docs"), "md");
     for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"] {
         documents.push(project_path(name));
@@ -46,7 +46,7 @@ fn code(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_message_that_is_explained_is_one_of_the_runners() {
+fn every_explained_message_exists_in_the_sources() {
     let sources: String =
         program_sources().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let explained = rows("docs/troubleshooting.md", "troubleshooting");
@@ -60,7 +60,7 @@ fn every_message_that_is_explained_is_one_of_the_runners() {
 }
 
 #[test]
-fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
+fn platform_code_is_in_one_module_and_each_difference_documented() {
     let platform = project_path("crates/base/src/platform");
     let mut conditions_in_platform = 0;
     for path in program_sources().into_iter().filter(|path| !is_test_file(path)) {

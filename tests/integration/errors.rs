@@ -7,7 +7,7 @@ use crate::support::terminal::Terminal;
 use crate::support::world::{MODULE, World};
 
 #[tokio::test]
-async fn failed_run_at_a_terminal_ends_with_one_error_and_its_hint() {
+async fn failed_run_at_a_terminal_prints_one_error_and_its_hint() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["terraformVersion"] = "newest".into();
@@ -28,7 +28,7 @@ async fn failed_run_at_a_terminal_ends_with_one_error_and_its_hint() {
 }
 
 #[tokio::test]
-async fn failed_run_elsewhere_says_error_once_and_has_times() {
+async fn failed_run_without_a_terminal_prints_one_error_with_timestamps() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["terraformVersion"] = "newest".into();
@@ -39,7 +39,7 @@ async fn failed_run_elsewhere_says_error_once_and_has_times() {
 }
 
 #[test]
-fn registry_that_has_no_address_is_complained_of_once() {
+fn unresolvable_registry_host_is_reported_once() {
     let mut machine = Machine::new();
     machine.set("BUTLER_ENDPOINT", "http://registry.invalid/api");
     machine.set("BUTLER_RUN_ID", "7");
@@ -53,7 +53,7 @@ fn registry_that_has_no_address_is_complained_of_once() {
 }
 
 #[test]
-fn run_file_that_has_another_shape_is_named_with_field_and_shape() {
+fn run_file_with_a_wrong_type_is_rejected_with_field_and_type() {
     let machine = Machine::new();
     let mut shown = String::new();
     for json in [

@@ -288,57 +288,57 @@ async fn assert_effects(fault: Fault) {
 }
 
 #[tokio::test]
-async fn three_failures_lose_nothing() {
+async fn three_server_errors_lose_no_report() {
     assert_effects(Fault::Failing).await;
 }
 
 #[tokio::test]
-async fn a_registry_that_limits_the_rate_loses_nothing() {
+async fn rate_limit_loses_no_report() {
     assert_effects(Fault::Limited).await;
 }
 
 #[tokio::test]
-async fn connections_that_are_reset_lose_nothing() {
+async fn connection_resets_lose_no_report() {
     assert_effects(Fault::Reset).await;
 }
 
 #[tokio::test]
-async fn requests_without_an_answer_lose_nothing() {
+async fn timeouts_lose_no_report() {
     assert_effects(Fault::Hanging).await;
 }
 
 #[tokio::test]
-async fn answers_that_are_lost_renumber_nothing() {
+async fn lost_responses_do_not_renumber_log_lines() {
     assert_effects(Fault::Lost).await;
 }
 
 #[tokio::test]
-async fn a_registry_that_is_away_for_a_while_gets_everything() {
+async fn temporary_outage_loses_no_report() {
     assert_effects(Fault::Outage).await;
 }
 
 #[tokio::test]
-async fn web_pages_in_place_of_answers_lose_nothing() {
+async fn web_pages_instead_of_responses_lose_no_report() {
     assert_effects(Fault::Page).await;
 }
 
 #[tokio::test]
-async fn a_sign_in_page_stores_no_report() {
+async fn sign_in_page_is_not_a_stored_report() {
     assert_effects(Fault::Portal).await;
 }
 
 #[tokio::test]
-async fn what_fails_for_good_is_told() {
+async fn permanent_failures_are_reported() {
     assert_effects(Fault::Refused).await;
 }
 
 #[tokio::test]
-async fn what_a_registry_that_is_gone_for_good_does_not_get_is_kept() {
+async fn undelivered_reports_are_kept_after_a_permanent_outage() {
     assert_effects(Fault::Gone).await;
 }
 
 #[test]
-fn the_documentation_lists_what_is_tested() {
+fn documentation_lists_the_tested_faults() {
     let row = |request, fault: Fault| {
         let Effect { lost, left, finals, code } = expected(request, fault);
         format!("| {request} | {} | {lost} | {left} | {finals} | {code} |", fault.name())
@@ -367,7 +367,7 @@ fn assert_printed(lines: &BTreeMap<u32, LogLine>, count: usize) {
 }
 
 #[tokio::test]
-async fn many_lines_arrive_once_where_every_third_request_is_refused() {
+async fn many_lines_arrive_once_if_every_third_request_is_refused() {
     let (world, count) = chatty_world().await;
     let trouble =
         Trouble { request: "POST logs", act: Act::Answer(500, "", "{}"), when: When::EveryThird };
@@ -381,7 +381,7 @@ async fn many_lines_arrive_once_where_every_third_request_is_refused() {
 }
 
 #[tokio::test]
-async fn many_lines_arrive_where_every_third_answer_is_lost() {
+async fn many_lines_arrive_if_every_third_response_is_lost() {
     let (world, count) = chatty_world().await;
     let trouble = Trouble { request: "POST logs", act: Act::Lose, when: When::EveryThird };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
@@ -394,7 +394,7 @@ async fn many_lines_arrive_where_every_third_answer_is_lost() {
 }
 
 #[tokio::test]
-async fn idle_connections_that_the_registry_closes_are_no_failure() {
+async fn closed_idle_connections_are_not_failures() {
     for act in [Act::Close, Act::Reset] {
         let (world, _tool) = quick_world().await;
         // Every request on a connection that was used before is cut off, as in the moment in which
@@ -424,7 +424,7 @@ fn distinct(proxy: &Proxy, name: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test]
-async fn a_key_says_what_is_sent_again() {
+async fn idempotency_key_identifies_repeated_requests() {
     for (answer, requests) in [(500, 2), (413, 3)] {
         let (mut world, _tool) = quick_world().await;
         // All lines in one batch, at the end.
@@ -444,7 +444,7 @@ async fn a_key_says_what_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_final_status_is_sent_again_byte_for_byte() {
+async fn final_status_is_repeated_byte_for_byte() {
     let (world, _tool) = quick_world().await;
     let trouble = Trouble { request: "POST final", act: Act::Lose, when: When::First(3) };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
@@ -471,7 +471,7 @@ fn assert_running_is_over(proxy: &Proxy) {
 }
 
 #[tokio::test]
-async fn a_running_that_gets_no_answer_is_given_up_before_the_final_status() {
+async fn unanswered_running_status_is_abandoned_before_the_final_status() {
     let (mut world, _tool) = quick_world().await;
     world.set("BUTLER_REQUEST_TIMEOUT", "1s");
     world.set("BUTLER_REGISTRY_TIMEOUT", "4s");
@@ -484,7 +484,7 @@ async fn a_running_that_gets_no_answer_is_given_up_before_the_final_status() {
 }
 
 #[tokio::test]
-async fn a_running_that_a_signal_meets_is_given_up_before_the_final_status() {
+async fn pending_running_status_is_abandoned_after_a_signal() {
     let (world, _tool) = quick_world().await;
     let trouble = Trouble { request: "POST running", act: Act::Hang, when: When::Always };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
@@ -499,7 +499,7 @@ async fn a_running_that_a_signal_meets_is_given_up_before_the_final_status() {
 }
 
 #[tokio::test]
-async fn a_running_that_is_stored_after_the_final_status_does_not_stay() {
+async fn late_running_status_does_not_replace_the_final_status() {
     let (mut world, _tool) = quick_world().await;
     world.set("BUTLER_REQUEST_TIMEOUT", "2s");
     let trouble = Trouble { request: "POST running", act: Act::Late, when: When::First(1) };
@@ -512,7 +512,7 @@ async fn a_running_that_is_stored_after_the_final_status_does_not_stay() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_refused_is_kept() {
+async fn refused_log_is_kept() {
     for answer in [400, 413] {
         let (world, tool) = quick_world().await;
         let act = Act::Answer(answer, "", "{}");
@@ -535,7 +535,7 @@ async fn a_log_that_is_refused_is_kept() {
 }
 
 #[tokio::test]
-async fn lines_that_are_left_after_a_signal_are_kept_and_the_status_goes_out() {
+async fn unsent_lines_are_kept_after_a_signal_and_the_status_is_sent() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Wait);
     world.set("BUTLER_LOG_INTERVAL", "100ms");
@@ -554,7 +554,7 @@ async fn lines_that_are_left_after_a_signal_are_kept_and_the_status_goes_out() {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_of_a_run_that_the_registry_has_ended() {
+async fn reports_of_a_run_ended_by_the_registry_are_not_kept() {
     let (world, _tool) = quick_world().await;
     let act = Act::Answer(409, "", "{}");
     let trouble = Trouble { request: "POST logs", act, when: When::Always };
@@ -566,7 +566,7 @@ async fn nothing_is_kept_of_a_run_that_the_registry_has_ended() {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_away_during_the_apply_does_not_disturb_terraform() {
+async fn outage_during_apply_does_not_affect_terraform() {
     let mut world = World::new(&[]).await;
     let applied = world.path("applied");
     // The registry comes back when the apply has done its work, and not before.

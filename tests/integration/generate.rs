@@ -106,7 +106,7 @@ fn jenkins_script(pipeline: &str) -> String {
 }
 
 #[test]
-fn github_workflows_are_stable_and_taken_by_the_tools_of_github() {
+fn github_workflows_match_their_snapshots_and_pass_actionlint() {
     let expected = [
         expect_file!["../data/generated/github-actions.yml"],
         expect_file!["../data/generated/github-actions-all.yml"],
@@ -129,7 +129,7 @@ fn github_workflows_are_stable_and_taken_by_the_tools_of_github() {
 }
 
 #[test]
-fn gitlab_jobs_are_stable_and_taken_by_the_tools_of_gitlab() {
+fn gitlab_jobs_match_their_snapshots_and_the_gitlab_schema() {
     let expected = [
         expect_file!["../data/generated/gitlab-ci.yml"],
         expect_file!["../data/generated/gitlab-ci-all.yml"],
@@ -143,7 +143,7 @@ fn gitlab_jobs_are_stable_and_taken_by_the_tools_of_gitlab() {
 }
 
 #[test]
-fn jenkinsfiles_are_stable_and_taken_by_the_tools_of_jenkins() {
+fn jenkinsfiles_match_their_snapshots_and_pass_the_linter() {
     let expected = [
         expect_file!["../data/generated/Jenkinsfile"],
         expect_file!["../data/generated/Jenkinsfile-all"],
@@ -156,7 +156,7 @@ fn jenkinsfiles_are_stable_and_taken_by_the_tools_of_jenkins() {
 }
 
 #[test]
-fn json_for_other_systems_has_the_keys_of_the_contract_and_no_secret() {
+fn json_for_other_systems_has_the_documented_keys_and_no_secret() {
     let machine = Machine::new();
     let run = serde_json::json!({
         "runId": "550e8400-e29b-41d4-a716-446655440000",
@@ -205,7 +205,7 @@ fn json_for_other_systems_has_the_keys_of_the_contract_and_no_secret() {
 }
 
 #[test]
-fn what_is_typed_in_stays_a_value() {
+fn input_values_are_never_evaluated_by_the_ci_system() {
     let hostile = r#"it's "x": [y] # \ `z` {{ a }} <<b>> ''' """#;
     let options =
         ["gate", "label", "no-proxy", "ca-bundle"].map(|option| format!("--{option}={hostile}"));
@@ -227,7 +227,7 @@ fn what_is_typed_in_stays_a_value() {
 }
 
 #[test]
-fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
+fn values_that_a_target_would_evaluate_are_refused() {
     let shown = |target, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
         generate(target, &options).shown().to_owned()
@@ -281,7 +281,7 @@ fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
 }
 
 #[test]
-fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
+fn generated_file_is_written_atomically_and_replaces_a_file_only_with_force() {
     use std::os::unix::fs::PermissionsExt;
     let machine = Machine::new();
     let path = machine.path("butler-run.yml");
@@ -307,7 +307,7 @@ fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
 }
 
 #[test]
-fn directories_that_the_file_is_to_be_in_are_made() {
+fn parent_directories_of_the_generated_file_are_created() {
     let machine = Machine::new();
     let path = ".github/workflows/butler-run.yml";
     machine.run(&["generate", "github-actions", "--output", path]).well();
@@ -327,7 +327,7 @@ fn directories_that_the_file_is_to_be_in_are_made() {
 }
 
 #[test]
-fn proxy_is_there_before_anything_is_downloaded() {
+fn proxy_settings_precede_the_first_download() {
     let options = ["--proxy=http://proxy.example.com:3128", "--ca-bundle=/etc/ssl/company.pem"];
     let options = options.map(str::to_owned);
     let script = gitlab_script(&generate("gitlab-ci", &options).well().stdout);
@@ -338,7 +338,7 @@ fn proxy_is_there_before_anything_is_downloaded() {
 }
 
 #[test]
-fn credentials_of_aws_hold_as_long_as_the_job_may_take() {
+fn aws_credentials_last_as_long_as_the_job_timeout() {
     let seconds = |timeout: &str| {
         let options = ["--oidc=aws".to_owned(), format!("--timeout={timeout}")];
         let workflow = generate("github-actions", &options).well().stdout;
@@ -353,7 +353,7 @@ fn credentials_of_aws_hold_as_long_as_the_job_may_take() {
 }
 
 #[test]
-fn what_the_ci_system_would_not_do_is_not_written() {
+fn options_without_effect_in_the_ci_system_are_refused() {
     let shown = |target, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
         generate(target, &options).shown().to_owned()
@@ -389,13 +389,13 @@ fn what_the_ci_system_would_not_do_is_not_written() {
 }
 
 #[test]
-fn version_of_the_runner_is_taken_as_tags_have_it() {
+fn version_of_the_runner_is_accepted_with_and_without_v() {
     let with = |version: &str| generate("jenkins", &[format!("--runner-version={version}")]).well();
     assert_eq!(with("v1.2.3").stdout, with("1.2.3").stdout);
 }
 
 #[test]
-fn label_of_jenkins_with_a_space_is_the_name_of_one_agent() {
+fn jenkins_label_with_a_space_is_quoted_as_one_agent() {
     let label = |labels: &[&str]| {
         let options: Vec<_> = labels.iter().map(|label| format!("--label={label}")).collect();
         let pipeline = generate("jenkins", &options).well().stdout;
@@ -407,7 +407,7 @@ fn label_of_jenkins_with_a_space_is_the_name_of_one_agent() {
 }
 
 #[test]
-fn container_gets_what_telemetry_takes() {
+fn container_gets_the_telemetry_variables() {
     let documented = ["settings.md", "telemetry.md"].map(|name| {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
         std::fs::read_to_string(path).unwrap()

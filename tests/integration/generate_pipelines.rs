@@ -165,7 +165,7 @@ fn stage(said: &str) -> Option<&str> {
 }
 
 #[test]
-fn the_files_are_stable() {
+fn pipeline_files_match_their_snapshots() {
     for (target, default, all) in [
         (
             Azure,
@@ -194,7 +194,7 @@ fn the_files_are_stable() {
 }
 
 #[test]
-fn the_linters_of_each_system_take_its_files() {
+fn pipeline_files_pass_the_linters_of_their_system() {
     for target in Target::ALL {
         let own = [ALL, target.own()].concat();
         let image: &[&str] = &["--image", "--cache", "--oidc=aws", "--oidc=gcp", "--oidc=azure"];
@@ -219,7 +219,7 @@ fn the_linters_of_each_system_take_its_files() {
 /// What Tekton makes of a task is a pod, and that is something with a schema: the step's fields are a
 /// container's, but for its script.
 #[test]
-fn the_pod_that_tekton_makes_is_valid_and_has_no_rights() {
+fn pod_of_the_tekton_task_is_valid_and_unprivileged() {
     for options in [&[], [ALL, Tekton.own()].concat().as_slice()] {
         let documents = yaml(&Tekton.write(options));
         let spec = &documents[0]["spec"];
@@ -252,7 +252,7 @@ fn the_pod_that_tekton_makes_is_valid_and_has_no_rights() {
 }
 
 #[test]
-fn what_a_target_cannot_do_is_said() {
+fn unsupported_options_of_a_target_are_errors() {
     let machine = Machine::new();
     let said = |words: &[&str]| machine.run(&[&["generate"], words].concat()).shown().to_owned();
     let shown = [
@@ -287,7 +287,7 @@ fn what_a_target_cannot_do_is_said() {
 }
 
 #[test]
-fn what_is_typed_in_stays_a_value() {
+fn input_values_are_never_evaluated_by_the_ci_system() {
     let gate = "it's \"production\": - # `x` {{ y }}";
     let words = [format!("--gate={gate}"), "--label=a: b # c".to_owned()];
     let words: Vec<_> = words.iter().map(String::as_str).collect();
@@ -304,7 +304,7 @@ fn what_is_typed_in_stays_a_value() {
 }
 
 #[tokio::test]
-async fn a_run_is_carried_out_from_the_download_to_the_exit_code() {
+async fn pipeline_downloads_the_runner_executes_the_run_and_returns_its_exit_code() {
     for target in [Azure, Bitbucket, CircleCi] {
         for (operation, code, status) in [("plan", 0, "succeeded"), ("explode", 1, "failed")] {
             let world = World::new(&[("main.tf", MODULE)]).await;
@@ -320,7 +320,7 @@ async fn a_run_is_carried_out_from_the_download_to_the_exit_code() {
 }
 
 #[tokio::test]
-async fn a_release_that_was_tampered_with_is_not_run() {
+async fn modified_release_is_not_executed() {
     for target in [Azure, Bitbucket, CircleCi] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));
@@ -336,7 +336,7 @@ async fn a_release_that_was_tampered_with_is_not_run() {
 }
 
 #[tokio::test]
-async fn the_job_logs_in_with_a_token_of_its_own() {
+async fn job_logs_in_to_the_cloud_with_its_own_oidc_token() {
     let seen = "#!/bin/sh\nset -e\ncat \"$AWS_WEB_IDENTITY_TOKEN_FILE\" >\"$HOME/aws\"\n\
                 stat -c %a \"$AWS_WEB_IDENTITY_TOKEN_FILE\" >\"$HOME/mode\"\n\
                 cp \"$GOOGLE_APPLICATION_CREDENTIALS\" \"$HOME/gcp.json\"\n\
@@ -372,7 +372,7 @@ async fn the_job_logs_in_with_a_token_of_its_own() {
 
 /// The agent signals the process of the step and no other.
 #[tokio::test]
-async fn a_step_that_is_cancelled_ends_terraform_in_order() {
+async fn cancelled_step_stops_terraform_gracefully() {
     for (target, signal) in [(Azure, Signal::SIGINT), (CircleCi, Signal::SIGTERM)] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         let terraform = StandIn::install(&mut world, AtPlan::Wait);
@@ -396,7 +396,7 @@ async fn a_step_that_is_cancelled_ends_terraform_in_order() {
 
 /// Tekton signals the shell and everything that it started alike.
 #[tokio::test]
-async fn tekton_is_told_how_the_run_ended_even_when_it_is_cancelled() {
+async fn tekton_result_contains_the_outcome_also_of_a_cancelled_run() {
     for is_cancelled in [false, true] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         let terraform = is_cancelled.then(|| StandIn::install(&mut world, AtPlan::Wait));
@@ -585,7 +585,7 @@ fn is_of_a_cloud(word: &str) -> bool {
 }
 
 #[test]
-fn azure_shows_what_happened_after_a_cancelled_run_too() {
+fn azure_publishes_the_report_also_after_a_cancelled_run() {
     let document = &yaml(&Azure.write(&[]))[0];
     let steps = document["jobs"][0]["steps"].as_array().unwrap();
     let conditions: Vec<_> = steps.iter().filter_map(|step| step["condition"].as_str()).collect();
@@ -596,7 +596,7 @@ fn azure_shows_what_happened_after_a_cancelled_run_too() {
 }
 
 #[tokio::test]
-async fn a_machine_without_timeout_carries_out_the_run() {
+async fn step_executes_the_run_without_the_timeout_program() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let step = CircleCi.steps(&CircleCi.write(&[])).into_iter().nth(1).unwrap();
     let bin = world.path("only");

@@ -102,7 +102,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_failed_apply_counts_what_the_state_shows_and_marks_the_rest_everywhere() {
+async fn failed_apply_counts_changes_in_the_state_and_marks_the_others_in_all_reports() {
     let mut place = Place::new(FAILING).await;
     place.world.set("GITHUB_ACTIONS", "true");
     place.world.set("GITHUB_OUTPUT", place.world.path("outputs"));
@@ -148,7 +148,7 @@ async fn a_failed_apply_counts_what_the_state_shows_and_marks_the_rest_everywher
 }
 
 #[tokio::test]
-async fn the_page_of_a_failed_apply_shows_what_failed_in_red_and_names_the_run() {
+async fn page_of_a_failed_apply_marks_failed_resources_red_and_names_the_run() {
     let place = Place::new(FAILING).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -199,7 +199,7 @@ async fn the_page_of_a_failed_apply_shows_what_failed_in_red_and_names_the_run()
 }
 
 #[tokio::test]
-async fn what_a_killed_terraform_was_doing_is_interrupted_even_if_the_state_has_it() {
+async fn resource_in_progress_is_interrupted_if_terraform_was_killed() {
     let place = Place::new(&signalled("KILL")).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -212,7 +212,7 @@ async fn what_a_killed_terraform_was_doing_is_interrupted_even_if_the_state_has_
 }
 
 #[tokio::test]
-async fn what_terraform_gave_up_after_a_sigterm_is_marked_too() {
+async fn resource_in_progress_is_tainted_if_terraform_stopped_after_sigterm() {
     let place = Place::new(&signalled("TERM")).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -221,7 +221,7 @@ async fn what_terraform_gave_up_after_a_sigterm_is_marked_too() {
 }
 
 #[tokio::test]
-async fn a_destroy_is_told_in_the_past_and_a_partial_one_says_what_is_left() {
+async fn destroy_is_reported_in_the_past_tense_and_lists_remaining_resources() {
     let module = |command: &str| {
         format!(
             r#"
@@ -275,7 +275,7 @@ resource "terraform_data" "stubborn" {{
 }
 
 #[tokio::test]
-async fn the_registry_gets_the_counts_of_what_was_done() {
+async fn registry_receives_the_counts_of_completed_changes() {
     let world = World::new(&[("main.tf", FAILING)]).await;
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);

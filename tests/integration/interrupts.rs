@@ -67,7 +67,7 @@ fn stderr(output: &Output) -> String {
 const SENT: &str = "sending SIGTERM";
 
 #[tokio::test]
-async fn terraform_that_got_the_signal_of_a_whole_job_gets_no_second_one() {
+async fn terraform_that_received_the_signal_of_the_process_group_gets_no_second_one() {
     // GitLab goes from the highest pid to the lowest; others may go the other way.
     for highest_first in [true, false] {
         let output = interrupted(&[("GITLAB_CI", "true")], |_, runner| {
@@ -88,7 +88,7 @@ async fn terraform_that_got_the_signal_of_a_whole_job_gets_no_second_one() {
 }
 
 #[tokio::test]
-async fn a_signal_to_the_runner_alone_or_to_its_group_is_handed_on_once() {
+async fn signal_to_the_runner_or_its_group_is_forwarded_once() {
     // Ctrl-C goes to the foreground's process group; Terraform is in another.
     let group = interrupted(&[], |_, runner| killpg(runner, Signal::SIGINT).unwrap()).await;
     assert_eq!(group.status.code(), Some(130), "{}", stderr(&group));

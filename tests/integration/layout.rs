@@ -90,7 +90,7 @@ fn assert_downwards(src: &Path, layers: &[&[&str]], sideways: &[(&str, &str)]) {
 }
 
 #[test]
-fn modules_import_downwards_only() {
+fn modules_import_from_lower_layers_only() {
     assert_downwards(&project_path("src"), RUNNER, RUNNER_SIDEWAYS);
     assert_downwards(&project_path("crates/base/src"), BASE, BASE_SIDEWAYS);
 }

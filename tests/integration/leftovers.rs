@@ -213,7 +213,7 @@ async fn waiting_in(world: &mut World, operation: &str, command: &str, act: &str
 }
 
 #[tokio::test]
-async fn killed_while_it_fetches_the_configuration() {
+async fn next_run_wipes_leftovers_of_a_kill_while_fetching_the_configuration() {
     let case = Case::named("fetching the configuration");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(config(&world, "plan"));
@@ -225,7 +225,7 @@ async fn killed_while_it_fetches_the_configuration() {
 }
 
 #[tokio::test]
-async fn killed_while_it_clones() {
+async fn next_run_wipes_leftovers_of_a_kill_while_cloning() {
     let case = Case::named("cloning");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -241,7 +241,7 @@ async fn killed_while_it_clones() {
 }
 
 #[tokio::test]
-async fn killed_while_it_downloads_the_tool() {
+async fn next_run_wipes_leftovers_of_a_kill_while_downloading_the_tool() {
     let case = Case::named("in the middle of a download");
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
@@ -269,7 +269,7 @@ fn archive_end() -> String {
 }
 
 #[tokio::test]
-async fn killed_in_init_when_the_secrets_are_written() {
+async fn next_run_wipes_leftovers_of_a_kill_during_init_after_secrets_are_written() {
     let case = Case::named("init");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = waiting_in(&mut world, "plan", "init", "").await;
@@ -283,7 +283,7 @@ async fn killed_in_init_when_the_secrets_are_written() {
 }
 
 #[tokio::test]
-async fn killed_in_plan() {
+async fn next_run_wipes_leftovers_of_a_kill_during_plan() {
     let case = Case::named("plan");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = waiting_in(&mut world, "plan", "plan", "").await;
@@ -292,7 +292,7 @@ async fn killed_in_plan() {
 }
 
 #[tokio::test]
-async fn killed_in_an_apply_that_could_not_store_its_state() {
+async fn next_run_recovers_the_state_of_a_kill_during_apply() {
     let case = Case::named("apply, which could not store its state");
     let mut world = World::new(&[("network/main.tf", MODULE), ("main.tf", MODULE)]).await;
     let tool = StandIn::install_waiting(
@@ -316,7 +316,7 @@ async fn killed_in_an_apply_that_could_not_store_its_state() {
 }
 
 #[tokio::test]
-async fn killed_in_an_apply_that_goes_on() {
+async fn next_run_keeps_leftovers_while_the_apply_of_a_killed_runner_continues() {
     let case = Case::named("apply, which goes on");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "trap '' PIPE; exec > /dev/null 2>&1";
@@ -331,7 +331,7 @@ async fn killed_in_an_apply_that_goes_on() {
 }
 
 #[tokio::test]
-async fn killed_while_it_uploads_at_the_end() {
+async fn next_run_wipes_leftovers_of_a_kill_during_the_last_upload() {
     let case = Case::named("uploading at the end");
     for endpoint in ["logs", "plan"] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
@@ -350,7 +350,7 @@ async fn killed_while_it_uploads_at_the_end() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn killed_in_the_middle_of_the_wipe() {
+async fn next_run_completes_a_wipe_after_a_kill() {
     let case = Case::named("in the middle of the wipe");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "echo hunter22 > .terraform/held; echo \"$PWD\" > \"$record/module\"";
@@ -370,7 +370,7 @@ async fn killed_in_the_middle_of_the_wipe() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_signal_in_the_middle_of_the_wipe_is_heard_and_the_run_reported() {
+async fn signal_during_the_wipe_does_not_prevent_the_final_status() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "echo hunter22 > .terraform/held; echo \"$PWD\" > \"$record/module\"";
     let tool = StandIn::install_waiting(&mut world, "plan", act);
@@ -431,7 +431,7 @@ mod lease {
 }
 
 #[test]
-fn the_documentation_lists_what_is_tested() {
+fn documentation_lists_the_tested_kills() {
     let rows: Vec<_> = CASES.iter().map(Case::row).collect();
     assert_documented("docs/faults.md", "kills", &rows);
 }

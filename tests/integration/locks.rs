@@ -71,7 +71,7 @@ fn http(server: &HttpBackend) -> Value {
 }
 
 #[tokio::test]
-async fn a_graceful_stop_releases_the_lock_of_a_local_state() {
+async fn graceful_stop_releases_the_lock_of_a_local_state() {
     let world = World::new(&[]).await;
     let backend = local(&world);
     interrupted(&world, &backend, STANDS).await;
@@ -80,7 +80,7 @@ async fn a_graceful_stop_releases_the_lock_of_a_local_state() {
 }
 
 #[tokio::test]
-async fn a_graceful_stop_releases_the_lock_of_a_state_in_postgresql() {
+async fn graceful_stop_releases_the_lock_of_a_state_in_postgresql() {
     let server = Postgres::start();
     let world = World::new(&[]).await;
     interrupted(&world, &pg(&server), STANDS).await;
@@ -90,7 +90,7 @@ async fn a_graceful_stop_releases_the_lock_of_a_state_in_postgresql() {
 }
 
 #[tokio::test]
-async fn a_graceful_stop_releases_the_lock_of_a_state_behind_http() {
+async fn graceful_stop_releases_the_lock_of_an_http_state() {
     let server = HttpBackend::start().await;
     let world = World::new(&[]).await;
     interrupted(&world, &http(&server), STANDS).await;
@@ -100,7 +100,7 @@ async fn a_graceful_stop_releases_the_lock_of_a_state_behind_http() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_local_state_ends_with_a_killed_tool() {
+async fn lock_of_a_local_state_ends_with_the_killed_tool() {
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "1s");
     let backend = local(&world);
@@ -111,7 +111,7 @@ async fn the_lock_of_a_local_state_ends_with_a_killed_tool() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_state_in_postgresql_ends_with_a_killed_tool() {
+async fn lock_of_a_state_in_postgresql_ends_with_the_killed_tool() {
     let server = Postgres::start();
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "1s");
@@ -122,7 +122,7 @@ async fn the_lock_of_a_state_in_postgresql_ends_with_a_killed_tool() {
 }
 
 #[tokio::test]
-async fn a_lock_that_outlives_a_killed_tool_is_named_with_the_command_that_removes_it() {
+async fn stale_lock_of_a_killed_tool_is_reported_with_the_unlock_command() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -147,7 +147,7 @@ async fn a_lock_that_outlives_a_killed_tool_is_named_with_the_command_that_remov
 }
 
 #[tokio::test]
-async fn a_killed_tools_own_lock_is_removed_where_that_is_wanted() {
+async fn stale_lock_of_a_killed_tool_is_removed_with_force_unlock_own() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -161,7 +161,7 @@ async fn a_killed_tools_own_lock_is_removed_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_killed_tools_own_lock_file_in_s3_is_removed_where_that_is_wanted() {
+async fn stale_s3_lock_file_of_a_killed_tool_is_removed_with_force_unlock_own() {
     let store = ObjectStore::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -190,7 +190,7 @@ async fn a_killed_tools_own_lock_file_in_s3_is_removed_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_not_surely_its_own_is_never_removed() {
+async fn lock_of_unclear_owner_is_never_removed() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -211,7 +211,7 @@ async fn a_lock_that_is_not_surely_its_own_is_never_removed() {
 }
 
 #[tokio::test]
-async fn a_tool_that_was_told_to_take_no_lock_has_none_of_its_own() {
+async fn lock_found_after_a_run_without_locking_is_never_its_own() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -239,7 +239,7 @@ impl Drop for Standing {
 }
 
 #[tokio::test]
-async fn a_foreign_lock_is_reported_with_who_holds_it_since_when_and_its_id() {
+async fn lock_of_another_run_is_reported_with_owner_time_and_id() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let state = world.path("terraform.tfstate");
     let block = format!(
@@ -272,7 +272,7 @@ async fn a_foreign_lock_is_reported_with_who_holds_it_since_when_and_its_id() {
 }
 
 #[tokio::test]
-async fn a_run_waits_for_a_lock_as_long_as_it_may() {
+async fn run_waits_for_a_lock_until_the_lock_timeout() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_LOCK_TIMEOUT", "5m");
@@ -287,7 +287,7 @@ async fn a_run_waits_for_a_lock_as_long_as_it_may() {
 }
 
 #[tokio::test]
-async fn a_state_that_could_not_be_stored_is_pushed_again() {
+async fn unstored_state_is_pushed_by_the_runner() {
     for operation in ["apply", "refresh"] {
         let server = HttpBackend::start().await;
         let world = World::new(&[("main.tf", MODULE)]).await;
@@ -314,7 +314,7 @@ async fn a_state_that_could_not_be_stored_is_pushed_again() {
 }
 
 #[tokio::test]
-async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
+async fn state_that_cannot_be_pushed_is_kept_and_reported_last() {
     let server = HttpBackend::start().await;
     let mut world =
         World::new(&[("main.tf", MODULE), ("errored.tfstate", "not of this run")]).await;
@@ -353,7 +353,7 @@ async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
 }
 
 #[tokio::test]
-async fn a_state_is_pushed_under_the_runs_own_lock_that_could_not_be_given_back() {
+async fn unstored_state_is_pushed_under_the_unreleased_lock_of_the_run() {
     for remove in [false, true] {
         let server = HttpBackend::start().await;
         let mut world = World::new(&[("main.tf", MODULE)]).await;
@@ -391,7 +391,7 @@ fn last_words(world: &World, end: &End) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_lock_that_keeps_the_state_from_being_pushed_is_said_before_the_push() {
+async fn lock_that_prevents_the_push_is_reported_before_it() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
@@ -442,7 +442,7 @@ async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandI
 }
 
 #[tokio::test]
-async fn a_push_that_has_to_end_is_asked_to_before_it_is_killed() {
+async fn interrupted_state_push_gets_sigterm_before_sigkill() {
     let act = "trap 'echo TERM >> \"$record/signals\"; exit 1' TERM; : > \"$record/planning\"; \
                while :; do sleep 0.05; done";
     let (world, end, tool) = interrupted_push(act, None).await;
@@ -451,7 +451,7 @@ async fn a_push_that_has_to_end_is_asked_to_before_it_is_killed() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_push_that_had_to_be_killed_is_named() {
+async fn stale_lock_of_a_killed_state_push_is_reported() {
     let act = "trap '' TERM; : > \"$record/planning\"; while :; do sleep 0.05; done";
     let lock = json!({"ID": "of-the-push", "Operation": "state-push"});
     let (world, end, _) = interrupted_push(act, Some(lock)).await;
@@ -461,7 +461,7 @@ async fn the_lock_of_a_push_that_had_to_be_killed_is_named() {
 }
 
 #[tokio::test]
-async fn a_cancel_by_the_registry_leaves_a_push_its_time() {
+async fn cancellation_by_the_registry_does_not_interrupt_a_state_push() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_CANCEL_INTERVAL", "50ms");
@@ -479,7 +479,7 @@ async fn a_cancel_by_the_registry_leaves_a_push_its_time() {
 }
 
 #[tokio::test]
-async fn a_state_that_could_not_be_stored_stays_where_the_user_works() {
+async fn unstored_state_of_a_local_run_stays_in_the_module_directory() {
     let server = HttpBackend::start().await;
     server.refuse(&["OperationTypeApply"]);
     let world = World::new(&[]).await;

@@ -168,7 +168,7 @@ fn is_complete(content: &[String], count: u32) -> bool {
 }
 
 #[tokio::test]
-async fn many_lines_arrive_once_and_in_order_in_few_requests() {
+async fn many_log_lines_arrive_once_and_in_order_in_few_requests() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(Some(StatusCode::OK), 64 << 20).await;
     let (log, receiver) = run_log(1 << 20, &directory.path().join("overflow"));
@@ -183,7 +183,7 @@ async fn many_lines_arrive_once_and_in_order_in_few_requests() {
 }
 
 #[tokio::test]
-async fn registry_that_does_not_answer_holds_up_nothing_and_fills_no_memory() {
+async fn unresponsive_registry_does_not_block_the_run_or_fill_memory() {
     let directory = tempfile::tempdir().unwrap();
     let overflow = directory.path().join("overflow");
     let server = Server::start(None, 64 << 20).await;
@@ -205,7 +205,7 @@ async fn registry_that_does_not_answer_holds_up_nothing_and_fills_no_memory() {
 }
 
 #[tokio::test]
-async fn registry_that_was_away_gets_every_line_once_and_in_order() {
+async fn registry_gets_every_line_once_and_in_order_after_an_outage() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(Some(StatusCode::SERVICE_UNAVAILABLE), 64 << 20).await;
     let (log, receiver) = run_log(1 << 20, &directory.path().join("overflow"));
@@ -222,7 +222,7 @@ async fn registry_that_was_away_gets_every_line_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn server_with_a_small_limit_gets_small_batches() {
+async fn batches_are_reduced_for_a_server_with_a_small_limit() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(Some(StatusCode::OK), 100_000).await;
     let (log, receiver) = run_log(1 << 20, &directory.path().join("overflow"));
@@ -233,7 +233,7 @@ async fn server_with_a_small_limit_gets_small_batches() {
 }
 
 #[tokio::test]
-async fn server_that_refuses_is_asked_once() {
+async fn refused_log_upload_is_not_retried() {
     let directory = tempfile::tempdir().unwrap();
     let overflow = directory.path().join("overflow");
     let server = Server::start(Some(StatusCode::BAD_REQUEST), 64 << 20).await;
@@ -250,7 +250,7 @@ async fn server_that_refuses_is_asked_once() {
 }
 
 #[tokio::test]
-async fn terminal_that_nobody_reads_holds_up_no_process() {
+async fn blocked_terminal_does_not_block_the_tool() {
     let directory = tempfile::tempdir().unwrap();
     let (log, receiver) = run_log(1 << 20, &directory.path().join("overflow"));
     let (mut terminal, stdout) = std::io::pipe().unwrap();
@@ -269,7 +269,7 @@ async fn terminal_that_nobody_reads_holds_up_no_process() {
 }
 
 #[tokio::test]
-async fn secret_that_is_printed_in_two_halves_is_masked() {
+async fn secret_printed_in_two_writes_is_masked() {
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();

@@ -281,7 +281,7 @@ fn config(world: &World, secrets: &Secrets, operation: &str) -> Value {
 }
 
 #[test]
-fn what_bash_prints_of_a_secret_is_masked() {
+fn secret_quoted_by_bash_is_masked() {
     let secret = "p\"a's\\s <w>&or/d $(x) `y` ünï{}[]~#;!^*?";
     let json = serde_json::to_string(secret).unwrap();
     let redactor = Redactor::new();
@@ -312,7 +312,7 @@ fn what_bash_prints_of_a_secret_is_masked() {
 }
 
 #[test]
-fn the_scan_finds_what_is_planted_in_any_form() {
+fn scan_finds_planted_secrets_in_every_encoding() {
     let secrets = Secrets::new();
     let needles = secrets.needles();
     for (name, value) in &secrets.0 {
@@ -335,7 +335,7 @@ fn the_scan_finds_what_is_planted_in_any_form() {
 }
 
 #[tokio::test]
-async fn nothing_that_leaves_a_plan_or_apply_of_a_nasty_module_has_a_secret_in_it() {
+async fn no_output_of_a_hostile_modules_plan_or_apply_contains_a_secret() {
     let secrets = Secrets::new();
     let world = world(&secrets).await;
     for operation in ["plan", "apply"] {
@@ -365,7 +365,7 @@ async fn nothing_that_leaves_a_plan_or_apply_of_a_nasty_module_has_a_secret_in_i
 }
 
 #[tokio::test]
-async fn an_error_that_quotes_secrets_shows_none() {
+async fn secrets_quoted_in_an_error_are_masked() {
     let secrets = Secrets::new();
     let world = world(&secrets).await;
     let mut config = config(&world, &secrets, "apply");
@@ -378,7 +378,7 @@ async fn an_error_that_quotes_secrets_shows_none() {
 }
 
 #[tokio::test]
-async fn under_github_actions_secrets_are_masks_of_the_job_before_anything_is_printed() {
+async fn github_masks_are_registered_before_any_other_output() {
     let secrets = Secrets::new();
     let mut world = world(&secrets).await;
     world.set("GITHUB_ACTIONS", "true");
@@ -401,7 +401,7 @@ async fn under_github_actions_secrets_are_masks_of_the_job_before_anything_is_pr
 }
 
 #[tokio::test]
-async fn masks_reach_nobody_but_the_platform() {
+async fn mask_commands_are_sent_to_the_ci_system_only() {
     let secrets = Secrets::new();
     let mut world = world(&secrets).await;
     world.set("GITLAB_CI", "true");
@@ -429,7 +429,7 @@ async fn masks_reach_nobody_but_the_platform() {
 }
 
 #[test]
-fn variables_that_count_as_secret_are_documented() {
+fn documentation_lists_the_variables_that_count_as_secret() {
     let rows: Vec<_> =
         SECRET_VARIABLES.iter().map(|(name, use_)| format!("| `{name}` | {use_} |")).collect();
     assert_documented("docs/masking.md", "secret variables", &rows);

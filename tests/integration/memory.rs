@@ -409,14 +409,14 @@ fn assert_environment_is_erased(pid: u32) {
 }
 
 #[tokio::test]
-async fn nothing_of_the_configuration_is_left_in_memory_at_the_final_status() {
+async fn memory_has_no_secret_of_the_configuration_at_the_final_status() {
     let case = Case::new("apply").await.talkative();
     let (status, end) = case.carry_out(None).await;
     assert_eq!(status["status"], "succeeded", "{}", end.stderr);
 }
 
 #[tokio::test]
-async fn nothing_is_left_in_the_buffers_of_tls_either() {
+async fn tls_buffers_have_no_secret_at_the_final_status() {
     let case = Case::new("apply").await;
     let (status, end) = case.carry_out(Some(&Authority::create())).await;
     assert_eq!(status["status"], "succeeded", "{}", end.stderr);
@@ -424,14 +424,14 @@ async fn nothing_is_left_in_the_buffers_of_tls_either() {
 
 /// Here nothing comes after the configuration that could overwrite what is left of it.
 #[tokio::test]
-async fn nothing_is_left_of_a_configuration_that_is_refused() {
+async fn memory_has_no_secret_of_a_refused_configuration() {
     let case = Case::new("explode").await;
     let (status, end) = case.carry_out(Some(&Authority::create())).await;
     assert_eq!(status["error"]["phase"], "config", "{}", end.stderr);
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_run_that_failed_with_a_secret_in_its_reason() {
+async fn memory_has_no_secret_after_a_failure_that_quoted_it() {
     let mut case = Case::new("apply").await.talkative();
     case.world.set("FAIL", "yes");
     let (status, end) = case.carry_out(None).await;
@@ -440,7 +440,7 @@ async fn nothing_is_left_of_a_run_that_failed_with_a_secret_in_its_reason() {
 }
 
 #[tokio::test]
-async fn neither_the_runner_nor_its_children_leave_core_dumps() {
+async fn runner_and_children_have_core_dumps_disabled() {
     let mut world = World::new(&[]).await;
     world.commit(&[("main.tf", "")]);
     let look = r#"grep --no-filename '^Max core' "/proc/$PPID/limits" /proc/self/limits > "$record/limits"
@@ -472,7 +472,7 @@ impl Sink for Silent {
 }
 
 #[tokio::test]
-async fn what_holds_secrets_cannot_be_printed() {
+async fn types_with_secrets_do_not_implement_debug() {
     const NEEDLE: &str = "correct-horse-battery-staple";
     let config = json!({
         "operation": "plan",

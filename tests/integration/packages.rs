@@ -108,7 +108,7 @@ fn archive(machine: &Machine, executable_name: &str, answer: &str) -> Vec<u8> {
 }
 
 #[test]
-fn script_installs_the_newest_release_or_the_one_that_is_named() {
+fn script_installs_the_newest_or_the_named_release() {
     let published = Published::new();
     let to = published.machine.path("to");
     for arguments in [&[][..], &["--version", VERSION], &["--version", &format!("v{VERSION}")]] {
@@ -127,7 +127,7 @@ fn script_installs_the_newest_release_or_the_one_that_is_named() {
 }
 
 #[test]
-fn script_works_with_wget_where_there_is_no_curl() {
+fn script_falls_back_to_wget_without_curl() {
     let published = Published::new();
     let bin = published.machine.path("only");
     std::fs::create_dir(&bin).unwrap();
@@ -154,7 +154,7 @@ fn script_works_with_wget_where_there_is_no_curl() {
 }
 
 #[test]
-fn script_installs_nothing_that_was_changed_on_the_way() {
+fn script_does_not_install_a_modified_release() {
     let published = Published::new();
     let to = published.machine.path("to");
     let to = ["--to", to.to_str().unwrap()];
@@ -179,7 +179,7 @@ fn script_installs_nothing_that_was_changed_on_the_way() {
 }
 
 #[test]
-fn script_leaves_the_version_that_is_there_when_the_new_one_does_not_run() {
+fn script_keeps_the_installed_version_if_the_new_one_does_not_run() {
     let published = Published::new();
     let to = published.machine.path("to");
     executable(&to.join("butler-runner"), "#!/bin/sh\necho old\n");
@@ -199,7 +199,7 @@ fn script_leaves_the_version_that_is_there_when_the_new_one_does_not_run() {
 }
 
 #[test]
-fn script_trusts_no_site_without_a_certificate_and_no_address_without_tls() {
+fn script_requires_tls_and_a_trusted_certificate() {
     let published = Published::new();
     let to = published.machine.path("to");
     let to = ["--to", to.to_str().unwrap()];
@@ -220,7 +220,7 @@ fn script_trusts_no_site_without_a_certificate_and_no_address_without_tls() {
 }
 
 #[test]
-fn script_asks_for_the_attestation_and_believes_what_is_said_of_it() {
+fn script_verifies_the_attestation_with_gh() {
     let published = Published::new();
     let to = published.machine.path("to");
     let bin = published.machine.path("bin");
@@ -245,7 +245,7 @@ fn script_asks_for_the_attestation_and_believes_what_is_said_of_it() {
 }
 
 #[test]
-fn script_says_what_it_can_do_and_refuses_what_it_cannot() {
+fn script_prints_its_usage_and_refuses_unknown_options() {
     let published = Published::new();
     let help = succeeded(&published.install(&["--help"]));
     for option in ["--version", "--to", "--checksum", "--attestation", "--releases"] {
@@ -258,7 +258,7 @@ fn script_says_what_it_can_do_and_refuses_what_it_cannot() {
 }
 
 #[test]
-fn checksums_of_a_release_are_one_list_and_a_file_each() {
+fn checksums_of_a_release_are_in_one_list_and_in_a_file_each() {
     let machine = Machine::new();
     let directory = machine.path("released");
     std::fs::create_dir(&directory).unwrap();
@@ -314,7 +314,7 @@ fn values<'text>(text: &'text str, key: &str) -> Vec<&'text str> {
 }
 
 #[test]
-fn workflows_use_actions_by_commit_and_keep_no_credentials() {
+fn workflows_pin_actions_by_commit_and_persist_no_credentials() {
     let mut pins = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(project(".github/workflows")).unwrap() {
         let path = entry.unwrap().path();
@@ -344,7 +344,7 @@ fn workflows_use_actions_by_commit_and_keep_no_credentials() {
 }
 
 #[test]
-fn what_is_released_is_the_same_list_everywhere() {
+fn released_files_are_the_same_in_every_place() {
     let read = |path: &str| std::fs::read_to_string(project(path)).unwrap();
     let targets = |text: &str| -> Vec<String> {
         let (_, list) = text.split_once("targets = [").unwrap();
@@ -381,13 +381,13 @@ fn section<'text>(text: &'text str, name: &str) -> Vec<&'text str> {
 
 /// Versions 0.1.0 to 0.1.6 are the predecessor's, with the same archive names and image tags.
 #[test]
-fn version_is_none_of_the_predecessor() {
+fn version_is_newer_than_the_predecessors_releases() {
     let version: semver::Version = VERSION.parse().unwrap();
     assert!(version >= semver::Version::new(0, 2, 0), "{version}");
 }
 
 #[test]
-fn release_is_built_as_make_builds_it() {
+fn release_workflow_builds_like_make() {
     let read = |path: &str| std::fs::read_to_string(project(path)).unwrap();
     let (cargo, dist) = (read("Cargo.toml"), read("dist-workspace.toml"));
     let release = read(".github/workflows/release.yml");
@@ -421,7 +421,7 @@ fn release_environment(target: &str, variables: &[(&str, &str)]) -> BTreeMap<Str
 }
 
 #[test]
-fn release_names_no_directory_of_the_machine_that_built_it() {
+fn release_binary_contains_no_path_of_the_build_machine() {
     let target = "x86_64-unknown-linux-gnu";
     let given = [("CARGO_HOME", "/home/a user/.cargo"), ("RUSTFLAGS", "-C debuginfo=2")];
     let environment = release_environment(target, &given);
@@ -445,14 +445,14 @@ fn release_names_no_directory_of_the_machine_that_built_it() {
 }
 
 #[test]
-fn image_is_of_a_version_whose_archives_are_published() {
+fn image_is_built_after_the_archives_of_its_version_are_published() {
     let release = std::fs::read_to_string(project(".github/workflows/release.yml")).unwrap();
     let jobs = &yaml(&release)[0]["jobs"];
     assert_eq!(jobs["image"]["needs"], serde_json::json!(["build", "publish"]));
 }
 
 #[test]
-fn image_of_a_release_has_the_newest_stable_terraform_and_the_same_on_all_platforms() {
+fn image_has_the_newest_stable_terraform_on_all_platforms() {
     let image = std::fs::read_to_string(project(".github/workflows/image.yml")).unwrap();
     let jobs = &yaml(&image)[0]["jobs"];
     let steps = jobs["terraform"]["steps"].as_array().unwrap();

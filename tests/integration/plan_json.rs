@@ -137,7 +137,7 @@ fn plan_json(world: &World) -> Value {
 }
 
 #[tokio::test]
-async fn secrets_that_only_the_module_makes_are_in_no_report() {
+async fn secrets_created_by_the_module_are_masked_in_all_reports() {
     let (world, config) = secretive("apply").await;
     let end = world.run(config.clone()).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -172,7 +172,7 @@ async fn secrets_that_only_the_module_makes_are_in_no_report() {
 }
 
 #[tokio::test]
-async fn ordinary_words_in_what_is_marked_as_a_whole_do_not_spoil_the_plan() {
+async fn ordinary_words_in_a_sensitive_object_are_not_masked_elsewhere_in_the_plan() {
     let module = r#"
 locals {
   database = { engine = "postgresql", region = "eu-central-1", name = "terraform_data" }
@@ -207,7 +207,7 @@ output "database" {
 }
 
 #[tokio::test]
-async fn a_cleaned_plan_has_the_shape_of_the_raw_one_and_all_that_is_open() {
+async fn redacted_plan_keeps_the_structure_and_all_public_values() {
     let (mut world, config) = secretive("plan").await;
     let end = world.run(config.clone()).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -281,7 +281,7 @@ fn members(plan: &Value) -> Vec<&str> {
 const CHANGES: [&str; 3] = ["format_version", "resource_changes", "terraform_version"];
 
 #[tokio::test]
-async fn a_plan_with_a_large_configuration_is_reported_without_it() {
+async fn plan_with_a_large_configuration_is_reported_without_it() {
     let module = format!(
         "variable \"x\" {{\n  description = \"{}\"\n  default = 1\n}}\nresource \"terraform_data\" \"x\" {{}}\n",
         "x".repeat(100_000)
@@ -298,7 +298,7 @@ async fn a_plan_with_a_large_configuration_is_reported_without_it() {
 }
 
 #[tokio::test]
-async fn a_plan_with_a_large_variable_is_reported_as_its_changes() {
+async fn plan_with_a_large_variable_is_reported_as_its_changes() {
     let module = format!(
         "variable \"x\" {{\n  default = \"{}\"\n}}\nresource \"terraform_data\" \"x\" {{\n  input = length(var.x)\n}}\n",
         "x".repeat(100_000)
@@ -310,7 +310,7 @@ async fn a_plan_with_a_large_variable_is_reported_as_its_changes() {
 }
 
 #[tokio::test]
-async fn a_plan_with_a_long_text_is_reported_with_the_beginning_of_it() {
+async fn plan_with_a_long_text_is_reported_with_its_beginning() {
     let module = "resource \"terraform_data\" \"x\" {\n  input = join(\"\\n\", [for i in range(1000) : \"y\\ny\\ny\\ny\\ny\\ny\\ny\\ny\\ny\"])\n}\n";
     let (plan, note) = limited(module).await;
     assert_eq!(members(&plan), CHANGES);
@@ -323,7 +323,7 @@ async fn a_plan_with_a_long_text_is_reported_with_the_beginning_of_it() {
 }
 
 #[tokio::test]
-async fn a_plan_with_large_changes_is_reported_as_text() {
+async fn plan_with_large_changes_is_reported_as_text() {
     let module = format!(
         "resource \"terraform_data\" \"x\" {{\n  input = join(\"\", [for i in range(1000) : \"{}\"])\n}}\n",
         "y".repeat(90)
@@ -339,7 +339,7 @@ async fn a_plan_with_large_changes_is_reported_as_text() {
 }
 
 #[tokio::test]
-async fn a_registry_that_takes_less_than_was_said_gets_a_smaller_form() {
+async fn plan_is_reduced_if_the_registry_rejects_its_size() {
     let world = World::new(&[("main.tf", SECRETIVE), ("child/main.tf", CHILD)]).await;
     world.faults.lock().unwrap().extend([
         // Sent again as it is, from the file.
@@ -363,7 +363,7 @@ async fn a_registry_that_takes_less_than_was_said_gets_a_smaller_form() {
 }
 
 #[tokio::test]
-async fn a_large_plan_that_does_not_get_through_is_sent_once_more_in_a_smaller_form() {
+async fn large_plan_is_reduced_after_a_failed_upload() {
     let module = format!("variable \"x\" {{\n  default = \"{}\"\n}}\n", "x".repeat(600_000));
     let mut world = World::new(&[("main.tf", &module)]).await;
     // One attempt is all that there is time for.
@@ -378,7 +378,7 @@ async fn a_large_plan_that_does_not_get_through_is_sent_once_more_in_a_smaller_f
 }
 
 #[tokio::test]
-async fn a_plan_that_the_registry_never_takes_for_its_size_is_a_good_plan() {
+async fn plan_that_is_always_too_large_does_not_fail_the_run() {
     let world = World::new(&[("main.tf", "output \"x\" {\n  value = 1\n}\n")]).await;
     world.fault("POST", "plan", 413);
     let end = world.run(world.config("plan")).await;
@@ -389,7 +389,7 @@ async fn a_plan_that_the_registry_never_takes_for_its_size_is_a_good_plan() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_deeper_than_json_readers_go_is_reported_and_cleaned() {
+async fn deeply_nested_plan_is_reported_and_redacted() {
     let depth = 300;
     let nested = |leaf: &str| format!("{}{leaf}{}", "[".repeat(depth), "]".repeat(depth));
     let module = format!(
@@ -429,7 +429,7 @@ output "keyed" {
 "#;
 
 #[tokio::test]
-async fn a_secret_that_is_a_key_is_in_no_report_and_words_of_the_plan_stay() {
+async fn secret_used_as_a_key_is_masked_and_words_of_the_format_are_kept() {
     let world = World::new(&[("main.tf", KEYED)]).await;
     let mut config = world.config("plan");
     config["variables"]["token"] = json!({"value": "tok-4711", "sensitive": true});

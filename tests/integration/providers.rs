@@ -88,7 +88,7 @@ fn assert_whole(cache: &Path, files: &Files, version: &str) {
 }
 
 #[tokio::test]
-async fn ten_runs_that_share_an_empty_cache_download_a_package_once() {
+async fn ten_runs_with_an_empty_shared_cache_download_a_package_once() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let worlds = (0..10).map(|_| world(&mirror, VERSION, &cache));
@@ -107,7 +107,7 @@ async fn ten_runs_that_share_an_empty_cache_download_a_package_once() {
 }
 
 #[tokio::test]
-async fn ten_runs_that_share_the_users_own_plugin_cache_go_one_by_one() {
+async fn ten_runs_with_the_users_plugin_cache_run_init_one_at_a_time() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let (cache, theirs) = (shared.path().join("providers"), shared.path().join("theirs"));
     std::fs::create_dir(&theirs).unwrap();
@@ -124,7 +124,7 @@ async fn ten_runs_that_share_the_users_own_plugin_cache_go_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replaced() {
+async fn cached_package_that_does_not_match_the_lock_file_is_replaced() {
     as_root_async(async {
         let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
         let cache = shared.path().join("providers");
@@ -174,7 +174,7 @@ async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replace
 }
 
 #[tokio::test]
-async fn a_runner_that_is_killed_in_its_init_leaves_nothing_half_made_and_holds_nobody_up() {
+async fn runner_killed_during_init_leaves_no_partial_package_and_blocks_no_other_run() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let (killed, next) =
@@ -196,7 +196,7 @@ async fn a_runner_that_is_killed_in_its_init_leaves_nothing_half_made_and_holds_
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_anothers_init_says_so_and_can_be_stopped() {
+async fn run_that_waits_for_another_init_logs_it_and_can_be_stopped() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let (first, second) =
@@ -225,7 +225,7 @@ async fn a_run_that_waits_for_anothers_init_says_so_and_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn runs_that_need_nothing_new_wait_for_nobody() {
+async fn runs_with_complete_caches_do_not_wait_for_downloads() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let ready = world(&mirror, "2.0.0", &cache).await;
@@ -243,7 +243,7 @@ async fn runs_that_need_nothing_new_wait_for_nobody() {
 }
 
 #[tokio::test]
-async fn without_a_lock_file_terraform_downloads_and_the_next_one_with_it_has_the_package() {
+async fn run_without_a_lock_file_downloads_and_fills_the_cache_for_others() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let module = ProviderMirror::module(VERSION);
@@ -258,7 +258,7 @@ async fn without_a_lock_file_terraform_downloads_and_the_next_one_with_it_has_th
 }
 
 #[tokio::test]
-async fn pruning_takes_nothing_away_from_a_run() {
+async fn pruning_does_not_remove_packages_of_a_run() {
     let shared = tempfile::tempdir().unwrap();
     let (ready, go) = (shared.path().join("ready"), shared.path().join("go"));
     let waits = format!(
@@ -290,7 +290,7 @@ async fn pruning_takes_nothing_away_from_a_run() {
 }
 
 #[tokio::test]
-async fn a_directory_of_the_users_own_is_left_as_if_there_were_no_cache() {
+async fn local_run_leaves_ordinary_copies_of_packages_in_the_module() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let world = world(&mirror, VERSION, &cache).await;
@@ -326,7 +326,7 @@ async fn a_directory_of_the_users_own_is_left_as_if_there_were_no_cache() {
 }
 
 #[tokio::test]
-async fn a_cache_that_cannot_be_costs_a_warning_and_off_costs_none() {
+async fn unusable_cache_causes_a_warning_and_disabled_cache_does_not() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let file = shared.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -346,7 +346,7 @@ async fn a_cache_that_cannot_be_costs_a_warning_and_off_costs_none() {
 }
 
 #[tokio::test]
-async fn a_run_does_not_wait_for_ever() {
+async fn run_downloads_itself_after_the_wait_for_another_init_times_out() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let (first, mut second) =
@@ -372,7 +372,7 @@ async fn a_run_does_not_wait_for_ever() {
 }
 
 #[tokio::test]
-async fn a_plugin_cache_that_is_busy_for_too_long_ends_the_run_with_a_reason() {
+async fn plugin_cache_that_is_locked_for_too_long_fails_the_run() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let lock = std::fs::File::create(shared.path().join(".butler-runner.lock")).unwrap();
     lock.lock().unwrap();
@@ -396,7 +396,7 @@ async fn a_plugin_cache_that_is_busy_for_too_long_ends_the_run_with_a_reason() {
 }
 
 #[tokio::test]
-async fn modules_whose_lock_files_name_other_packages_of_one_version_do_not_evict_each_other() {
+async fn lock_files_with_different_hashes_of_a_version_do_not_evict_each_other() {
     let other = ProviderMirror::start(&[(VERSION, package(VERSION, "exit 2"))]);
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
@@ -414,7 +414,7 @@ async fn modules_whose_lock_files_name_other_packages_of_one_version_do_not_evic
 }
 
 #[tokio::test]
-async fn a_lock_that_is_a_pipe_holds_nobody_up() {
+async fn named_pipe_as_lock_file_does_not_block() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let mut world = world(&mirror, VERSION, &cache).await;
@@ -432,7 +432,7 @@ async fn a_lock_that_is_a_pipe_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_plugin_cache_of_several_users_is_locked_by_all_of_them_or_a_warning_says_why_not() {
+async fn plugin_cache_of_several_users_is_locked_or_causes_a_warning() {
     as_root_async(async {
         let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
         std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o1777)).unwrap();
@@ -475,7 +475,7 @@ async fn a_plugin_cache_of_several_users_is_locked_by_all_of_them_or_a_warning_s
 }
 
 #[tokio::test]
-async fn a_cache_on_another_file_system_is_copied_from_and_to() {
+async fn cache_on_another_file_system_is_read_and_filled_by_copying() {
     let (mirror, shared) = (mirror(), tempfile::tempdir_in("/dev/shm").unwrap());
     let cache = shared.path().join("providers");
     let world = world(&mirror, VERSION, &cache).await;
@@ -487,7 +487,7 @@ async fn a_cache_on_another_file_system_is_copied_from_and_to() {
 }
 
 #[tokio::test]
-async fn a_cache_that_root_has_filled_is_used_and_nothing_is_put_into_it() {
+async fn cache_filled_by_root_is_used_and_not_modified() {
     as_root_async(async {
         let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
         let cache = shared.path().join("providers");

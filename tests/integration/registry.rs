@@ -39,7 +39,7 @@ async fn run_at(world: &World, endpoint: &str) -> End {
 }
 
 #[tokio::test]
-async fn a_redirect_is_a_refusal_that_names_where_it_leads() {
+async fn redirect_is_an_error_that_names_its_target() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("validate"));
     let real = world.endpoint();
@@ -61,7 +61,7 @@ async fn a_redirect_is_a_refusal_that_names_where_it_leads() {
 }
 
 #[tokio::test]
-async fn a_report_that_is_redirected_to_a_sign_in_page_is_not_delivered() {
+async fn report_redirected_to_a_sign_in_page_is_not_delivered() {
     let sign_in = Router::new().fallback(|request: Request| async move {
         if request.method() == Method::POST {
             (StatusCode::FOUND, [(header::LOCATION, "/login")]).into_response()
@@ -115,7 +115,7 @@ async fn answering(
 }
 
 #[tokio::test]
-async fn each_answer_to_a_report_is_final_or_asked_for_again() {
+async fn each_response_status_to_a_report_is_final_or_retried() {
     const STORED: [&[u16]; 4] = [&[200], &[201], &[202], &[204]];
     const REFUSED: [&[u16]; 8] = [&[400], &[401], &[403], &[404], &[405], &[409], &[413], &[422]];
     const LATER: [&[u16]; 6] =
@@ -160,7 +160,7 @@ async fn compressed(answer: Response) -> Response {
 }
 
 #[tokio::test]
-async fn a_report_is_delivered_only_if_the_answer_is_the_apis() {
+async fn report_counts_as_delivered_only_after_a_response_of_the_api() {
     const HTML: &[(&str, &str)] = &[("content-type", "text/html; charset=utf-8")];
     const JSON: &[(&str, &str)] = &[("content-type", "application/json; charset=utf-8")];
     const GZIP: &[(&str, &str)] =
@@ -197,7 +197,7 @@ async fn a_report_is_delivered_only_if_the_answer_is_the_apis() {
 }
 
 #[tokio::test]
-async fn a_compressed_configuration_is_read() {
+async fn compressed_configuration_is_accepted() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let registry = Arc::new(Registry::default());
     registry.add_run(RUN_ID, TOKEN, world.config("validate"));
@@ -209,7 +209,7 @@ async fn a_compressed_configuration_is_read() {
 }
 
 #[tokio::test]
-async fn no_redirect_is_followed_neither_away_nor_within() {
+async fn redirects_are_not_followed_within_or_outside_of_the_registry() {
     const REDIRECTS: [&[u16]; 4] = [&[301], &[302], &[307], &[308]];
     let (elsewhere, asked_elsewhere) = answering(&[200], Vec::new()).await;
     let away = elsewhere.endpoint().to_string();
@@ -232,7 +232,7 @@ async fn no_redirect_is_followed_neither_away_nor_within() {
 }
 
 #[tokio::test]
-async fn a_web_page_instead_of_the_api_is_soon_given_up() {
+async fn web_page_instead_of_the_api_is_not_retried_for_long() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
@@ -248,7 +248,7 @@ async fn a_web_page_instead_of_the_api_is_soon_given_up() {
 }
 
 #[tokio::test]
-async fn a_registry_that_fails_for_an_odd_run_id_is_explained_after_the_first_try() {
+async fn server_error_for_an_unusual_run_id_prints_a_hint_after_the_first_attempt() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     for (run_id, hints) in [("my-run", 1), (RUN_ID, 0)] {
         let registry = Arc::new(Registry::default());
@@ -280,7 +280,7 @@ async fn a_registry_that_fails_for_an_odd_run_id_is_explained_after_the_first_tr
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_trusts_is_final() {
+async fn untrusted_certificate_of_the_registry_is_not_retried() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let acceptor = Authority::create().acceptor();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

@@ -35,7 +35,7 @@ fn shape(value: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_registry_takes_every_example() {
+async fn registry_accepts_every_documented_example() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     let examples = examples();
@@ -56,7 +56,7 @@ async fn a_registry_takes_every_example() {
 }
 
 #[test]
-fn the_configuration_is_one_and_fits_the_schema() {
+fn documented_configuration_parses_and_matches_the_schema() {
     let config = &examples()["GET config"];
     let parsed = parse_config(config.to_string().as_bytes()).unwrap();
     assert_eq!(parsed.spec.variables.len(), 3);
@@ -86,7 +86,7 @@ fn schema_names(schema: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_run_sends_what_the_examples_show() {
+async fn requests_of_a_run_match_the_documented_examples() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -112,7 +112,7 @@ async fn a_run_sends_what_the_examples_show() {
 }
 
 #[tokio::test]
-async fn a_failed_run_sends_its_reason_as_the_example_shows() {
+async fn failure_report_matches_the_documented_example() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["source"]["gitRef"] = json!("v9");
@@ -125,7 +125,7 @@ async fn a_failed_run_sends_its_reason_as_the_example_shows() {
 }
 
 #[tokio::test]
-async fn the_requests_come_in_the_order_that_the_page_names() {
+async fn requests_are_sent_in_the_documented_order() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);

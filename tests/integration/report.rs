@@ -112,7 +112,7 @@ fn count(value: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn a_hostile_module_does_nothing_to_the_page_and_no_secret_is_in_it() {
+async fn output_of_a_hostile_module_is_escaped_and_masked_on_the_page() {
     let (place, page) = hostile().await;
     let browser = Browser::start(&[]).await;
     for page in [&place.path("applied.html"), &page] {
@@ -144,7 +144,7 @@ async fn a_hostile_module_does_nothing_to_the_page_and_no_secret_is_in_it() {
 }
 
 #[tokio::test]
-async fn what_only_the_plan_says_to_be_secret_is_not_in_the_pages_log_either() {
+async fn secrets_that_only_the_plan_marks_are_masked_in_the_log_of_the_page() {
     let module = r#"
 variable "step" {}
 resource "terraform_data" "made" {
@@ -166,7 +166,7 @@ resource "terraform_data" "made" {
 }
 
 #[tokio::test]
-async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
+async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
     let (_place, page) = hostile().await;
     let browser = Browser::start(&[]).await;
     browser.open(&page).await;
@@ -249,7 +249,7 @@ async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
 }
 
 #[tokio::test]
-async fn the_page_can_be_read_without_scripts_and_at_any_width() {
+async fn page_is_readable_without_scripts_and_at_any_width() {
     let (_place, page) = hostile().await;
     let without = std::fs::read_to_string(&page).unwrap();
     // As a browser without scripts takes it: the policy does not know this one.
@@ -270,7 +270,7 @@ async fn the_page_can_be_read_without_scripts_and_at_any_width() {
 }
 
 #[tokio::test]
-async fn nothing_in_a_summary_becomes_markdown_or_html() {
+async fn values_in_a_summary_are_escaped_for_markdown_and_html() {
     let (place, _) = hostile().await;
     let summary = place.read("summary.md");
     for secret in SECRETS {
@@ -301,7 +301,7 @@ async fn nothing_in_a_summary_becomes_markdown_or_html() {
 }
 
 #[tokio::test]
-async fn a_step_of_github_gets_the_same_summary() {
+async fn github_step_summary_equals_the_summary() {
     let mut place = Place::new(HOSTILE).await;
     let (step, summary) = (place.path("step"), place.path("summary.md"));
     std::fs::write(&step, "").unwrap();
@@ -315,7 +315,7 @@ async fn a_step_of_github_gets_the_same_summary() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_has_a_page_too_and_one_that_cannot_be_written_changes_nothing() {
+async fn failed_run_has_a_page_and_an_unwritable_page_does_not_change_the_result() {
     let place =
         Place::new("resource \"terraform_data\" \"x\" {\n  input = file(\"missing\")\n}\n").await;
     let (page, summary) = (place.path("page.html"), place.path("summary.md"));
@@ -349,7 +349,7 @@ async fn a_run_that_fails_has_a_page_too_and_one_that_cannot_be_written_changes_
 }
 
 #[tokio::test]
-async fn a_registry_that_cannot_be_reached_leaves_a_page_that_says_so() {
+async fn page_mentions_an_unreachable_registry() {
     let world = World::new(&[]).await;
     world.add_run(world.config("plan"));
     world.faults.lock().unwrap().push(Fault {
@@ -366,7 +366,7 @@ async fn a_registry_that_cannot_be_reached_leaves_a_page_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_be_written_is_refused_before_anything_is_done() {
+async fn unwritable_report_path_is_refused_before_the_run() {
     let place = Place::new(HOSTILE).await;
     std::fs::write(place.path("file"), "").unwrap();
     for (path, problem) in [
@@ -410,7 +410,7 @@ async fn a_path_that_cannot_be_written_is_refused_before_anything_is_done() {
 }
 
 #[tokio::test]
-async fn an_output_of_the_process_is_refused_and_a_link_stays_one() {
+async fn standard_output_as_report_is_refused_and_a_symbolic_link_is_kept() {
     use std::os::unix::fs::symlink;
 
     let place = Place::new("").await;

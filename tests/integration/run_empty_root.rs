@@ -47,7 +47,7 @@ async fn run_in(root: &EmptyRoot, world: &World, variables: &[(&str, String)]) -
 }
 
 #[tokio::test]
-async fn a_whole_run_needs_nothing_around_the_binary() {
+async fn run_works_in_an_empty_root_with_only_the_binary() {
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
     let authority = Authority::create();
@@ -102,7 +102,7 @@ async fn a_whole_run_needs_nothing_around_the_binary() {
 }
 
 #[tokio::test]
-async fn without_any_directory_the_runner_makes_its_own_and_reports_a_failure_as_always() {
+async fn runner_creates_its_directories_and_reports_failures_without_tmp() {
     let server = GitServer::start();
     let repository = Repository::create(&[("main.tf", MODULE)]);
     let world = World::new(&[]).await;

@@ -61,7 +61,7 @@ fn assert_succeeded(end: &End) {
 }
 
 #[tokio::test]
-async fn variables_of_every_kind_arrive_exactly_and_secrets_are_shown_nowhere() {
+async fn variables_of_every_type_arrive_unchanged_and_secrets_are_masked() {
     let mut world = World::new(&[("main.tf", EVERY_KIND)]).await;
     let secrets = ["hunter2-by-ci-name", "hunter2-by-mount", "hunter2-by-name", "hunter2-literal"];
     world.set("DATABASE_PASSWORD", secrets[0]);
@@ -120,7 +120,7 @@ async fn variables_of_every_kind_arrive_exactly_and_secrets_are_shown_nowhere() 
 }
 
 #[tokio::test]
-async fn twenty_thousand_variables_are_a_run_like_any_other() {
+async fn run_accepts_twenty_thousand_variables() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     for number in 0..20_000 {
@@ -136,7 +136,7 @@ async fn twenty_thousand_variables_are_a_run_like_any_other() {
 }
 
 #[tokio::test]
-async fn secrets_inside_a_collection_are_masked_wherever_they_came_from() {
+async fn secrets_inside_a_collection_are_masked_from_every_source() {
     let module = r#"
 variable "from_json" { type = map(string) }
 variable "from_mount" { type = list(string) }
@@ -164,7 +164,7 @@ resource "terraform_data" "shows" {
 }
 
 #[tokio::test]
-async fn what_cannot_be_resolved_ends_the_run_before_init_and_is_named_in_full() {
+async fn unresolved_references_fail_the_run_before_init_and_are_all_named() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["variables"] = json!({
@@ -188,7 +188,7 @@ async fn what_cannot_be_resolved_ends_the_run_before_init_and_is_named_in_full()
 }
 
 #[tokio::test]
-async fn literal_sensitive_values_are_never_taken_for_references() {
+async fn literal_sensitive_values_are_not_resolved_as_references() {
     let module = "variable \"password\" {}\noutput \"it\" {\n  value = var.password\n}\n";
     let mut world = World::new(&[("main.tf", module)]).await;
     world.set("BUTLER_SENSITIVE_VALUES", "literal");
@@ -202,7 +202,7 @@ async fn literal_sensitive_values_are_never_taken_for_references() {
 }
 
 #[tokio::test]
-async fn environment_variables_of_the_run_are_for_terraform_alone() {
+async fn environment_variables_of_the_run_are_set_for_terraform_only() {
     let module = r#"
 resource "terraform_data" "asks" {
   provisioner "local-exec" {
@@ -232,7 +232,7 @@ resource "terraform_data" "asks" {
 }
 
 #[tokio::test]
-async fn an_ephemeral_variable_is_there_again_when_the_saved_plan_is_applied() {
+async fn ephemeral_variable_is_passed_to_plan_and_apply() {
     let module = r#"
 variable "token" {
   type      = string
@@ -258,7 +258,7 @@ output "name" { value = terraform_data.checks.output }
 }
 
 #[tokio::test]
-async fn a_state_in_postgresql_is_found_by_the_next_run_and_its_login_by_nobody() {
+async fn next_run_finds_the_state_in_postgresql_and_its_credentials_are_masked() {
     let server = Postgres::start();
     let own = "terraform {\n  backend \"local\" {}\n}\n";
     let world = World::new(&[("main.tf", MODULE), ("backend.tf", own)]).await;
@@ -285,7 +285,7 @@ async fn a_state_in_postgresql_is_found_by_the_next_run_and_its_login_by_nobody(
 }
 
 #[tokio::test]
-async fn a_database_that_refuses_fails_the_run_without_showing_the_login() {
+async fn refused_database_login_fails_the_run_without_its_credentials() {
     let server = Postgres::start();
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
@@ -300,7 +300,7 @@ async fn a_database_that_refuses_fails_the_run_without_showing_the_login() {
 }
 
 #[tokio::test]
-async fn a_login_that_terraform_quotes_in_its_error_is_masked() {
+async fn credentials_in_an_error_of_terraform_are_masked() {
     for (address, quoted) in [
         ("postgres://somebody:hunter22-secret@127.0.0.1:port/x", "parse \"***\": invalid port"),
         ("postgres://somebody:hunter22-%zz@127.0.0.1/x", "parse \"***\": invalid URL escape"),
@@ -316,7 +316,7 @@ async fn a_login_that_terraform_quotes_in_its_error_is_masked() {
 }
 
 #[tokio::test]
-async fn another_run_id_in_the_configuration_is_a_warning_only() {
+async fn different_run_id_in_the_configuration_is_a_warning() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["runId"] = json!("another-run");
@@ -331,7 +331,7 @@ async fn another_run_id_in_the_configuration_is_a_warning_only() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_restarted_goes_on() {
+async fn restarted_job_with_another_run_id_continues() {
     for status in ["running", "some-status-of-tomorrow"] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));

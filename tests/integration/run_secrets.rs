@@ -38,7 +38,7 @@ fn assert_unresolved(world: &World, end: &End) -> (String, String) {
 }
 
 #[tokio::test]
-async fn names_of_secrets_that_the_job_does_not_have_fail_the_run_all_at_once() {
+async fn missing_secrets_of_the_job_fail_the_run_and_are_all_named() {
     for (variable, place) in [
         ("GITHUB_ACTIONS", "Settings > Secrets and variables > Actions"),
         ("GITLAB_CI", "Settings > CI/CD > Variables"),
@@ -73,7 +73,7 @@ async fn names_of_secrets_that_the_job_does_not_have_fail_the_run_all_at_once() 
 }
 
 #[tokio::test]
-async fn a_bare_word_is_the_secret_itself_with_a_warning_that_does_not_show_it() {
+async fn single_word_is_used_as_the_secret_itself_with_a_warning() {
     let world = World::new(&[("main.tf", PASSWORD)]).await;
     let mut config = world.config("apply");
     config["variables"] = json!({"password": sensitive(&json!("hunter22secret"))});
@@ -109,7 +109,7 @@ async fn a_bare_word_is_the_secret_itself_with_a_warning_that_does_not_show_it()
 }
 
 #[tokio::test]
-async fn an_empty_password_is_never_applied_unless_it_is_the_modules_default() {
+async fn empty_secret_is_refused_unless_it_is_the_modules_default() {
     for value in [json!(""), json!(null)] {
         let world = World::new(&[("main.tf", PASSWORD)]).await;
         let mut config = world.config("apply");
@@ -140,7 +140,7 @@ async fn an_empty_password_is_never_applied_unless_it_is_the_modules_default() {
 }
 
 #[tokio::test]
-async fn a_configuration_with_literal_secrets_is_taken_as_it_is() {
+async fn configuration_with_literal_secrets_is_used_unchanged() {
     for value in ["DB_PASSWORD", "prod/db:password", "hunter22secret", ""] {
         let world = World::new(&[("main.tf", PASSWORD)]).await;
         let mut config = world.config("apply");
@@ -157,7 +157,7 @@ async fn a_configuration_with_literal_secrets_is_taken_as_it_is() {
 }
 
 #[tokio::test]
-async fn logins_of_cloud_integrations_reach_terraform_unchanged() {
+async fn credentials_of_cloud_integrations_reach_terraform_unchanged() {
     let logins = [
         ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
         ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
@@ -184,7 +184,7 @@ async fn logins_of_cloud_integrations_reach_terraform_unchanged() {
 }
 
 #[tokio::test]
-async fn environment_variables_among_the_variables_are_exported() {
+async fn undeclared_variables_with_environment_names_are_exported() {
     let module = r#"
 variable "name" { type = string }
 resource "terraform_data" "asks" {
@@ -232,7 +232,7 @@ resource "terraform_data" "asks" {
 }
 
 #[test]
-fn the_documentation_says_where_each_system_keeps_secrets() {
+fn documentation_names_the_secret_store_of_each_ci_system() {
     let rows: Vec<String> = System::ALL
         .into_iter()
         .filter_map(|system| Some(format!("| {} | {} |", system.title(), system.secret_place()?)))

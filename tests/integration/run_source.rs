@@ -84,7 +84,7 @@ async fn private_modules_are_fetched_with_the_credentials_of_the_run() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_trusts_ends_the_run_before_the_token_is_sent() {
+async fn untrusted_git_server_certificate_fails_the_run_before_the_token_is_sent() {
     let authority = Authority::create();
     let server = private_server(&authority);
     let repository = Repository::create(&[("main.tf", MODULE)]);
@@ -100,7 +100,7 @@ async fn a_certificate_that_nobody_trusts_ends_the_run_before_the_token_is_sent(
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_a_failure_that_does_not_show_it() {
+async fn wrong_git_token_fails_the_run_and_is_masked() {
     let server = GitServer::with_login("x-access-token", "another");
     let repository = Repository::create(&[("main.tf", MODULE)]);
     let world = World::new(&[]).await;
@@ -115,7 +115,7 @@ async fn a_wrong_token_is_a_failure_that_does_not_show_it() {
 }
 
 #[tokio::test]
-async fn a_run_over_ssh_needs_nothing_of_the_users_own() {
+async fn ssh_run_does_not_use_files_of_the_user() {
     let server = SshServer::start();
     let repository = Repository::create(&[("main.tf", MODULE)]);
     let world = World::new(&[]).await;
@@ -146,7 +146,7 @@ async fn a_run_over_ssh_needs_nothing_of_the_users_own() {
 }
 
 #[tokio::test]
-async fn the_working_directory_is_where_terraform_runs() {
+async fn terraform_runs_in_the_working_directory() {
     let module = "output \"where\" { value = \"${path.root} ${basename(path.cwd)} ${file(\"../shared.txt\")}\" }";
     let files = [
         ("modules/network/main.tf", module),
@@ -170,7 +170,7 @@ async fn the_working_directory_is_where_terraform_runs() {
 }
 
 #[tokio::test]
-async fn without_a_git_ref_the_run_fails_instead_of_guessing() {
+async fn run_without_a_git_ref_fails() {
     for reference in [json!(""), json!(null)] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         let mut config = world.config("plan");
@@ -187,7 +187,7 @@ async fn without_a_git_ref_the_run_fails_instead_of_guessing() {
 }
 
 #[tokio::test]
-async fn a_hanging_server_does_not_hold_up_a_signal() {
+async fn signal_ends_a_fetch_from_a_hanging_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut world = World::new(&[]).await;
@@ -214,7 +214,7 @@ async fn a_hanging_server_does_not_hold_up_a_signal() {
 }
 
 #[tokio::test]
-async fn terraform_inherits_a_ci_token_only_where_the_fetch_did_not_use_it() {
+async fn terraform_inherits_a_ci_token_only_if_the_fetch_did_not_use_it() {
     let server = GitServer::with_login("x-access-token", GIT_TOKEN);
     let repository = Repository::create(&[("main.tf", MODULE)]);
     for used in [true, false] {
@@ -235,7 +235,7 @@ async fn terraform_inherits_a_ci_token_only_where_the_fetch_did_not_use_it() {
 }
 
 #[tokio::test]
-async fn terraform_never_inherits_the_runners_own_git_token() {
+async fn terraform_never_inherits_the_git_token_of_the_runner() {
     let server = GitServer::with_login("x-access-token", GIT_TOKEN);
     let repository = Repository::create(&[("main.tf", MODULE)]);
     for from_config in [true, false] {

@@ -28,7 +28,7 @@ fn versions_in_cache(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_machine_without_terraform_installs_it_once() {
+async fn missing_terraform_is_installed_once() {
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
     let mut world = World::new(&[("main.tf", MODULE)]).await;
@@ -59,7 +59,7 @@ async fn a_machine_without_terraform_installs_it_once() {
 }
 
 #[tokio::test]
-async fn a_wrong_signature_ends_the_run_in_the_tool_phase() {
+async fn wrong_signature_fails_the_run_in_the_tool_phase() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let record = world.path("record");
     let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
@@ -85,7 +85,7 @@ async fn a_wrong_signature_ends_the_run_in_the_tool_phase() {
 }
 
 #[tokio::test]
-async fn a_version_that_nobody_released_is_named_with_the_site() {
+async fn unreleased_version_is_named_with_the_site() {
     let site = ReleaseSite::start(&[]);
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.use_site(&site);
@@ -104,7 +104,7 @@ async fn a_version_that_nobody_released_is_named_with_the_site() {
 }
 
 #[tokio::test]
-async fn a_signal_ends_a_download_that_hangs() {
+async fn signal_ends_a_hanging_download() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let record = world.path("record");
     let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
@@ -128,7 +128,7 @@ async fn a_signal_ends_a_download_that_hangs() {
 }
 
 #[tokio::test]
-async fn an_operation_that_the_version_does_not_have_names_the_one_that_has_it() {
+async fn unsupported_operation_names_the_first_version_that_supports_it() {
     for (operation, version, needed) in [
         ("test", "1.5.7", "1.6.0"),
         ("refresh", "0.15.3", "0.15.4"),
@@ -152,7 +152,7 @@ async fn an_operation_that_the_version_does_not_have_names_the_one_that_has_it()
 }
 
 #[tokio::test]
-async fn without_a_version_in_the_run_the_module_decides_then_the_default_then_path() {
+async fn version_comes_from_the_module_then_the_default_then_path() {
     let required = "terraform {\n  required_version = \"= 1.9.8\"\n}\n";
     let default = Some("1.10.0");
     let cases = [
@@ -184,7 +184,7 @@ async fn without_a_version_in_the_run_the_module_decides_then_the_default_then_p
 }
 
 #[tokio::test]
-async fn a_machine_without_any_version_says_what_to_do() {
+async fn machine_without_any_version_prints_a_hint() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.use_bare_path();
     let end = world.run(world.config("plan")).await;
@@ -199,7 +199,7 @@ async fn a_machine_without_any_version_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn terraform_is_asked_for_its_version_while_the_registry_still_thinks() {
+async fn version_query_runs_while_the_registry_request_is_pending() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     // The request is tried again, and never answered.
     for _ in 0..100 {
@@ -217,7 +217,7 @@ async fn terraform_is_asked_for_its_version_while_the_registry_still_thinks() {
 
 /// As the image does it: a cache that is copied with its layers, and a link to its executable.
 #[tokio::test]
-async fn terraform_that_a_runner_installed_is_not_asked_for_its_version() {
+async fn version_of_an_installed_terraform_is_not_queried() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let record = world.path("record");
     let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);

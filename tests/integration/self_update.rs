@@ -131,7 +131,7 @@ fn succeeded(output: &Output) -> String {
 }
 
 #[test]
-fn newest_release_takes_the_place_of_the_executable() {
+fn self_update_installs_the_newest_release() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     let announced = succeeded(&world.update(&["--dry-run"]));
@@ -149,7 +149,7 @@ fn newest_release_takes_the_place_of_the_executable() {
 }
 
 #[test]
-fn executable_behind_a_link_is_replaced_and_the_link_stays() {
+fn self_update_replaces_the_target_of_a_symbolic_link() {
     let world = World::new();
     let link = world.machine.path("home/link");
     std::os::unix::fs::symlink(&world.installed, &link).unwrap();
@@ -163,7 +163,7 @@ fn executable_behind_a_link_is_replaced_and_the_link_stays() {
 }
 
 #[test]
-fn older_release_comes_only_by_name() {
+fn self_update_installs_an_older_release_only_if_named() {
     let world = World::new();
     let old = "0.0.1";
     world.publish(old, &world.archive("butler-runner", &answering(old)));
@@ -179,7 +179,7 @@ fn older_release_comes_only_by_name() {
 }
 
 #[test]
-fn nothing_that_was_changed_on_the_way_is_started_or_put_in_place() {
+fn modified_release_is_neither_executed_nor_installed() {
     let world = World::new();
     let good = world.archive("butler-runner", &answering(NEWEST));
     let mark = world.machine.path("started");
@@ -208,7 +208,7 @@ fn nothing_that_was_changed_on_the_way_is_started_or_put_in_place() {
 }
 
 #[test]
-fn what_does_not_run_or_is_another_version_stays_out() {
+fn executable_that_does_not_run_or_has_another_version_is_not_installed() {
     let world = World::new();
     world.publish(NEWEST, &world.archive("butler-runner", "#!/nonexistent\n"));
     let said = world.refused(&world.update(&[]));
@@ -229,7 +229,7 @@ fn what_does_not_run_or_is_another_version_stays_out() {
 }
 
 #[test]
-fn site_that_names_no_newest_release_is_told_apart_from_a_missing_one() {
+fn latest_release_without_a_redirect_is_an_error() {
     let world = World::new();
     world.site.put("/releases/latest", "<html>sign in</html>");
     world.site.lead("/releases/latest", "/releases/latest.html");
@@ -244,7 +244,7 @@ fn site_that_names_no_newest_release_is_told_apart_from_a_missing_one() {
 }
 
 #[test]
-fn attestation_is_what_gh_says_of_the_archive() {
+fn attestation_is_verified_by_gh() {
     let world = World::new();
     expect![[r"
         error: cannot verify the attestation: `gh` is not on PATH
@@ -270,7 +270,7 @@ fn attestation_is_what_gh_says_of_the_archive() {
 }
 
 #[test]
-fn what_a_package_manager_installed_is_left_to_it() {
+fn self_update_refuses_an_executable_of_a_package_manager() {
     let mut world = World::new();
     let plain = world.installed.clone();
     let keep = world.machine.path("opt/homebrew/Cellar/butler-runner/0.2.0/bin/butler-runner");
@@ -323,14 +323,14 @@ fn found(program: &str) -> PathBuf {
 }
 
 #[test]
-fn image_says_why_its_executable_is_not_replaced() {
+fn self_update_in_the_image_explains_its_refusal() {
     let dockerfile = Path::new(env!("CARGO_MANIFEST_DIR")).join("Dockerfile");
     let text = std::fs::read_to_string(dockerfile).unwrap();
     assert!(text.contains("BUTLER_NO_SELF_UPDATE="), "{text}");
 }
 
 #[test]
-fn user_who_may_not_write_there_is_told_what_to_do() {
+fn self_update_without_write_access_prints_a_hint() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     let world = World::new();

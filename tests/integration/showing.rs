@@ -31,7 +31,7 @@ fn reported(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_plan_is_shown_while_the_rest_of_plan_goes_on() {
+async fn show_starts_when_the_plan_is_saved_before_plan_exits() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let warn = "\n  echo 'Warning: of show' >&2";
     let say = "\n  echo 'the last line of plan'";
@@ -46,7 +46,7 @@ async fn a_plan_is_shown_while_the_rest_of_plan_goes_on() {
 }
 
 #[tokio::test]
-async fn a_plan_that_fails_after_it_was_saved_ends_what_shows_it() {
+async fn failure_of_plan_after_the_save_stops_the_running_show() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let fail = "\n  echo 'Error: cannot give the lock back' >&2; exit 1";
     let hang = "\n  exec sleep 1000";
@@ -62,7 +62,7 @@ async fn a_plan_that_fails_after_it_was_saved_ends_what_shows_it() {
 }
 
 #[tokio::test]
-async fn what_was_shown_too_early_is_shown_again() {
+async fn show_is_repeated_if_its_early_result_is_unusable() {
     let again = r#"
   while [ ! -e "$record/shown" ]; do sleep 0.01; done
   before="$(stat -c %y "$plan")"; echo other > "$plan"; touch -d "$before" "$plan""#;
@@ -91,7 +91,7 @@ async fn what_was_shown_too_early_is_shown_again() {
 }
 
 #[tokio::test]
-async fn a_plan_is_shown_after_its_end_where_the_tool_writes_a_log_of_its_own() {
+async fn show_starts_after_plan_exits_if_the_tool_writes_its_own_log() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("TF_LOG_CORE".into(), "trace".into()));
     // One that begins early is given the time to do so.

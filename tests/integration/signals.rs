@@ -327,47 +327,47 @@ async fn every_cause(phase: Phase) {
 }
 
 #[tokio::test]
-async fn everything_that_ends_a_run_ends_it_while_the_configuration_is_fetched() {
+async fn every_stop_ends_a_run_while_the_configuration_is_fetched() {
     every_cause(Phase::Config).await;
 }
 
 #[tokio::test]
-async fn everything_that_ends_a_run_ends_it_while_the_source_is_cloned() {
+async fn every_stop_ends_a_run_while_the_source_is_cloned() {
     every_cause(Phase::Clone).await;
 }
 
 #[tokio::test]
-async fn everything_that_ends_a_run_ends_it_while_the_tool_is_installed() {
+async fn every_stop_ends_a_run_while_the_tool_is_installed() {
     every_cause(Phase::Install).await;
 }
 
 #[tokio::test]
-async fn everything_that_ends_a_run_ends_it_during_init() {
+async fn every_stop_ends_a_run_during_init() {
     every_cause(Phase::Init).await;
 }
 
 #[tokio::test]
-async fn everything_that_ends_a_run_ends_it_during_plan() {
+async fn every_stop_ends_a_run_during_plan() {
     every_cause(Phase::Plan).await;
 }
 
 #[tokio::test]
-async fn everything_that_ends_a_run_ends_it_during_apply_and_frees_the_state() {
+async fn every_stop_ends_a_run_during_apply_and_releases_the_state_lock() {
     every_cause(Phase::Apply).await;
 }
 
 #[tokio::test]
-async fn nothing_that_ends_a_run_loses_its_last_log_lines() {
+async fn every_stop_keeps_the_last_log_lines() {
     every_cause(Phase::Logs).await;
 }
 
 #[tokio::test]
-async fn nothing_that_ends_a_run_loses_its_final_status() {
+async fn every_stop_keeps_the_final_status() {
     every_cause(Phase::FinalStatus).await;
 }
 
 #[test]
-fn the_documentation_lists_what_is_tested() {
+fn documentation_lists_the_tested_stops() {
     let mut rows = Vec::new();
     for phase in Phase::ALL {
         for cause in Cause::ALL {
@@ -400,7 +400,7 @@ fn terminal_statuses(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_silent_costs_a_signal_neither_its_status_nor_much_time() {
+async fn signal_is_reported_in_time_if_the_registry_is_silent() {
     for (held, expected) in [
         (("POST", "logs", 1), (["succeeded"], "did not reach the registry")),
         (("POST", "status", 2), (["succeeded"], "")),
@@ -438,7 +438,7 @@ fn assert_gone(daemons: &str, stderr: &str) {
 }
 
 #[tokio::test]
-async fn what_left_its_group_ends_with_the_command_that_started_it() {
+async fn daemon_outside_the_process_group_ends_with_its_command() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let after = r#"for pid in $(cat "$record/daemons"); do
     kill -0 "$pid" 2>/dev/null && echo "$pid" >> "$record/alive"
@@ -451,7 +451,7 @@ async fn what_left_its_group_ends_with_the_command_that_started_it() {
 }
 
 #[tokio::test]
-async fn what_a_provisioner_leaves_behind_is_ended() {
+async fn process_left_by_a_provisioner_is_killed() {
     let world = World::new(&[]).await;
     let record = world.path("record");
     std::fs::create_dir(&record).unwrap();
@@ -474,7 +474,7 @@ resource "terraform_data" "daemons" {{
 }
 
 #[tokio::test]
-async fn what_is_not_a_commands_is_left_alone() {
+async fn processes_that_no_command_started_are_not_killed() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::doing(&mut world, &[("plan", DAEMONS)]);
     world.add_run(world.config("plan"));
@@ -505,7 +505,7 @@ fn as_first_process(world: &World) -> tokio::process::Command {
 }
 
 #[tokio::test]
-async fn as_process_1_it_ends_what_a_command_left_and_reaps_what_ended_by_itself() {
+async fn runner_as_process_1_kills_orphaned_processes_and_reaps_zombies() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     // The shell between ends at once, so that what it started ends as a child of process 1; the
     // command waits until that was reaped, and would wait for ever for a zombie.
@@ -554,7 +554,7 @@ impl Drop for MemoryGroup {
 }
 
 #[tokio::test]
-async fn a_tool_that_was_killed_for_its_memory_is_reported_as_that() {
+async fn oom_killed_tool_is_reported_as_out_of_memory() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let group = MemoryGroup::create();
     // Where no group can be made, the kernel's part is played: there is no counter that rises.
@@ -579,7 +579,7 @@ async fn a_tool_that_was_killed_for_its_memory_is_reported_as_that() {
 }
 
 #[tokio::test]
-async fn a_tool_that_somebody_killed_is_reported_with_the_signal() {
+async fn killed_tool_is_reported_with_its_signal() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     StandIn::doing(&mut world, &[("plan", "kill -KILL $$")]);
     let end = world.run(world.config("plan")).await;
@@ -593,7 +593,7 @@ const MUCH: &str =
     r#"i=0; while [ $i -lt 2000 ]; do echo "line $i of many that fill a file"; i=$((i + 1)); done"#;
 
 #[tokio::test]
-async fn a_full_disk_costs_neither_the_log_nor_the_final_status() {
+async fn full_disk_does_not_lose_the_log_or_the_final_status() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_REPORT_DIR", world.path("report"));
     StandIn::doing(&mut world, &[("plan", MUCH)]);
@@ -607,7 +607,7 @@ async fn a_full_disk_costs_neither_the_log_nor_the_final_status() {
 }
 
 #[tokio::test]
-async fn a_run_without_descriptors_still_delivers_its_final_status() {
+async fn exhausted_file_descriptors_do_not_prevent_the_final_status() {
     // One after the other, so that each place where they can run out is met.
     let runs = [8, 20].into_iter().chain(26..=42).map(async |limit| {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
@@ -630,7 +630,7 @@ async fn a_run_without_descriptors_still_delivers_its_final_status() {
 }
 
 #[tokio::test]
-async fn a_tool_that_cannot_be_started_is_a_failure_like_any_other() {
+async fn tool_that_cannot_be_started_fails_the_run() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     StandIn::doing(&mut world, &[("init", r#"chmod a-x "$0""#)]);
     let end = world.run(world.config("plan")).await;
@@ -641,7 +641,7 @@ async fn a_tool_that_cannot_be_started_is_a_failure_like_any_other() {
 }
 
 #[tokio::test]
-async fn outputs_that_are_closed_do_not_stop_the_run() {
+async fn closed_stdout_and_stderr_do_not_stop_the_run() {
     for first in ["exec >&-", "exec 2>&-", "exec >&- 2>&-", "exec <&- >&- 2>&-"] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         StandIn::doing(&mut world, &[("plan", MUCH)]);
@@ -663,7 +663,7 @@ async fn outputs_that_are_closed_do_not_stop_the_run() {
 }
 
 #[tokio::test]
-async fn what_a_provisioner_starts_in_place_is_the_users_to_end() {
+async fn process_left_by_a_provisioner_of_a_local_run_is_not_killed() {
     let world = World::new(&[]).await;
     let module = world.path("module");
     std::fs::create_dir(&module).unwrap();

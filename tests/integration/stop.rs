@@ -24,7 +24,7 @@ fn last_status(world: &World) -> Value {
 }
 
 #[tokio::test]
-async fn a_signal_stops_the_tool_once_and_is_reported_as_cancelled() {
+async fn signal_stops_the_tool_once_and_is_reported_as_cancelled() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         let tool = StandIn::install(&mut world, AtPlan::Wait);
@@ -45,7 +45,7 @@ async fn a_signal_stops_the_tool_once_and_is_reported_as_cancelled() {
 }
 
 #[tokio::test]
-async fn a_cancel_by_the_registry_stops_the_tool_and_sends_nothing_more() {
+async fn cancellation_by_the_registry_stops_the_tool_and_all_reports() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_CANCEL_INTERVAL".into(), "50ms".into()));
     let tool = StandIn::install(&mut world, AtPlan::Wait);
@@ -60,7 +60,7 @@ async fn a_cancel_by_the_registry_stops_the_tool_and_sends_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_conflict_on_a_callback_is_a_cancel() {
+async fn conflict_response_to_a_callback_cancels_the_run() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_LOG_INTERVAL".into(), "50ms".into()));
     world.variables.push(("BUTLER_CANCEL_INTERVAL".into(), "1h".into()));
@@ -75,7 +75,7 @@ async fn a_conflict_on_a_callback_is_a_cancel() {
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_stop_is_killed_with_its_children_when_the_grace_is_over() {
+async fn tool_is_killed_with_its_children_after_the_grace_period() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_GRACE_PERIOD".into(), "200ms".into()));
     let tool = StandIn::install(&mut world, AtPlan::Ignore);
@@ -90,7 +90,7 @@ async fn a_tool_that_does_not_stop_is_killed_with_its_children_when_the_grace_is
 }
 
 #[tokio::test]
-async fn a_second_signal_shortens_the_grace() {
+async fn second_signal_shortens_the_grace_period() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_GRACE_PERIOD".into(), "1h".into()));
     let tool = StandIn::install(&mut world, AtPlan::Ignore);
@@ -107,7 +107,7 @@ async fn a_second_signal_shortens_the_grace() {
 }
 
 #[tokio::test]
-async fn the_tool_sees_neither_the_token_nor_the_runners_settings() {
+async fn tool_environment_has_no_token_and_no_settings_of_the_runner() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("AWS_REGION".into(), "eu-central-1".into()));
     // As GitHub keeps what a job was asked for with.
@@ -138,7 +138,7 @@ async fn the_tool_sees_neither_the_token_nor_the_runners_settings() {
 }
 
 #[tokio::test]
-async fn only_commands_without_providers_collect_less_garbage() {
+async fn gogc_is_raised_only_for_commands_without_providers() {
     let note = r#"echo "$1=${GOGC-none}" >> "$record/garbage""#;
     let answer = format!("{note}; echo '{{}}'");
     for (said, expected) in [
@@ -158,7 +158,7 @@ async fn only_commands_without_providers_collect_less_garbage() {
 }
 
 #[tokio::test]
-async fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
+async fn sighup_ignored_at_the_start_stays_ignored() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Wait);
     world.add_run(world.config("plan"));
@@ -175,7 +175,7 @@ async fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
 }
 
 #[tokio::test]
-async fn an_apply_that_got_to_its_end_all_the_same_has_succeeded() {
+async fn apply_that_completes_after_a_signal_has_succeeded() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Pass);
     world.add_run(world.config("apply"));

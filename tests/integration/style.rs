@@ -46,7 +46,7 @@ fn prose(markdown: &str) -> String {
 }
 
 #[test]
-fn documentation_uses_none_of_the_words_to_avoid() {
+fn documentation_avoids_the_words_of_the_style_guide() {
     let words = words();
     let mut pages = files_below(&project_path("docs"), "md");
     pages.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(project_path));
@@ -63,7 +63,7 @@ fn documentation_uses_none_of_the_words_to_avoid() {
 }
 
 #[test]
-fn help_uses_none_of_the_words_to_avoid() {
+fn help_avoids_the_words_of_the_style_guide() {
     fn check(words: &[String], command: &mut clap::Command, wrong: &mut Vec<String>) {
         let help = command.render_long_help().to_string();
         let name = command.get_name().to_owned();
@@ -78,7 +78,7 @@ fn help_uses_none_of_the_words_to_avoid() {
 }
 
 #[test]
-fn messages_use_none_of_the_words_to_avoid() {
+fn messages_avoid_the_words_of_the_style_guide() {
     let words = words();
     let mut wrong = Vec::new();
     let mut literals = 0;

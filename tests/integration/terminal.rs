@@ -64,7 +64,7 @@ fn assert_lines_are_whole(world: &World, shown: &str) {
 }
 
 #[tokio::test]
-async fn a_terminal_has_a_live_line_below_whole_lines_and_an_ending_and_nobody_else_has() {
+async fn only_a_terminal_gets_a_live_line_and_an_ending() {
     let mut world = held_world().await;
     world.set("BUTLER_REPORT_DIR", world.path("reports"));
     let terminal = Terminal::new(200, 200);
@@ -91,7 +91,7 @@ async fn a_terminal_has_a_live_line_below_whole_lines_and_an_ending_and_nobody_e
 }
 
 #[tokio::test]
-async fn a_live_line_fits_the_terminal_whatever_becomes_of_its_width() {
+async fn live_line_fits_the_terminal_after_each_resize() {
     let world = held_world().await;
     let terminal = Terminal::new(300, 100);
     let child = terminal.start(&world.execute());
@@ -113,7 +113,7 @@ async fn a_live_line_fits_the_terminal_whatever_becomes_of_its_width() {
 }
 
 #[tokio::test]
-async fn no_color_leaves_the_live_line_and_takes_the_colours() {
+async fn no_color_removes_colours_and_keeps_the_live_line() {
     let mut world = held_world().await;
     world.set("NO_COLOR", "1");
     let terminal = Terminal::new(200, 200);
@@ -128,7 +128,7 @@ async fn no_color_leaves_the_live_line_and_takes_the_colours() {
 }
 
 #[tokio::test]
-async fn a_dumb_terminal_a_ci_system_and_who_wants_less_get_lines_and_nothing_else() {
+async fn dumb_terminals_ci_systems_and_quiet_runs_get_plain_lines() {
     for (name, value) in [("TERM", "dumb"), ("CI", "true"), ("BUTLER_CI", "jenkins")] {
         let mut world = held_world().await;
         world.set(name, value);
@@ -151,7 +151,7 @@ async fn a_dumb_terminal_a_ci_system_and_who_wants_less_get_lines_and_nothing_el
 }
 
 #[tokio::test]
-async fn pipes_get_lines_alone_and_colours_only_where_they_are_forced() {
+async fn pipes_get_plain_lines_and_colours_only_if_forced() {
     for (name, is_coloured) in [("TERM", false), ("CLICOLOR_FORCE", true), ("FORCE_COLOR", true)] {
         let mut world = held_world().await;
         world.set("TERM", "xterm-256color");
@@ -170,7 +170,7 @@ async fn pipes_get_lines_alone_and_colours_only_where_they_are_forced() {
 }
 
 #[tokio::test]
-async fn a_live_line_is_beside_a_file_but_not_beside_a_pipe() {
+async fn live_line_is_shown_if_stdout_is_a_file_but_not_if_it_is_a_pipe() {
     let world = held_world().await;
     let terminal = Terminal::new(200, 200);
     let file = world.path("stdout.txt");
@@ -196,7 +196,7 @@ async fn a_live_line_is_beside_a_file_but_not_beside_a_pipe() {
 }
 
 #[tokio::test]
-async fn ctrl_c_leaves_no_live_line_behind() {
+async fn ctrl_c_removes_the_live_line() {
     let world = held_world().await;
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.execute());
@@ -210,7 +210,7 @@ async fn ctrl_c_leaves_no_live_line_behind() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_with_its_reason_and_without_a_live_line() {
+async fn failed_run_ends_with_its_reason_and_without_a_live_line() {
     let world = World::new(&[("main.tf", "output \"x\" { value = file(\"missing\") }")]).await;
     world.add_run(world.config("plan"));
     let terminal = Terminal::new(200, 200);
@@ -223,7 +223,7 @@ async fn a_failure_ends_with_its_reason_and_without_a_live_line() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_stopped_and_continued_takes_its_line_away_and_draws_it_again() {
+async fn suspended_run_removes_its_live_line_and_redraws_it_after_continue() {
     let world = held_world().await;
     let terminal = Terminal::new(200, 200);
     // A shell with jobs, as people have one; its answer to the stop is the next command.
@@ -249,7 +249,7 @@ async fn a_run_that_is_stopped_and_continued_takes_its_line_away_and_draws_it_ag
 }
 
 #[tokio::test]
-async fn a_terminal_that_takes_nothing_holds_up_neither_the_run_nor_its_end() {
+async fn blocked_terminal_does_not_block_the_run_or_its_end() {
     let mut world = held_world().await;
     world.set("BUTLER_LOG_INTERVAL", "50ms");
     let terminal = Terminal::new(200, 200);
@@ -265,7 +265,7 @@ async fn a_terminal_that_takes_nothing_holds_up_neither_the_run_nor_its_end() {
 }
 
 #[tokio::test]
-async fn lines_of_children_and_of_the_log_are_never_torn() {
+async fn output_lines_are_never_interleaved() {
     let many = r#"
 resource "terraform_data" "many" {
   count = 4
@@ -290,7 +290,7 @@ resource "terraform_data" "many" {
 }
 
 #[test]
-fn the_recording_shows_a_run_to_its_end_and_nothing_of_the_machine_it_was_made_on() {
+fn recording_shows_a_complete_run_and_no_paths_of_its_machine() {
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/recording/apply");
     let read = |kind: &str| std::fs::read_to_string(format!("{place}.{kind}")).unwrap();
     let (cast, picture) = (read("cast"), read("svg"));

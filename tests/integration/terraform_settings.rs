@@ -80,7 +80,7 @@ async fn in_both_ways(
 }
 
 #[tokio::test]
-async fn a_module_registry_gets_its_token_which_is_shown_nowhere_and_wiped() {
+async fn token_of_a_module_registry_is_sent_masked_and_wiped() {
     let authority = Authority::create();
     let registry = TerraformRegistry::start(&authority).await;
     let files = [("main.tf", SHOWS_CONFIG), ("module.tf", &registry.module_call())];
@@ -120,7 +120,7 @@ async fn a_module_registry_gets_its_token_which_is_shown_nowhere_and_wiped() {
 }
 
 #[tokio::test]
-async fn providers_come_from_the_network_mirror_which_gets_the_token_of_its_host() {
+async fn network_mirror_serves_providers_and_gets_the_token_of_its_host() {
     let authority = Authority::create();
     let registry = TerraformRegistry::start(&authority).await;
     let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
@@ -152,7 +152,7 @@ async fn providers_come_from_the_network_mirror_which_gets_the_token_of_its_host
 }
 
 #[tokio::test]
-async fn providers_come_from_a_directory_whatever_it_is_called() {
+async fn filesystem_mirror_works_with_special_characters_in_its_path() {
     let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
     let mirror = world.path("mirror ${a}%{b} \"q\" \\ é");
     unpack_provider(&mirror);
@@ -169,7 +169,7 @@ async fn providers_come_from_a_directory_whatever_it_is_called() {
 }
 
 #[tokio::test]
-async fn without_terraformrc_the_users_own_configuration_stays_in_force() {
+async fn users_cli_configuration_applies_if_the_settings_have_no_terraformrc() {
     let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
     let mirror = world.path("mirror");
     unpack_provider(&mirror);
@@ -187,7 +187,7 @@ async fn without_terraformrc_the_users_own_configuration_stays_in_force() {
 }
 
 #[tokio::test]
-async fn the_backends_settings_are_translated_and_its_references_resolved() {
+async fn backend_settings_are_translated_and_references_resolved() {
     let server = Postgres::start();
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     mount(&mut world, "state/connStr", &server.connection_string());
@@ -208,7 +208,7 @@ async fn the_backends_settings_are_translated_and_its_references_resolved() {
 }
 
 #[tokio::test]
-async fn a_backend_in_the_clone_is_refused_whoever_names_it() {
+async fn local_backend_inside_the_clone_is_refused_from_every_source() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let settings = json!({"backend": {"type": "local", "config": {"path": "x.tfstate"}}});
     let mut config = world.config("apply");
@@ -222,7 +222,7 @@ async fn a_backend_in_the_clone_is_refused_whoever_names_it() {
 }
 
 #[tokio::test]
-async fn a_local_run_takes_the_settings_but_for_the_backend() {
+async fn local_run_uses_all_settings_except_the_backend() {
     let mut world = World::new(&[]).await;
     let module = world.path("module");
     std::fs::create_dir(&module).unwrap();
@@ -246,7 +246,7 @@ async fn a_local_run_takes_the_settings_but_for_the_backend() {
 }
 
 #[tokio::test]
-async fn terraforms_log_goes_where_the_file_says_and_is_masked_where_it_is_reported() {
+async fn terraform_log_is_written_to_the_configured_path_or_reported_masked() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("TFC_TOKEN_TOKEN", "hunter22-token");
     let credentials = "terraformrc:\n  credentials:\n    app.terraform.io:\n      token: {secretId: tfc-token, key: token}\n";
@@ -272,7 +272,7 @@ async fn terraforms_log_goes_where_the_file_says_and_is_masked_where_it_is_repor
 }
 
 #[tokio::test]
-async fn the_file_of_terraforms_log_is_a_plain_one_that_nobody_else_reads() {
+async fn terraform_log_must_be_a_regular_file_and_is_private() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let (pipe, link, open) = (world.path("pipe"), world.path("link"), world.path("open"));
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();

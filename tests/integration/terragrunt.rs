@@ -147,7 +147,7 @@ fn assert_well(end: &End) {
 }
 
 #[tokio::test]
-async fn a_unit_without_a_module_of_its_own_is_planned_applied_and_destroyed() {
+async fn unit_without_a_local_module_is_planned_applied_and_destroyed() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
     let bench = Bench::new(&files, "1.0.0").await;
     let terraform = machine_terraform().1;
@@ -185,7 +185,7 @@ async fn a_unit_without_a_module_of_its_own_is_planned_applied_and_destroyed() {
 }
 
 #[tokio::test]
-async fn an_older_terragrunt_is_told_the_same_by_its_own_names() {
+async fn older_terragrunt_gets_the_settings_by_its_own_names() {
     let files = [("unit/terragrunt.hcl", ""), ("unit/main.tf", MODULE)];
     // From before the signatures, so it is on PATH.
     let mut world = World::new(&files).await;
@@ -209,7 +209,7 @@ async fn an_older_terragrunt_is_told_the_same_by_its_own_names() {
 }
 
 #[tokio::test]
-async fn the_tool_behind_it_is_chosen_by_the_version_files_of_the_module() {
+async fn tool_of_terragrunt_is_chosen_by_the_version_files_of_the_module() {
     let terraform = machine_terraform().1;
     let files = [
         ("unit/terragrunt.hcl", UNIT),
@@ -227,7 +227,7 @@ async fn the_tool_behind_it_is_chosen_by_the_version_files_of_the_module() {
 }
 
 #[tokio::test]
-async fn a_signal_goes_to_terraform_once_and_its_state_is_stored() {
+async fn terraform_below_terragrunt_gets_one_signal_and_stores_its_state() {
     let files = [("unit/terragrunt.hcl", "")];
     let mut bench = Bench::new(&files, "1.0.0").await;
     bench.does("unit", STANDS);
@@ -241,7 +241,7 @@ async fn a_signal_goes_to_terraform_once_and_its_state_is_stored() {
 }
 
 #[tokio::test]
-async fn a_signal_goes_to_a_terraform_that_a_script_on_path_starts() {
+async fn terraform_started_by_a_script_on_path_gets_the_signal() {
     let terraform = machine_terraform().0;
     for start in ["exec", ""] {
         let mut bench = Bench::new(&[("unit/terragrunt.hcl", "")], "1.0.0").await;
@@ -262,7 +262,7 @@ async fn a_signal_goes_to_a_terraform_that_a_script_on_path_starts() {
 }
 
 #[tokio::test]
-async fn a_lock_that_a_killed_terraform_leaves_is_named_with_the_command_of_terragrunt() {
+async fn stale_lock_is_reported_with_the_unlock_command_of_terragrunt() {
     let server = HttpBackend::start().await;
     let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", HANGS);
@@ -278,7 +278,7 @@ async fn a_lock_that_a_killed_terraform_leaves_is_named_with_the_command_of_terr
 }
 
 #[tokio::test]
-async fn the_lock_of_a_local_state_that_the_unit_says_itself_ends_with_a_killed_terraform() {
+async fn lock_of_a_local_state_configured_by_the_unit_ends_with_the_killed_terraform() {
     let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     let outside = bench.world.path("outside.tfstate");
     let backend = format!(
@@ -296,7 +296,7 @@ async fn the_lock_of_a_local_state_that_the_unit_says_itself_ends_with_a_killed_
 }
 
 #[tokio::test]
-async fn a_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
+async fn stale_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
     for (code, said) in
         [("255", "may have killed the terraform that it started"), ("1", "exit code 1;")]
     {
@@ -319,7 +319,7 @@ async fn a_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_surely_of_a_terraform_that_died_below_terragrunt_is_removed() {
+async fn own_stale_lock_of_a_terraform_that_died_below_terragrunt_is_removed() {
     let store = ObjectStore::start().await;
     let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", DIES);
@@ -337,7 +337,7 @@ async fn a_lock_that_is_surely_of_a_terraform_that_died_below_terragrunt_is_remo
 }
 
 #[tokio::test]
-async fn a_terraform_that_failed_below_terragrunt_is_not_asked_about_its_lock() {
+async fn locks_are_not_searched_after_an_ordinary_failure_below_terragrunt() {
     let server = HttpBackend::start().await;
     let bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", "exit 7");
@@ -351,7 +351,7 @@ async fn a_terraform_that_failed_below_terragrunt_is_not_asked_about_its_lock() 
 }
 
 #[tokio::test]
-async fn a_provider_of_the_module_is_there_for_the_commands_after_init() {
+async fn provider_of_the_module_is_available_after_init() {
     let mirror = ProviderMirror::start(&[("1.2.3", package("1.2.3", "exit 1"))]);
     let (module, lock) = (ProviderMirror::module("1.2.3"), mirror.lock_file("1.2.3"));
     for (unit, lock_file) in
@@ -368,7 +368,7 @@ async fn a_provider_of_the_module_is_there_for_the_commands_after_init() {
 }
 
 #[tokio::test]
-async fn a_terragrunt_that_a_run_uses_is_not_removed() {
+async fn terragrunt_version_in_use_is_not_removed() {
     let bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     let go = bench.world.path("go");
     bench.does(
@@ -394,7 +394,7 @@ async fn a_terragrunt_that_a_run_uses_is_not_removed() {
 }
 
 #[tokio::test]
-async fn a_run_is_one_unit_whatever_the_environment_says() {
+async fn run_is_one_unit_despite_terragrunt_variables() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
     let mut bench = Bench::new(&files, "1.0.0").await;
     for name in ["TG_ALL", "TG_GRAPH", "TG_FILTER", "TG_QUEUE_INCLUDE_EXTERNAL", "TERRAGRUNT_ALL"] {
@@ -425,7 +425,7 @@ async fn a_run_is_one_unit_whatever_the_environment_says() {
 }
 
 #[tokio::test]
-async fn a_module_below_a_hidden_directory_is_a_module() {
+async fn module_below_a_hidden_directory_is_used() {
     let outside = "terraform {\n  backend \"local\" {\n    path = \"PATH\"\n  }\n}\n";
     let unit = UNIT.replace("../module", "../module//.hidden/deep");
     let files = [("unit/terragrunt.hcl", unit.as_str()), ("module/.hidden/deep/main.tf", MODULE)];
@@ -440,7 +440,7 @@ async fn a_module_below_a_hidden_directory_is_a_module() {
 }
 
 #[tokio::test]
-async fn a_state_that_could_not_be_stored_below_a_hidden_directory_is_pushed_again() {
+async fn unstored_state_below_a_hidden_directory_is_pushed_by_the_runner() {
     let unit = UNIT.replace("../module", "../module//.hidden");
     let files = [("unit/terragrunt.hcl", unit.as_str()), ("module/.hidden/main.tf", MODULE)];
     let bench = Bench::new(&files, "1.0.0").await;
@@ -455,7 +455,7 @@ async fn a_state_that_could_not_be_stored_below_a_hidden_directory_is_pushed_aga
 }
 
 #[tokio::test]
-async fn a_state_that_terraform_could_not_store_in_the_copy_is_kept_and_named() {
+async fn unstored_state_in_terragrunts_copy_is_kept_and_reported() {
     let files = [
         ("unit/terragrunt.hcl", UNIT),
         ("module/main.tf", MODULE),
@@ -486,7 +486,7 @@ async fn a_state_that_terraform_could_not_store_in_the_copy_is_kept_and_named() 
 }
 
 #[tokio::test]
-async fn a_state_that_terraform_could_not_store_at_first_is_pushed_through_terragrunt() {
+async fn unstored_state_is_pushed_through_terragrunt() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
     let bench = Bench::new(&files, "1.0.0").await;
     let server = HttpBackend::start().await;
@@ -502,7 +502,7 @@ async fn a_state_that_terraform_could_not_store_at_first_is_pushed_through_terra
 }
 
 #[tokio::test]
-async fn a_state_in_terragrunts_copy_is_refused_unless_it_may_be_lost() {
+async fn state_in_terragrunts_copy_is_refused_unless_loss_is_allowed() {
     let generated = "terraform {\n  backend \"local\" {\n    path = \"PATH\"\n  }\n}\n";
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
     for (path, message) in [
@@ -535,7 +535,7 @@ async fn a_state_in_terragrunts_copy_is_refused_unless_it_may_be_lost() {
 }
 
 #[tokio::test]
-async fn a_local_run_leaves_terragrunts_copies_where_terragrunt_has_them() {
+async fn local_run_keeps_the_default_location_of_terragrunts_copies() {
     let bench = Bench::new(&[], "1.0.0").await;
     let module = bench.world.path("own");
     std::fs::create_dir(&module).unwrap();
@@ -551,7 +551,7 @@ async fn a_local_run_leaves_terragrunts_copies_where_terragrunt_has_them() {
 }
 
 #[tokio::test]
-async fn a_unit_needs_terragrunt_and_says_so() {
+async fn unit_without_terragrunt_is_an_error() {
     let world = World::new(&[("terragrunt.hcl", UNIT)]).await;
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -564,7 +564,7 @@ async fn a_unit_needs_terragrunt_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_terragrunt_that_cannot_be_told_what_a_run_needs_is_refused() {
+async fn terragrunt_version_that_is_too_old_is_refused() {
     let world = World::new(&[("terragrunt.hcl", UNIT)]).await;
     let mut config = world.config("plan");
     config["terraformVersion"] = json!("terragrunt-0.38.1");

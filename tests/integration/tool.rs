@@ -132,7 +132,7 @@ async fn real_terraform_is_installed_from_a_signed_site() {
 }
 
 #[tokio::test]
-async fn installation_is_private_but_for_the_executable_and_leaves_nothing_beside() {
+async fn installation_is_private_except_for_the_executable_and_leaves_no_temporary_files() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let home = Home::new(&site);
     let tool = home.ready("1.9.8").await.unwrap();
@@ -150,7 +150,7 @@ async fn installation_is_private_but_for_the_executable_and_leaves_nothing_besid
 }
 
 #[tokio::test]
-async fn opentofu_is_installed_by_its_own_layout() {
+async fn opentofu_is_installed_from_its_own_site_layout() {
     let site = ReleaseSite::start(&[("opentofu-1.8.5", b"tofu")]);
     let home = Home::new(&site);
     let tool = home.ready("opentofu-1.8.5").await.unwrap();
@@ -159,7 +159,7 @@ async fn opentofu_is_installed_by_its_own_layout() {
 }
 
 #[tokio::test]
-async fn exact_version_on_path_is_used_wherever_on_path_it_is() {
+async fn exact_version_is_found_anywhere_on_path() {
     let site = ReleaseSite::start(&[]);
     let mut home = Home::new(&site);
     home.on_path("terraform", "1.9.7");
@@ -193,7 +193,7 @@ async fn concurrent_runs_download_a_version_once() {
 }
 
 #[tokio::test]
-async fn run_that_waits_for_another_says_so() {
+async fn run_that_waits_for_another_installation_logs_it() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     site.misbehave(".zip", Fault::Hanging);
     let home = Home::new(&site);
@@ -221,7 +221,7 @@ async fn run_that_waits_for_another_says_so() {
 }
 
 #[tokio::test]
-async fn dropped_download_leaves_nothing_that_is_taken_for_installed() {
+async fn cancelled_download_is_never_used_as_installed() {
     let site = ReleaseSite::start(&[("1.9.8", &b"binary".repeat(10_000))]);
     site.misbehave(".zip", Fault::Hanging);
     let home = Home::new(&site);
@@ -247,7 +247,7 @@ async fn missing_version_is_named_with_the_site() {
 }
 
 #[tokio::test]
-async fn nothing_is_installed_from_what_was_not_signed() {
+async fn unsigned_checksums_install_nothing() {
     for (file, fault) in [
         ("_SHA256SUMS", Fault::Changed),
         ("_SHA256SUMS", Fault::Halved),
@@ -268,7 +268,7 @@ async fn nothing_is_installed_from_what_was_not_signed() {
 }
 
 #[tokio::test]
-async fn key_of_the_site_has_to_be_trusted_by_the_user() {
+async fn signing_key_of_the_site_must_be_trusted_by_the_user() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let mut home = Home::new(&site);
     home.options.signing_keys.clear();
@@ -340,7 +340,7 @@ async fn version_without_an_archive_for_this_platform_is_named() {
 }
 
 #[tokio::test]
-async fn what_breaks_on_the_way_is_tried_again() {
+async fn interrupted_download_is_retried() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     site.misbehave("_SHA256SUMS", Fault::Failing(2));
     site.misbehave(".zip", Fault::Breaking(1));
@@ -351,7 +351,7 @@ async fn what_breaks_on_the_way_is_tried_again() {
 }
 
 #[tokio::test]
-async fn site_that_stays_broken_is_an_error() {
+async fn permanently_failing_site_is_an_error() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     site.misbehave("_SHA256SUMS", Fault::Failing(usize::MAX));
     let error = Home::new(&site).ready("1.9.8").await.unwrap_err();
@@ -359,7 +359,7 @@ async fn site_that_stays_broken_is_an_error() {
 }
 
 #[tokio::test]
-async fn changed_executable_is_never_used_but_downloaded_again() {
+async fn modified_executable_is_downloaded_again() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let home = Home::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
@@ -376,7 +376,7 @@ async fn changed_executable_is_never_used_but_downloaded_again() {
 }
 
 #[tokio::test]
-async fn executable_that_only_looks_different_is_summed_up_and_used() {
+async fn executable_with_a_new_timestamp_is_verified_and_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let home = Home::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
@@ -391,7 +391,7 @@ async fn executable_that_only_looks_different_is_summed_up_and_used() {
 }
 
 #[tokio::test]
-async fn half_an_installation_is_none() {
+async fn incomplete_installation_is_not_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let home = Home::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
@@ -408,7 +408,7 @@ async fn half_an_installation_is_none() {
 }
 
 #[tokio::test]
-async fn cache_that_others_can_write_to_is_refused() {
+async fn cache_writable_by_others_is_refused() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let home = Home::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
@@ -425,7 +425,7 @@ async fn cache_that_others_can_write_to_is_refused() {
 }
 
 #[tokio::test]
-async fn cache_below_a_directory_that_all_can_write_to_is_used() {
+async fn cache_below_a_sticky_world_writable_directory_is_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let home = Home::new(&site);
     std::fs::create_dir(&home.options.cache).unwrap();
@@ -436,7 +436,7 @@ async fn cache_below_a_directory_that_all_can_write_to_is_used() {
 }
 
 #[tokio::test]
-async fn credentials_of_the_mirror_are_used_but_never_shown() {
+async fn credentials_of_the_mirror_are_sent_and_masked() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let mut home = Home::new(&site);
     let mut mirror = site.url();
@@ -452,7 +452,7 @@ async fn credentials_of_the_mirror_are_used_but_never_shown() {
 }
 
 #[tokio::test]
-async fn missing_key_file_costs_no_request() {
+async fn missing_key_file_is_reported_before_any_request() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let mut home = Home::new(&site);
     home.options.signing_keys.push("/does/not/exist.asc".into());
@@ -462,7 +462,7 @@ async fn missing_key_file_costs_no_request() {
 }
 
 #[tokio::test]
-async fn runs_version_beats_everything_else() {
+async fn version_of_the_run_overrides_all_others() {
     let site = ReleaseSite::start(&[]);
     let mut home = Home::new(&site);
     let mut wish = VersionWish {
@@ -486,7 +486,7 @@ async fn runs_version_beats_everything_else() {
 }
 
 #[tokio::test]
-async fn required_version_takes_what_is_there_before_what_is_released() {
+async fn required_version_prefers_installed_versions() {
     let site = ReleaseSite::start(&[
         ("1.5.7", b"binary"),
         ("1.7.5", b"binary"),
@@ -509,7 +509,7 @@ async fn required_version_takes_what_is_there_before_what_is_released() {
 }
 
 #[tokio::test]
-async fn contradicting_constraints_and_unreadable_ones_are_named() {
+async fn contradicting_and_malformed_constraints_are_named() {
     let site = ReleaseSite::start(&[("1.8.5", b"binary")]);
     let home = Home::new(&site);
     let required =
@@ -524,7 +524,7 @@ async fn contradicting_constraints_and_unreadable_ones_are_named() {
 }
 
 #[tokio::test]
-async fn version_file_may_name_a_version_a_limit_or_the_latest() {
+async fn version_file_may_contain_a_version_a_constraint_or_latest() {
     let site = ReleaseSite::start(&[
         ("1.8.5", b"binary"),
         ("1.9.8", b"binary"),
@@ -552,7 +552,7 @@ async fn version_file_may_name_a_version_a_limit_or_the_latest() {
 }
 
 #[tokio::test]
-async fn tofu_alone_on_path_is_chosen() {
+async fn tofu_is_chosen_if_it_is_the_only_tool_on_path() {
     let site = ReleaseSite::start(&[]);
     let mut home = Home::new(&site);
     home.on_path("tofu", "1.8.5");

@@ -139,7 +139,7 @@ const CASES: [Case; 10] = [
 const RELEASED: [&str; 5] = ["1.8.5", "1.9.8", "1.10.5", "opentofu-1.8.3", "opentofu-1.9.0"];
 
 #[test]
-fn the_documentation_shows_what_a_run_takes_of_two_products() {
+fn documentation_lists_the_chosen_product_if_both_are_available() {
     let site = site(&RELEASED);
     let rows = CASES.map(|case| {
         let machine = case.machine(&site);
@@ -149,7 +149,7 @@ fn the_documentation_shows_what_a_run_takes_of_two_products() {
 }
 
 #[test]
-fn which_from_prints_what_a_run_there_starts() {
+fn which_from_prints_the_executable_that_a_run_would_start() {
     let site = site(&RELEASED);
     for case in &CASES {
         let machine = case.machine(&site);
@@ -169,7 +169,7 @@ fn which_from_prints_what_a_run_there_starts() {
 }
 
 #[test]
-fn which_from_heeds_the_default_that_runs_are_given() {
+fn which_from_uses_the_configured_default_version() {
     let site = site(&RELEASED);
     let mut machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
@@ -198,7 +198,7 @@ fn shim(machine: &Machine, elsewhere: &str, in_module: &str) {
 }
 
 #[test]
-fn a_shim_that_is_another_version_in_the_module_is_passed_over() {
+fn shim_with_another_version_in_the_module_is_skipped() {
     let site = site(&RELEASED);
     let machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
@@ -215,7 +215,7 @@ fn a_shim_that_is_another_version_in_the_module_is_passed_over() {
 }
 
 #[test]
-fn a_shim_that_is_the_same_version_in_the_module_is_used() {
+fn shim_with_the_same_version_in_the_module_is_used() {
     let site = site(&RELEASED);
     let mut machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
@@ -230,7 +230,7 @@ fn a_shim_that_is_the_same_version_in_the_module_is_used() {
 
 /// In an environment in which Terraform does not even tell its version.
 #[test]
-fn terraform_itself_is_not_asked_again_for_the_module_but_a_script_that_starts_it_is() {
+fn version_is_queried_again_in_the_module_for_scripts_only() {
     let (program, version) = machine_terraform();
     let mut machine = Machine::new();
     module(&machine, &[("main.tf", "")]);
@@ -253,7 +253,7 @@ fn terraform_itself_is_not_asked_again_for_the_module_but_a_script_that_starts_i
 }
 
 #[test]
-fn a_variable_of_a_version_manager_counts_for_the_question_as_for_the_run() {
+fn version_query_sees_the_version_manager_variables_of_the_run() {
     let site = site(&RELEASED);
     let mut machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
@@ -265,7 +265,7 @@ fn a_variable_of_a_version_manager_counts_for_the_question_as_for_the_run() {
 }
 
 #[test]
-fn terragrunt_gets_no_shim() {
+fn shims_are_never_used_for_terragrunt() {
     let site = site(&RELEASED);
     let machine = Machine::with_site(&site);
     module(&machine, &[("terragrunt.hcl", ""), (".terraform-version", "1.8.5")]);
@@ -280,7 +280,7 @@ fn terragrunt_gets_no_shim() {
 
 /// The tool itself tries to have itself removed, from under its run.
 #[test]
-fn a_version_that_path_leads_to_in_the_cache_is_kept_while_a_run_uses_it() {
+fn cached_version_on_path_is_not_removed_while_a_run_uses_it() {
     let directory = tempfile::tempdir().unwrap();
     let record = directory.path().join("record");
     let script = format!(
@@ -305,7 +305,7 @@ fn a_version_that_path_leads_to_in_the_cache_is_kept_while_a_run_uses_it() {
 }
 
 #[test]
-fn of_both_products_in_tool_versions_terraform_is_meant_in_whatever_order() {
+fn terraform_is_chosen_if_tool_versions_names_both_products_in_any_order() {
     let site = site(&RELEASED);
     let machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", ""), (".tool-versions", "opentofu 1.9.0\nterraform 1.9.8\n")]);
@@ -315,7 +315,7 @@ fn of_both_products_in_tool_versions_terraform_is_meant_in_whatever_order() {
 }
 
 #[test]
-fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
+fn usage_errors_quote_the_input_and_name_the_help_of_the_command() {
     let machine = Machine::new();
     let show = |words: &[&str]| machine.run(words).shown().to_owned();
     expect![[r"
@@ -357,7 +357,7 @@ fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
 }
 
 #[test]
-fn a_command_that_fails_prints_no_json() {
+fn failed_command_prints_no_json() {
     let machine = Machine::new();
     for words in [&["tool", "which", "--json"][..], &["tool", "which", "1.9.8", "--json"]] {
         let said = machine.run(words);
@@ -367,7 +367,7 @@ fn a_command_that_fails_prints_no_json() {
 }
 
 #[test]
-fn list_says_what_is_wrong_with_a_version() {
+fn list_shows_the_problem_of_a_damaged_version() {
     let site = site(&["1.8.5"]);
     let machine = Machine::with_site(&site);
     let path = machine.run(&["tool", "install", "1.8.5"]).well().printed_path().to_owned();

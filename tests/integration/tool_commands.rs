@@ -11,7 +11,7 @@ use crate::support::machine::Machine;
 use crate::support::release_site::{Fault, ReleaseSite};
 
 #[test]
-fn install_prints_the_path_and_asks_nobody_the_second_time() {
+fn install_prints_the_path_and_sends_no_request_the_second_time() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
     let said = machine.run(&["tool", "install", "1.9.8"]).well();
@@ -25,7 +25,7 @@ fn install_prints_the_path_and_asks_nobody_the_second_time() {
 }
 
 #[test]
-fn a_signature_by_a_stranger_is_refused_and_says_what_to_do() {
+fn signature_by_an_unknown_key_is_refused_with_a_hint() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     site.misbehave("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
     let mut machine = Machine::with_site(&site);
@@ -53,7 +53,7 @@ exit 7
 "#;
 
 #[test]
-fn exec_hands_arguments_input_output_environment_and_exit_code_through() {
+fn exec_passes_arguments_streams_environment_and_exit_code() {
     let site = ReleaseSite::start(&[("1.9.8", SPEAKING.as_bytes())]);
     let mut machine = Machine::with_site(&site);
     machine.set("BUTLER_TOKEN", "brce_hunter2");
@@ -79,7 +79,7 @@ fn exec_hands_arguments_input_output_environment_and_exit_code_through() {
 }
 
 #[test]
-fn exec_is_the_tool_when_a_signal_comes() {
+fn exec_replaces_the_runner_process_so_signals_reach_the_tool() {
     let site = ReleaseSite::start(&[("1.9.8", SPEAKING.as_bytes())]);
     let mut machine = Machine::with_site(&site);
     machine.set("PATH", "/usr/bin:/bin");
@@ -95,7 +95,7 @@ fn exec_is_the_tool_when_a_signal_comes() {
 }
 
 #[test]
-fn exec_starts_nothing_that_was_changed_and_says_what_decides_where_nothing_does() {
+fn exec_never_starts_a_modified_executable_and_explains_a_missing_version() {
     let site = ReleaseSite::start(&[("1.9.8", SPEAKING.as_bytes())]);
     let machine = Machine::with_site(&site);
     let said = machine.run(&["tool", "exec", "--", "version"]);

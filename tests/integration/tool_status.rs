@@ -59,7 +59,7 @@ fn keys(object: &Value) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_fresh_machine_has_nothing_and_says_so() {
+fn status_of_a_new_machine_is_empty() {
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
     expect![[r"
@@ -103,7 +103,7 @@ fn a_fresh_machine_has_nothing_and_says_so() {
 }
 
 #[test]
-fn status_has_the_promised_keys_and_keeps_to_its_schema() {
+fn status_has_the_documented_keys_and_matches_its_schema() {
     let site = ReleaseSite::start(&[("1.9.8", b"newer"), ("1.8.5", b"older")]);
     let machine = machine_with(&site, &["1.8.5", "1.9.8"]);
     let said = machine.run(&["tool", "status", "--json"]).well();
@@ -147,7 +147,7 @@ fn status_has_the_promised_keys_and_keeps_to_its_schema() {
 }
 
 #[test]
-fn status_for_people_is_one_small_page() {
+fn status_without_json_is_one_short_page() {
     let site = ReleaseSite::start(&[("1.9.8", b"newer"), ("1.8.5", b"older")]);
     site.misbehave("terraform_1.9.8_SHA256SUMS.72D7468F.sig", Fault::Changed);
     let machine = machine_with(&site, &["1.8.5"]);
@@ -175,7 +175,7 @@ fn status_for_people_is_one_small_page() {
 }
 
 #[test]
-fn a_first_install_that_fails_is_the_state() {
+fn state_is_failed_after_a_failed_first_installation() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     site.misbehave("linux_amd64.zip", Fault::Changed);
     let machine = machine_with(&site, &[]);
@@ -198,7 +198,7 @@ impl Drop for Running {
 }
 
 #[tokio::test]
-async fn an_install_under_way_is_seen_with_whoever_does_it() {
+async fn status_shows_a_running_installation_and_its_process() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     site.misbehave("linux_amd64.zip", Fault::Hanging);
     let machine = machine_with(&site, &[]);
@@ -218,7 +218,7 @@ async fn an_install_under_way_is_seen_with_whoever_does_it() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_being_removed_is_left_to_its_users_first() {
+async fn status_shows_a_version_that_is_pending_deletion() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let mut machine = machine_with(&site, &["1.9.8"]);
     machine.set("BUTLER_DRAIN_PERIOD", "1h");
@@ -237,7 +237,7 @@ async fn a_version_that_is_being_removed_is_left_to_its_users_first() {
 }
 
 #[tokio::test]
-async fn users_of_a_version_are_counted_and_named() {
+async fn status_counts_and_names_the_users_of_a_version() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.8.5", b"other")]);
     let machine = machine_with(&site, &["1.9.8", "1.8.5"]);
     let options = ToolOptions {
@@ -265,7 +265,7 @@ async fn users_of_a_version_are_counted_and_named() {
 }
 
 #[test]
-fn list_has_all_products_unless_one_is_named() {
+fn list_shows_all_products_unless_one_is_named() {
     let site = ReleaseSite::start(&[("1.9.8", b"terraform"), ("opentofu-1.8.3", b"tofu")]);
     let machine = machine_with(&site, &["1.9.8", "opentofu-1.8.3"]);
     let products = |words: &[&str]| -> Vec<String> {
@@ -283,7 +283,7 @@ fn list_has_all_products_unless_one_is_named() {
 }
 
 #[test]
-fn released_versions_come_newest_first_and_prereleases_on_demand() {
+fn available_versions_are_sorted_newest_first_and_hide_prereleases() {
     let releases: [(&str, &[u8]); 4] =
         [("1.9.8", b"a"), ("1.10.0", b"b"), ("1.10.0-rc1", b"c"), ("opentofu-1.8.3", b"d")];
     let site = ReleaseSite::start(&releases);
@@ -336,7 +336,7 @@ fn edit(record: &Path, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn verify_tells_every_kind_of_damage_and_removes_nothing() {
+fn verify_reports_every_kind_of_damage_and_removes_nothing() {
     let versions = ["1.9.0", "1.9.1", "1.9.2", "1.9.3", "1.9.4"];
     let releases = versions.map(|version| (version, b"binary".as_slice()));
     let site = ReleaseSite::start(&releases);
@@ -372,7 +372,7 @@ fn verify_tells_every_kind_of_damage_and_removes_nothing() {
 }
 
 #[test]
-fn what_verify_complains_about_is_replaced_by_install() {
+fn install_replaces_a_version_that_verify_rejects() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine_with(&site, &["1.9.8"]);
     // The file looks as it did when it was recorded, so that only reading it can tell.
@@ -388,7 +388,7 @@ fn what_verify_complains_about_is_replaced_by_install() {
 }
 
 #[test]
-fn verify_of_a_version_that_is_not_there_says_how_to_get_it() {
+fn verify_of_a_missing_version_names_the_install_command() {
     let machine = Machine::new();
     let said = machine.run(&["tool", "verify", "opentofu-1.8.3"]);
     expect![[r"

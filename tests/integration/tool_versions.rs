@@ -79,7 +79,7 @@ const TEXTS: [&str; 15] = [
 ];
 
 #[test]
-fn the_documentation_shows_what_each_text_takes() {
+fn documentation_lists_the_version_that_each_expression_selects() {
     let site = ReleaseSite::start(RELEASED);
     let rows = TEXTS.map(|text| {
         let machine = machine(&site);
@@ -92,7 +92,7 @@ fn the_documentation_shows_what_each_text_takes() {
 }
 
 #[test]
-fn a_constraint_prefers_what_is_installed_unless_the_latest_is_wanted() {
+fn constraint_prefers_installed_versions_unless_latest_is_requested() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     machine.run(&["tool", "install", "1.8.5"]).well();
@@ -115,7 +115,7 @@ fn a_constraint_prefers_what_is_installed_unless_the_latest_is_wanted() {
 }
 
 #[test]
-fn a_directory_decides_by_its_nearest_version_file_then_by_required_version() {
+fn nearest_version_file_counts_before_required_version() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let root = tree(
@@ -162,7 +162,7 @@ fn a_directory_decides_by_its_nearest_version_file_then_by_required_version() {
 }
 
 #[test]
-fn a_version_file_outside_the_repository_does_not_count() {
+fn version_file_outside_the_repository_is_ignored() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let root = tree(
@@ -192,7 +192,7 @@ fn a_version_file_outside_the_repository_does_not_count() {
 }
 
 #[test]
-fn of_several_versions_in_a_line_the_first_that_is_installed_is_taken() {
+fn first_installed_version_of_a_line_in_tool_versions_is_used() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let text = "terraform 1.10.5 1.8.5 system\n";
@@ -204,7 +204,7 @@ fn of_several_versions_in_a_line_the_first_that_is_installed_is_taken() {
 }
 
 #[test]
-fn a_file_that_contradicts_required_version_decides_with_a_warning() {
+fn version_file_that_contradicts_required_version_wins_with_a_warning() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let files = [(".terraform-version", "1.9.8\n"), ("main.tf", &*required("< 1.9"))];
@@ -219,7 +219,7 @@ fn a_file_that_contradicts_required_version_decides_with_a_warning() {
 }
 
 #[test]
-fn the_first_install_becomes_the_default_and_use_changes_it() {
+fn first_installed_version_is_the_default_until_tool_use() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let json = |words: &[&str]| machine.run(&[words, &["--json"]].concat()).well().json();
@@ -248,7 +248,7 @@ fn the_first_install_becomes_the_default_and_use_changes_it() {
 }
 
 #[test]
-fn of_ten_first_installs_exactly_one_becomes_the_default() {
+fn exactly_one_of_ten_concurrent_first_installs_becomes_the_default() {
     let versions: Vec<_> = (0..10).map(|patch| format!("1.9.{patch}")).collect();
     let releases: Vec<(&str, &[u8])> =
         versions.iter().map(|version| (&**version, b"binary".as_slice())).collect();
@@ -269,7 +269,7 @@ fn of_ten_first_installs_exactly_one_becomes_the_default() {
 }
 
 #[test]
-fn which_and_use_ask_nobody() {
+fn which_and_use_send_no_requests() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     machine.run(&["tool", "install", "1.9.8"]).well();
@@ -289,7 +289,7 @@ fn which_and_use_ask_nobody() {
 }
 
 #[test]
-fn which_never_names_what_was_changed() {
+fn which_never_prints_a_modified_executable() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     machine.run(&["tool", "install", "1.9.8"]).well();
@@ -306,7 +306,7 @@ fn which_never_names_what_was_changed() {
 }
 
 #[test]
-fn what_is_not_installed_names_the_command_that_installs_it() {
+fn missing_version_error_names_the_install_command() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let show = |words: &[&str]| machine.run(words).shown().to_owned();
@@ -333,7 +333,7 @@ fn what_is_not_installed_names_the_command_that_installs_it() {
 }
 
 #[test]
-fn what_cannot_be_read_as_a_version_is_a_mistake_in_usage() {
+fn malformed_version_is_a_usage_error() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let show = |words: &[&str]| machine.run(words).shown().to_owned();
@@ -353,7 +353,7 @@ fn what_cannot_be_read_as_a_version_is_a_mistake_in_usage() {
 }
 
 #[test]
-fn nothing_that_names_a_version_says_what_was_looked_for_and_where() {
+fn missing_version_request_lists_the_searched_files() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     tree(&machine, "module", &[("main.tf", "")]);
@@ -392,7 +392,7 @@ fn nothing_that_names_a_version_says_what_was_looked_for_and_where() {
 }
 
 #[test]
-fn a_constraint_that_no_release_satisfies_names_the_newest_one() {
+fn unsatisfiable_constraint_error_names_the_newest_release() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     expect![[r"
@@ -404,7 +404,7 @@ fn a_constraint_that_no_release_satisfies_names_the_newest_one() {
 }
 
 #[test]
-fn the_latest_without_a_list_of_releases_names_what_is_installed() {
+fn latest_without_a_release_list_names_the_installed_versions() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     machine.run(&["tool", "install", "1.8.5"]).well();
@@ -420,7 +420,7 @@ fn the_latest_without_a_list_of_releases_names_what_is_installed() {
 }
 
 #[tokio::test]
-async fn a_run_takes_what_its_repository_says_then_its_limit_then_what_the_machine_uses() {
+async fn run_prefers_version_file_then_required_version_then_default() {
     let limit = required(">= 1.8");
     let strict = required(">= 1.10");
     let pinned = (".tool-versions", "terraform 1.9.8\n");

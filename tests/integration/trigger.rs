@@ -51,7 +51,7 @@ fn complaint(said: &Said, code: i32) -> String {
 }
 
 #[test]
-fn the_states_of_each_ci_system_are_documented() {
+fn documentation_lists_the_states_of_each_ci_system() {
     let rows = ProviderName::ALL.into_iter().flat_map(|provider| {
         let states = reported_states(provider).iter();
         states.map(move |(word, state)| {

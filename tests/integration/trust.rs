@@ -44,7 +44,7 @@ impl Mirror {
 }
 
 #[test]
-fn a_key_of_the_mirrors_operator_signs_for_those_who_name_it() {
+fn signing_key_of_a_mirror_is_trusted_only_if_configured() {
     let mut mirror = Mirror::with_key("ed25519", -60);
     mirror.sign(-10, "SHA256");
     mirror.says(&expect![[r"
@@ -55,7 +55,7 @@ fn a_key_of_the_mirrors_operator_signs_for_those_who_name_it() {
 }
 
 #[test]
-fn what_was_signed_before_the_key_expired_is_installed_with_a_warning() {
+fn release_signed_before_the_key_expired_is_installed_with_a_warning() {
     let mut mirror = Mirror::with_key("ed25519", -60);
     mirror.sign(-40, "SHA256");
     mirror.gpg.expire(-60, -20);
@@ -68,7 +68,7 @@ fn what_was_signed_before_the_key_expired_is_installed_with_a_warning() {
 }
 
 #[test]
-fn what_was_signed_after_the_key_expired_is_refused() {
+fn release_signed_after_the_key_expired_is_refused() {
     let mut mirror = Mirror::with_key("ed25519", -60);
     mirror.sign(-10, "SHA256");
     mirror.gpg.expire(-60, -20);
@@ -81,7 +81,7 @@ fn what_was_signed_after_the_key_expired_is_refused() {
 }
 
 #[test]
-fn a_key_that_expires_soon_is_warned_of() {
+fn key_that_expires_soon_causes_a_warning() {
     let mut mirror = Mirror::with_key("ed25519", -60);
     mirror.sign(-10, "SHA256");
     mirror.gpg.expire(-60, 100);
@@ -98,7 +98,7 @@ fn a_key_that_expires_soon_is_warned_of() {
 }
 
 #[test]
-fn what_is_signed_in_the_future_is_refused() {
+fn signature_from_the_future_is_refused() {
     let mut mirror = Mirror::with_key("ed25519", -60);
     mirror.sign(30, "SHA256");
     mirror.says(&expect![[r"
@@ -110,7 +110,7 @@ fn what_is_signed_in_the_future_is_refused() {
 }
 
 #[test]
-fn what_a_revoked_key_signed_is_refused() {
+fn signature_of_a_revoked_key_is_refused() {
     let mut mirror = Mirror::with_key("ed25519", -60);
     mirror.sign(-10, "SHA256");
     mirror.gpg.revoke();
@@ -123,7 +123,7 @@ fn what_a_revoked_key_signed_is_refused() {
 }
 
 #[test]
-fn a_signature_over_a_weak_hash_is_refused() {
+fn signature_over_a_weak_hash_is_refused() {
     let mut mirror = Mirror::with_key("rsa2048", -60);
     mirror.sign(-10, "SHA1");
     mirror.says(&expect![[r"
@@ -135,7 +135,7 @@ fn a_signature_over_a_weak_hash_is_refused() {
 }
 
 #[test]
-fn what_is_signed_wrongly_or_changed_since_is_refused() {
+fn wrong_signature_and_modified_checksums_are_refused() {
     let cases: [(&str, Fault, Expect); 5] = [
         (
             "SHA256SUMS.72D7468F.sig",
@@ -213,7 +213,7 @@ fn steady(text: &str) -> String {
 }
 
 #[test]
-fn opentofu_with_a_signature_of_cosign_only_is_refused_and_says_so() {
+fn opentofu_with_only_a_cosign_signature_is_refused_with_a_reason() {
     let site = ReleaseSite::start(&[("opentofu-1.6.0", b"binary")]);
     site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
     let mut machine = Machine::with_site(&site);
@@ -226,7 +226,7 @@ fn opentofu_with_a_signature_of_cosign_only_is_refused_and_says_so() {
 }
 
 #[test]
-fn terragrunt_is_installed_by_its_own_layout() {
+fn terragrunt_is_installed_from_its_own_site_layout() {
     let script = terragrunt_stand_in("0.99.1");
     let site = ReleaseSite::start(&[("terragrunt-0.99.1", script.as_bytes())]);
     let machine = Machine::with_site(&site);
@@ -240,7 +240,7 @@ fn terragrunt_is_installed_by_its_own_layout() {
 }
 
 #[test]
-fn a_signature_that_terragrunt_should_have_cannot_be_left_out() {
+fn missing_signature_of_a_signed_terragrunt_version_is_refused() {
     let script = terragrunt_stand_in("0.98.0");
     let site = ReleaseSite::start(&[("terragrunt-0.98.0", script.as_bytes())]);
     site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
@@ -261,7 +261,7 @@ fn a_signature_that_terragrunt_should_have_cannot_be_left_out() {
 }
 
 #[test]
-fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_to_be_unsigned() {
+fn unsigned_old_terragrunt_is_installed_from_the_vendor_only_and_marked_unsigned() {
     let script = terragrunt_stand_in("0.55.1");
     let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
     site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
@@ -298,7 +298,7 @@ fn terragrunt_from_before_its_signatures_is_taken_from_the_vendor_only_and_said_
 }
 
 #[test]
-fn what_is_unsigned_is_said_to_be_so_wherever_it_fails() {
+fn errors_of_unsigned_releases_mention_the_missing_signature() {
     let script = terragrunt_stand_in("0.55.1");
     let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
     site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
@@ -320,7 +320,7 @@ fn what_is_unsigned_is_said_to_be_so_wherever_it_fails() {
 }
 
 #[test]
-fn a_signature_that_an_old_terragrunt_has_must_hold() {
+fn existing_signature_of_an_old_terragrunt_is_verified() {
     let script = terragrunt_stand_in("0.55.1");
     let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
     site.misbehave("SHA256SUMS.gpgsig", Fault::ByAnother);
@@ -333,7 +333,7 @@ fn a_signature_that_an_old_terragrunt_has_must_hold() {
 }
 
 #[test]
-fn another_signed_version_of_terragrunt_is_not_taken_for_the_one_that_is_wanted() {
+fn signed_checksums_of_another_terragrunt_version_are_refused() {
     let script = terragrunt_stand_in("0.98.0");
     let site = ReleaseSite::start(&[("terragrunt-1.0.0", script.as_bytes())]);
     let mut machine = Machine::with_site(&site);

@@ -57,7 +57,7 @@ async fn told_and_released(backend: &Value) -> &'static str {
 }
 
 #[tokio::test]
-async fn every_lock_is_told_as_documented_and_released_by_a_graceful_stop() {
+async fn each_backends_lock_is_reported_as_documented_and_released_by_a_graceful_stop() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("terraform.tfstate");
     let postgres = Postgres::start();

@@ -14,7 +14,7 @@ use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::world::World;
 
 #[tokio::test]
-async fn local_recipe_keeps_the_state() {
+async fn local_recipe_stores_the_state() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let path = world.path("kept.tfstate");
     assert_kept(&world, &recipe("local", &json!({"path": path})), &[]).await;
@@ -22,7 +22,7 @@ async fn local_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn pg_recipe_keeps_the_state() {
+async fn pg_recipe_stores_the_state() {
     let server = Postgres::start();
     let world = World::new(&[("main.tf", MODULE)]).await;
     let connection = server.connection_string();
@@ -32,7 +32,7 @@ async fn pg_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn http_recipe_keeps_the_state() {
+async fn http_recipe_stores_the_state() {
     let server = HttpBackend::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut changes = server.config();
@@ -43,7 +43,7 @@ async fn http_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn s3_recipe_keeps_the_state() {
+async fn s3_recipe_stores_the_state() {
     let store = ObjectStore::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     let backend = recipe("s3", &store.config());
@@ -54,7 +54,7 @@ async fn s3_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn kubernetes_recipe_keeps_the_state() {
+async fn kubernetes_recipe_stores_the_state() {
     let cluster = Cluster::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     let elsewhere = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ async fn kubernetes_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn gcs_recipe_keeps_the_state() {
+async fn gcs_recipe_stores_the_state() {
     let storage = CloudStorage::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     let changes = json!({
@@ -109,7 +109,7 @@ async fn gcs_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn azurerm_recipe_asks_the_storage_account() {
+async fn azurerm_recipe_sends_requests_to_the_storage_account() {
     // What stands between Terraform and Azure learns which host is asked for, and lets nothing through.
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
@@ -137,7 +137,7 @@ async fn azurerm_recipe_asks_the_storage_account() {
 }
 
 #[tokio::test]
-async fn logins_of_the_environment_do_for_a_block_in_the_module() {
+async fn credentials_in_the_environment_suffice_for_a_backend_block_in_the_module() {
     let store = ObjectStore::start().await;
     let storage = CloudStorage::start().await;
     let server = Postgres::start();

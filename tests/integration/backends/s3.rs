@@ -16,7 +16,7 @@ fn backend(store: &ObjectStore, changes: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_wrong_login_is_told_with_the_servers_reason_and_without_the_login() {
+async fn wrong_s3_credentials_are_reported_with_the_servers_reason_and_masked() {
     let store = ObjectStore::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     for (setting, value, reason) in [
@@ -39,7 +39,7 @@ async fn a_wrong_login_is_told_with_the_servers_reason_and_without_the_login() {
 }
 
 #[tokio::test]
-async fn the_runs_settings_replace_the_modules_block_of_the_same_type_too() {
+async fn backend_of_the_run_replaces_a_block_of_the_same_type() {
     let store = ObjectStore::start().await;
     // None of this is good where the run's state is; with any of it left, `init` would fail.
     let block = r#"

@@ -59,7 +59,7 @@ fn assert_taken(kind: &str, settings: &Value, expected: &str) {
 const ROLE: &str = "arn:aws:iam::123456789012:role/states";
 
 #[test]
-fn s3_settings_are_taken() {
+fn terraform_accepts_all_s3_settings() {
     let settings = json!({
         "bucket": "states",
         "key": "network",
@@ -136,7 +136,7 @@ fn s3_settings_are_taken() {
 }
 
 #[test]
-fn azurerm_settings_are_taken() {
+fn terraform_accepts_all_azurerm_settings() {
     let id = "00000000-0000-0000-0000-000000000001";
     let settings = json!({
         "resource_group_name": "terraform",
@@ -161,7 +161,7 @@ fn azurerm_settings_are_taken() {
 }
 
 #[test]
-fn kubernetes_settings_are_taken() {
+fn terraform_accepts_all_kubernetes_settings() {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = directory.path().join("config");
     let content = json!({
@@ -196,7 +196,7 @@ fn kubernetes_settings_are_taken() {
 }
 
 #[tokio::test]
-async fn gcs_settings_are_taken() {
+async fn terraform_accepts_all_gcs_settings() {
     let storage = CloudStorage::start().await;
     let endpoint = storage.endpoint();
     let key = |name: &str, value: &str| {
@@ -221,7 +221,7 @@ async fn gcs_settings_are_taken() {
 }
 
 #[test]
-fn settings_of_other_backends_are_taken() {
+fn terraform_accepts_the_settings_of_other_backends() {
     let nowhere = "127.0.0.1:1";
     for (kind, settings, expected) in [
         (

@@ -22,7 +22,7 @@ fn words(flags: &[(&'static str, &'static str, &str)]) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn dry_run_has_the_cluster_check_everything_and_creates_nothing() {
+async fn dry_run_validates_all_objects_and_creates_none() {
     let scene = Scene::still().await;
     for (_, name, plural) in NEEDS {
         scene.cluster.keep(plural, name);
@@ -44,7 +44,7 @@ async fn dry_run_has_the_cluster_check_everything_and_creates_nothing() {
 
 /// The cluster takes a Job whose pod it would never take.
 #[tokio::test]
-async fn pod_that_would_be_refused_is_said_by_a_dry_run() {
+async fn dry_run_reports_a_pod_that_would_be_refused() {
     let quota = "pods \"x\" is forbidden: exceeded quota: runs, requested: pods=1, used: pods=0, limited: pods=0";
     let range =
         "pods \"x\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi";
@@ -60,7 +60,7 @@ async fn pod_that_would_be_refused_is_said_by_a_dry_run() {
 }
 
 #[tokio::test]
-async fn service_account_that_is_missing_is_said_by_a_dry_run() {
+async fn dry_run_reports_a_missing_service_account() {
     let scene = Scene::still().await;
     let said = scene.applied(&["--dry-run", "server", "--service-account", "terraform"]).await;
     assert_eq!(said.code, Some(1), "{said:#?}");
@@ -68,7 +68,7 @@ async fn service_account_that_is_missing_is_said_by_a_dry_run() {
 }
 
 #[tokio::test]
-async fn everything_that_the_namespace_lacks_is_said_at_once_by_a_dry_run() {
+async fn dry_run_reports_all_problems_of_the_namespace_together() {
     let scene = Scene::still().await;
     scene.cluster.keep("secrets", "git-token");
     let said = scene.applied(&words(&NEEDS)).await;
@@ -80,7 +80,7 @@ async fn everything_that_the_namespace_lacks_is_said_at_once_by_a_dry_run() {
 
 /// An account that may create Jobs need not be allowed to do more.
 #[tokio::test]
-async fn dry_run_says_what_the_account_may_not_check() {
+async fn dry_run_lists_checks_without_permission() {
     let scene = Scene::still().await;
     let forbidden = |what: &str| {
         let text = format!("pods is forbidden: User \"ci\" cannot {what} in API group \"\"");

@@ -9,7 +9,7 @@ use crate::support::release_site::executable;
 use crate::support::world::with_mounts;
 
 #[tokio::test]
-async fn client_certificate_is_a_login() {
+async fn client_certificate_authenticates() {
     let mut scene = Scene::still().await;
     scene.cluster = ApiServer::by_certificate(&scene.world.path("node")).await;
     scene.log_in(&scene.cluster.kubeconfig_with_certificate());
@@ -18,7 +18,7 @@ async fn client_certificate_is_a_login() {
 }
 
 #[tokio::test]
-async fn helper_program_logs_in_and_sees_no_secret_of_the_runners() {
+async fn credential_helper_authenticates_and_sees_no_secret_of_the_runner() {
     let scene = Scene::still().await;
     let (helper, seen) = (scene.world.path("helper"), scene.world.path("seen"));
     let credential = json!({
@@ -43,7 +43,7 @@ async fn helper_program_logs_in_and_sees_no_secret_of_the_runners() {
 }
 
 #[tokio::test]
-async fn proxy_of_the_cluster_or_of_the_environment_stands_in_between() {
+async fn proxy_of_the_kubeconfig_or_the_environment_is_used() {
     let scene = Scene::still().await;
     let proxy = ForwardProxy::start(None);
     let token = json!({"token": TOKEN});
@@ -76,7 +76,7 @@ async fn proxy_of_the_cluster_or_of_the_environment_stands_in_between() {
 }
 
 #[tokio::test]
-async fn context_and_namespace_can_be_chosen() {
+async fn context_and_namespace_can_be_selected() {
     let scene = Scene::still().await;
     let said = scene.applied(&["--dry-run", "server", "--namespace", "others"]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
@@ -88,7 +88,7 @@ async fn context_and_namespace_can_be_chosen() {
 }
 
 #[tokio::test]
-async fn cluster_that_nobody_names_is_asked_for() {
+async fn missing_cluster_configuration_is_an_error() {
     let scene = Scene::still().await;
     let mut command = scene.apply(&[]);
     command.env("KUBECONFIG", "/nope");
@@ -107,7 +107,7 @@ async fn cluster_that_nobody_names_is_asked_for() {
 
 /// In a pod its own cluster would be the next that is known, and is not what was asked for.
 #[tokio::test]
-async fn file_or_context_that_is_named_and_not_there_is_not_replaced_by_the_pods_own_account() {
+async fn missing_named_file_or_context_does_not_fall_back_to_the_service_account() {
     let scene = Scene::still().await;
     for (words, said_so) in [
         (
@@ -159,7 +159,7 @@ async fn kubeconfig_that_cannot_be_parsed_is_not_quoted() {
 
 /// An editor, or `echo`, ends a file with a newline.
 #[tokio::test]
-async fn token_in_a_file_is_a_login_and_is_read_again_when_it_changes() {
+async fn token_file_authenticates_and_is_read_again_after_a_change() {
     let scene = Scene::new("plan", crate::support::world::MODULE).await;
     let file = scene.world.path("token");
     std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
@@ -178,7 +178,7 @@ async fn token_in_a_file_is_a_login_and_is_read_again_when_it_changes() {
 }
 
 #[tokio::test]
-async fn account_of_a_pod_is_a_login() {
+async fn service_account_of_a_pod_authenticates() {
     let scene = Scene::still().await;
     let account = scene.world.path("account");
     std::fs::create_dir(&account).unwrap();

@@ -96,7 +96,7 @@ fn object(text: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn printed_files_are_valid_and_the_same_each_time() {
+fn printed_manifests_are_valid_and_reproducible() {
     for (words, file) in [
         (&[][..], expect_file!["../../data/kubernetes/template.yaml"]),
         (EVERYTHING, expect_file!["../../data/kubernetes/everything.yaml"]),
@@ -115,7 +115,7 @@ fn printed_files_are_valid_and_the_same_each_time() {
 }
 
 #[test]
-fn printed_objects_are_the_types_own() {
+fn printed_objects_match_the_kubernetes_types() {
     let text = printed(EVERYTHING);
     let again = |object: &Value| -> Value {
         let object = object.clone();
@@ -136,7 +136,7 @@ fn printed_objects_are_the_types_own() {
 
 /// The rules of the pod security standard "restricted", as Kubernetes' documentation lists them.
 #[test]
-fn pod_is_restricted_whatever_is_asked_for() {
+fn pod_is_restricted_with_every_option() {
     for words in [&[][..], EVERYTHING] {
         let job = object(&printed(words), "Job");
         let pod = &job["spec"]["template"]["spec"];
@@ -167,7 +167,7 @@ fn pod_is_restricted_whatever_is_asked_for() {
 }
 
 #[test]
-fn pod_has_ten_seconds_more_than_the_tool() {
+fn termination_grace_period_of_the_pod_is_ten_seconds_longer_than_the_tools() {
     for (period, grace, pod) in [("60s", "60s", 70), ("5m", "300s", 310)] {
         let job = object(&printed(&["--grace-period", period]), "Job");
         let spec = &job["spec"]["template"]["spec"];
@@ -179,7 +179,7 @@ fn pod_has_ten_seconds_more_than_the_tool() {
 }
 
 #[tokio::test]
-async fn what_is_created_is_what_is_printed() {
+async fn created_objects_equal_the_printed_manifests() {
     let scene = Scene::still().await;
     scene.cluster.course(Course::Unschedulable);
     // The options of a cloud print an account as well, which outlives runs and is not created.
@@ -215,7 +215,7 @@ async fn what_is_created_is_what_is_printed() {
 }
 
 #[test]
-fn template_becomes_a_run_with_envsubst_and_prints_no_token() {
+fn template_with_envsubst_creates_a_run_and_prints_no_token() {
     let text = printed(&[]);
     let filled = text
         .replace("${BUTLER_ENDPOINT}", "https://portal.example.com/api/registry")
@@ -233,7 +233,7 @@ fn template_becomes_a_run_with_envsubst_and_prints_no_token() {
 }
 
 #[test]
-fn file_with_a_place_for_a_token_is_its_owners_alone() {
+fn manifest_file_with_a_token_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
 
     let machine = Machine::new();
@@ -258,7 +258,7 @@ fn file_with_a_place_for_a_token_is_its_owners_alone() {
 }
 
 #[test]
-fn option_that_cannot_be_is_refused() {
+fn malformed_cluster_options_are_refused() {
     for (words, said_so) in [
         (&["--namespace", "Terraform"][..], "lower-case letters"),
         (&["--memory", "2 GB"], "an amount such as 500m or 2Gi"),

@@ -11,7 +11,7 @@ use crate::support::release_site::executable;
 use crate::support::world::{eventually, with_mounts};
 
 #[tokio::test]
-async fn outage_is_said_once_when_it_begins_and_once_when_it_is_over() {
+async fn outage_is_logged_once_at_its_begin_and_once_at_its_end() {
     let scene = Scene::new("apply", SLOW).await;
     let gate = Gate::before(scene.cluster.address()).await;
     let token = json!({"token": TOKEN});
@@ -42,7 +42,7 @@ fn never(said: &Said, error: &str) {
 }
 
 #[tokio::test]
-async fn certificate_that_is_not_trusted_is_said_at_once() {
+async fn untrusted_cluster_certificate_fails_without_retries() {
     let scene = Scene::still().await;
     let other = std::fs::read(Authority::create().bundle()).unwrap();
     let other = ("certificate-authority-data", &*STANDARD.encode(other));
@@ -55,7 +55,7 @@ async fn certificate_that_is_not_trusted_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn host_that_nobody_knows_is_said_at_once() {
+async fn unresolvable_cluster_host_fails_without_retries() {
     let scene = Scene::still().await;
     let server = "https://cluster.invalid:6443";
     scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": TOKEN}), &[("server", server)]));
@@ -70,7 +70,7 @@ async fn host_that_nobody_knows_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn login_that_is_refused_is_said_at_once() {
+async fn refused_cluster_login_fails_without_retries() {
     let scene = Scene::still().await;
     scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": "expired"}), &[]));
     never(
@@ -81,7 +81,7 @@ async fn login_that_is_refused_is_said_at_once() {
 
 /// What a helper prints is a token, even where it is not what is expected.
 #[tokio::test]
-async fn helper_whose_answer_cannot_be_read_is_said_at_once_and_not_quoted() {
+async fn malformed_output_of_the_credential_helper_fails_without_retries_and_is_not_quoted() {
     let scene = Scene::still().await;
     let server = format!("https://{}", scene.cluster.address());
     for (name, script, said_so) in [

@@ -14,7 +14,7 @@ use crate::support::world::{MODULE, World};
 
 /// The root of an empty volume is writable for every user (02777).
 #[tokio::test]
-async fn default_pod_has_a_cache_that_only_its_user_may_write() {
+async fn default_pod_has_a_cache_that_only_its_user_can_write() {
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
     let mut world = World::new(&[("main.tf", MODULE)]).await;
@@ -49,7 +49,7 @@ async fn waiting(course: Course, told: &str) -> (Scene, tokio::process::Child, C
 
 /// The kubelet makes up exit code 137 for a container that it never started.
 #[tokio::test]
-async fn deadline_of_a_container_that_never_started_is_no_end_of_the_runner() {
+async fn deadline_before_the_container_starts_is_not_an_exit_of_the_runner() {
     for (course, told, said_so) in [
         (
             Course::Unschedulable,
@@ -78,7 +78,7 @@ async fn deadline_of_a_container_that_never_started_is_no_end_of_the_runner() {
 }
 
 #[tokio::test]
-async fn signal_before_a_container_has_started_is_no_end_of_the_runner() {
+async fn signal_before_the_container_starts_is_not_an_exit_of_the_runner() {
     let (scene, mut child, stderr) = waiting(Course::NoImage, "waiting: ErrImagePull").await;
     interrupt(&child, Signal::SIGINT);
     assert_eq!(child.wait().await.unwrap().code(), Some(128 + Signal::SIGINT as i32));
@@ -104,7 +104,7 @@ async fn status_of_a_container_that_never_started_has_no_exit_code() {
 
 /// The kubelet of a lost node ends no pod, so that nothing more comes of the Job.
 #[tokio::test]
-async fn status_of_a_pod_that_its_node_does_not_end_is_told_after_a_while() {
+async fn pod_that_its_node_does_not_terminate_is_reported_after_a_timeout() {
     let scene = Scene::new("apply", SLOW).await;
     let mut child = scene.apply(&[]).spawn().unwrap();
     let mut stderr = Collected::of(child.stderr.take().unwrap());

@@ -3,7 +3,7 @@
 use super::{MODULE, applied, run, well, world, wrap_terraform, write};
 
 #[tokio::test]
-async fn of_values_and_files_of_variables_the_later_one_wins() {
+async fn last_of_values_and_variable_files_wins() {
     let world = world(&[("main.tf", MODULE), ("big.tfvars", "size = \"big\"\n")]).await;
     for (words, expected) in [
         (&["--var", "size=tiny", "--var-file", "big.tfvars"][..], "big"),
@@ -19,7 +19,7 @@ async fn of_values_and_files_of_variables_the_later_one_wins() {
 }
 
 #[tokio::test]
-async fn a_value_on_the_command_line_is_masked_where_the_module_says_that_it_is_sensitive() {
+async fn command_line_value_of_a_sensitive_variable_is_masked() {
     let module = r#"
 variable "password" { sensitive = true }
 variable "name" {}
@@ -33,7 +33,7 @@ output "all" { value = "${nonsensitive(var.password)} ${var.name}" }
 }
 
 #[tokio::test]
-async fn targets_replacements_and_refresh_shape_the_plan() {
+async fn target_replace_and_refresh_options_affect_the_plan() {
     let module = "resource \"terraform_data\" \"a\" {}\nresource \"terraform_data\" \"b\" {}\n";
     let world = world(&[("main.tf", module)]).await;
     let end = well(&world, &["plan", "--target", "terraform_data.a"]).await;
@@ -48,7 +48,7 @@ async fn targets_replacements_and_refresh_shape_the_plan() {
 }
 
 #[tokio::test]
-async fn a_workspace_has_to_exist_and_is_used_for_this_run_alone() {
+async fn workspace_must_exist_and_is_selected_for_this_run_only() {
     let module = "output \"server\" { value = terraform.workspace }\n";
     let world = world(&[("main.tf", module)]).await;
     let end = run(&world, &["apply", "--yes", "--workspace", "stage"]).await;
@@ -66,7 +66,7 @@ async fn a_workspace_has_to_exist_and_is_used_for_this_run_alone() {
 }
 
 #[tokio::test]
-async fn a_detailed_plan_ends_with_2_for_changes_with_0_for_none_and_with_1_for_an_error() {
+async fn detailed_exit_code_of_plan_is_0_1_or_2() {
     let world = world(&[("main.tf", MODULE)]).await;
     assert_eq!(run(&world, &["plan", "--detailed-exitcode"]).await.code, Some(2));
     assert_eq!(run(&world, &["plan"]).await.code, Some(0));
@@ -96,7 +96,7 @@ drift='{"address":"terraform_data.server","mode":"managed","type":"terraform_dat
 "#;
 
 #[tokio::test]
-async fn drift_ends_with_0_with_2_with_1_or_with_64() {
+async fn exit_code_of_drift_is_0_1_2_or_64() {
     let mut world = world(&[("main.tf", MODULE)]).await;
     assert_eq!(run(&world, &["drift"]).await.code, Some(0), "nothing is there that could drift");
     assert_eq!(run(&world, &["drift", "nowhere"]).await.code, Some(64));
@@ -115,7 +115,7 @@ async fn drift_ends_with_0_with_2_with_1_or_with_64() {
 }
 
 #[tokio::test]
-async fn validate_and_test_work_in_a_directory_too() {
+async fn validate_and_test_work_in_a_directory() {
     let test = "run \"good\" {\n  command = plan\n  assert {\n    condition = var.size == \"big\"\n    error_message = \"it is not\"\n  }\n}\n";
     let world = world(&[("main.tf", MODULE), ("main.tftest.hcl", test)]).await;
     let end = well(&world, &["validate"]).await;

@@ -17,7 +17,7 @@ fn with_created_files(world: &mut World) {
 }
 
 #[tokio::test]
-async fn exactly_the_saved_plan_is_applied_whatever_the_configuration_says_then() {
+async fn saved_plan_is_applied_unchanged_despite_later_edits() {
     let world = world(&[("main.tf", MODULE)]).await;
     let reports = ["--report-dir", "reports", "--report", "page.html"];
     let plan = ["plan", "--var", "size=first", "--out", "my.plan"];
@@ -46,7 +46,7 @@ async fn exactly_the_saved_plan_is_applied_whatever_the_configuration_says_then(
 }
 
 #[tokio::test]
-async fn a_plan_to_destroy_can_be_saved_too() {
+async fn destroy_plan_can_be_saved_and_applied() {
     let world = world(&[("main.tf", MODULE)]).await;
     well(&world, &["apply", "--yes"]).await;
     well(&world, &["plan", "-destroy", "-out=gone.plan"]).await;
@@ -57,7 +57,7 @@ async fn a_plan_to_destroy_can_be_saved_too() {
 }
 
 #[tokio::test]
-async fn what_the_plan_created_comes_back_at_the_same_path() {
+async fn files_created_by_the_plan_are_restored_at_the_same_path() {
     let module = "resource \"terraform_data\" \"it\" {\n  input = \"x\"\n  provisioner \"local-exec\" {\n    command = \"cat build/a.zip\"\n  }\n}\n";
     let mut world = world(&[("main.tf", module)]).await;
     with_created_files(&mut world);
@@ -91,7 +91,7 @@ async fn what_the_plan_created_comes_back_at_the_same_path() {
 }
 
 #[tokio::test]
-async fn a_plan_is_applied_in_its_own_directory_only_and_with_its_own_options() {
+async fn saved_plan_is_applied_only_in_its_directory_and_with_its_options() {
     let world = world(&[("one/main.tf", MODULE), ("two/main.tf", MODULE)]).await;
     well(&world, &["plan", "one", "--out", "one.plan"]).await;
     for words in [&["apply", "one.plan"][..], &["apply", "one.plan", "two"]] {
@@ -118,7 +118,7 @@ async fn a_plan_is_applied_in_its_own_directory_only_and_with_its_own_options() 
 }
 
 #[tokio::test]
-async fn a_plan_remembers_its_workspace() {
+async fn saved_plan_is_applied_in_its_workspace() {
     let world = world(&[("main.tf", "output \"server\" { value = terraform.workspace }\n")]).await;
     std::fs::create_dir_all(world.path("module/terraform.tfstate.d/stage")).unwrap();
     well(&world, &["plan", "--workspace", "stage", "--out", "my.plan"]).await;
@@ -129,7 +129,7 @@ async fn a_plan_remembers_its_workspace() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_or_no_saved_plan_is_refused_before_anything_is_started() {
+async fn damaged_or_foreign_plan_files_are_refused_before_terraform_starts() {
     let world = world(&[("main.tf", MODULE)]).await;
     well(&world, &["plan", "--out", "my.plan"]).await;
     let good = std::fs::read(world.path("module/my.plan")).unwrap();

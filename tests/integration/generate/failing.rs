@@ -57,7 +57,7 @@ fn path_with(directory: PathBuf) -> std::ffi::OsString {
 }
 
 #[tokio::test]
-async fn a_github_job_that_cannot_install_or_log_in_reports_the_run_as_failed() {
+async fn github_job_with_a_failed_installation_or_login_reports_the_run_as_failed() {
     let releases = Releases::of_the_runner();
     let aws = json!({"aws_role_arn": "arn:aws:iam::1:role/a"});
     for kind in Kind::ALL {
@@ -89,7 +89,7 @@ async fn a_github_job_that_cannot_install_or_log_in_reports_the_run_as_failed() 
 }
 
 #[tokio::test]
-async fn a_github_job_without_its_image_reports_the_run_as_failed() {
+async fn github_job_with_a_missing_image_reports_the_run_as_failed() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
     let docker = "#!/bin/sh\n[ \"$1\" != run ] || touch \"$HOME/was-run\"\nexit 1\n";
@@ -104,7 +104,7 @@ async fn a_github_job_without_its_image_reports_the_run_as_failed() {
 }
 
 #[tokio::test]
-async fn a_github_event_without_a_token_reports_nothing_and_says_so() {
+async fn github_event_without_a_token_logs_that_nothing_is_reported() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
     let event = json!({"inputs": {"run_id": RUN_ID}});
@@ -116,7 +116,7 @@ async fn a_github_event_without_a_token_reports_nothing_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_gitlab_job_that_cannot_install_or_log_in_reports_the_run_as_failed() {
+async fn gitlab_job_with_a_failed_installation_or_login_reports_the_run_as_failed() {
     let releases = Releases::of_the_runner();
     for (fault, options, expected) in [
         (Some(Fault::Missing), &["--oidc=aws"][..], "installing butler-runner"),
@@ -143,7 +143,7 @@ async fn a_gitlab_job_that_cannot_install_or_log_in_reports_the_run_as_failed() 
 }
 
 #[tokio::test]
-async fn a_jenkins_step_that_cannot_install_or_find_docker_reports_the_run_as_failed() {
+async fn jenkins_step_with_a_failed_installation_or_missing_docker_reports_the_run_as_failed() {
     let releases = Releases::of_the_runner();
     for (options, expected) in
         [(&[][..], "installing butler-runner"), (&["--image".to_owned()], "starting butler-runner")]
@@ -164,7 +164,7 @@ async fn a_jenkins_step_that_cannot_install_or_find_docker_reports_the_run_as_fa
 }
 
 #[tokio::test]
-async fn a_trace_of_the_shell_does_not_show_the_token_in_the_report() {
+async fn shell_trace_of_the_failure_report_does_not_print_the_token() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
     releases.site.misbehave(&archive(), Fault::Missing);
@@ -180,7 +180,7 @@ async fn a_trace_of_the_shell_does_not_show_the_token_in_the_report() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_not_reported_as_failed() {
+async fn finished_run_is_not_reported_as_failed() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
     let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
@@ -194,7 +194,7 @@ async fn a_run_that_is_over_is_not_reported_as_failed() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_none_gets_into_no_configuration_of_curl() {
+async fn malformed_token_is_not_written_to_the_curl_configuration() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
     releases.site.misbehave(&archive(), Fault::Missing);

@@ -75,7 +75,7 @@ pub(super) fn step<'steps>(steps: &'steps [Step], name: &str) -> &'steps Step {
 }
 
 #[tokio::test]
-async fn a_github_job_masks_installs_runs_and_keeps_the_report() {
+async fn github_job_masks_installs_runs_and_uploads_the_report() {
     let releases = Releases::of_the_runner();
     for (kind, event, operation) in [
         (Kind::Workflow, by_hand(), "plan"),
@@ -107,7 +107,7 @@ async fn a_github_job_masks_installs_runs_and_keeps_the_report() {
 }
 
 #[tokio::test]
-async fn a_github_job_logs_in_to_the_clouds_that_the_event_names() {
+async fn github_job_logs_in_to_the_clouds_of_the_event() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
     let aws = json!({"aws_role_arn": "arn:aws:iam::1:role/a"});
@@ -173,7 +173,7 @@ async fn a_github_job_logs_in_to_the_clouds_that_the_event_names() {
 }
 
 #[test]
-fn the_first_step_masks_the_events_token_and_nothing_else() {
+fn first_step_masks_only_the_token_of_the_event() {
     let workflow = generate("github-actions", &[]).well().stdout;
     let (name, script) = steps(&workflow).remove(0);
     assert_eq!(name, "Mask the callback token");
@@ -198,7 +198,7 @@ fn the_first_step_masks_the_events_token_and_nothing_else() {
 
 /// `UPDATE_EXPECT=1` writes it anew.
 #[test]
-fn the_action_of_this_repository_is_what_the_workflow_does() {
+fn action_of_this_repository_matches_the_generated_workflow() {
     let documented = read("docs/ci-output.md");
     let (_, table) = documented.split_once("<!-- outputs -->\n").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
@@ -219,7 +219,7 @@ fn the_action_of_this_repository_is_what_the_workflow_does() {
 }
 
 #[test]
-fn the_workflow_in_the_documentation_uses_the_action_and_is_short() {
+fn documented_workflow_uses_the_action_and_is_short() {
     let documented = read("docs/ci-systems.md");
     let (_, text) = documented.split_once("```yaml\nname: Butler run\n").unwrap();
     let (text, _) = text.split_once("```").unwrap();

@@ -110,7 +110,7 @@ pub(super) fn shown(output: &Output) -> String {
 }
 
 #[tokio::test]
-async fn a_gitlab_job_installs_runs_and_ends_as_the_run_does() {
+async fn gitlab_job_installs_the_runner_and_returns_the_exit_code_of_the_run() {
     let releases = Releases::of_the_runner();
     let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
     for (operation, code) in [("apply", 0), ("explode", 1)] {
@@ -138,7 +138,7 @@ pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command 
 }
 
 #[tokio::test]
-async fn a_jenkins_step_installs_runs_and_ends_as_the_run_does() {
+async fn jenkins_step_installs_the_runner_and_returns_the_exit_code_of_the_run() {
     let releases = Releases::of_the_runner();
     let script = jenkins_script(&generate("jenkins", &[]).well().stdout);
     for (operation, code) in [("plan", 0), ("explode", 1)] {
@@ -182,8 +182,7 @@ fn with_variable(world: &World, name: &str) -> Vec<Pid> {
 }
 
 #[tokio::test]
-async fn what_the_runner_starts_has_none_of_jenkins_cookies_and_its_signal_ends_terraform_in_order()
-{
+async fn jenkins_cookie_is_not_inherited_and_its_signal_stops_terraform_gracefully() {
     let releases = Releases::of_the_runner();
     let world = world("apply", &releases).await;
     let started = world.path("started");
@@ -303,7 +302,7 @@ impl Bare {
 }
 
 #[test]
-fn nothing_is_installed_that_is_not_what_was_released() {
+fn modified_release_is_not_installed() {
     let bare = Bare::new();
     let (code, text) = bare.install(&[]);
     assert_eq!(code, Some(0), "{text}");
@@ -333,7 +332,7 @@ fn nothing_is_installed_that_is_not_what_was_released() {
 }
 
 #[test]
-fn an_archive_can_be_pinned_by_its_digest() {
+fn archive_can_be_pinned_by_digest() {
     let bare = Bare::new();
     let (_, packed) = bare.releases.site.file(&archive());
     let digest = format!("--checksum={}", hex::encode(Sha256::digest(&packed)));
@@ -344,7 +343,7 @@ fn an_archive_can_be_pinned_by_its_digest() {
 }
 
 #[test]
-fn a_site_that_fails_for_a_moment_is_asked_again() {
+fn temporary_failure_of_the_release_site_is_retried() {
     let bare = Bare::new();
     bare.releases.site.misbehave(&archive(), Fault::Failing(1));
     let (code, text) = bare.install(&[]);
@@ -352,7 +351,7 @@ fn a_site_that_fails_for_a_moment_is_asked_again() {
 }
 
 #[test]
-fn a_download_does_not_leave_tls() {
+fn download_does_not_follow_a_redirect_to_http() {
     let bare = Bare::new();
     let plain = ReleaseSite::start(&[]);
     bare.releases.site.lead_to(&plain.url());
@@ -361,7 +360,7 @@ fn a_download_does_not_leave_tls() {
 }
 
 #[test]
-fn without_a_program_that_verifies_nothing_is_installed_and_either_will_do() {
+fn installation_needs_sha256sum_or_shasum() {
     let bare = Bare::new();
     bare.remove("sha256sum");
     let text = bare.refused(&[]);
@@ -375,7 +374,7 @@ fn without_a_program_that_verifies_nothing_is_installed_and_either_will_do() {
 }
 
 #[test]
-fn where_the_github_cli_is_there_the_attestation_has_to_hold() {
+fn attestation_is_required_if_the_github_cli_is_installed() {
     let bare = Bare::new();
     let asked = bare.path("asked");
     let gh = |code: i32| {
@@ -408,7 +407,7 @@ sed -n 's/.*\"credential_source\".*\"file\": \"\\(.*\\)\" .*/\\1/p' \"$GOOGLE_AP
 ";
 
 #[tokio::test]
-async fn a_jenkins_step_uses_the_tokens_where_jenkins_has_put_them() {
+async fn jenkins_step_reads_identity_tokens_from_their_files() {
     let bare = Bare::new();
     let world = world("plan", &bare.releases).await;
     executable(&world.path("installed/butler-runner"), SEEN);
@@ -441,7 +440,7 @@ async fn a_jenkins_step_uses_the_tokens_where_jenkins_has_put_them() {
 }
 
 #[tokio::test]
-async fn a_token_of_a_gitlab_job_is_in_memory_and_the_next_job_in_its_place_removes_it() {
+async fn gitlab_identity_token_is_on_tmpfs_and_removed_by_the_next_job() {
     let bare = Bare::new();
     let world = world("plan", &bare.releases).await;
     executable(&world.path("installed/butler-runner"), SEEN);

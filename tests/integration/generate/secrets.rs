@@ -40,7 +40,7 @@ async fn run_with_secret(releases: &Releases) -> World {
 }
 
 #[tokio::test]
-async fn a_run_in_github_finds_the_secrets_that_are_handed_on() {
+async fn run_in_github_receives_the_forwarded_secrets() {
     let releases = Releases::of_the_runner();
     let world = run_with_secret(&releases).await;
     let options = options();
@@ -56,7 +56,7 @@ async fn a_run_in_github_finds_the_secrets_that_are_handed_on() {
 }
 
 #[tokio::test]
-async fn a_run_in_gitlab_and_in_jenkins_finds_the_secrets_that_are_handed_on() {
+async fn run_in_gitlab_and_jenkins_receives_the_forwarded_secrets() {
     let releases = Releases::of_the_runner();
     let gitlab = gitlab_script(&generate("gitlab-ci", &options()).well().stdout);
     let pipeline = generate("jenkins", &options()).well().stdout;
@@ -77,7 +77,7 @@ async fn a_run_in_gitlab_and_in_jenkins_finds_the_secrets_that_are_handed_on() {
 }
 
 #[test]
-fn a_container_gets_the_secrets_and_nothing_of_them_in_its_arguments() {
+fn container_receives_secrets_but_not_as_arguments() {
     for target in ["github-actions", "jenkins", "azure-pipelines"] {
         let options = [options(), vec!["--image".to_owned()]].concat();
         let text = generate(target, &options).well().stdout;
@@ -87,14 +87,14 @@ fn a_container_gets_the_secrets_and_nothing_of_them_in_its_arguments() {
 }
 
 #[test]
-fn json_for_other_systems_has_a_place_for_each_secret() {
+fn json_for_other_systems_lists_each_secret() {
     let answer = generate("generic", &options()).well().json();
     assert_eq!(answer["runner"]["envVars"]["DB_PASSWORD"], "<secret PROD_PASSWORD>");
     assert_eq!(answer["manual"].get("DB_PASSWORD"), None::<&Value>);
 }
 
 #[test]
-fn secrets_that_cannot_be_are_refused() {
+fn malformed_secret_names_are_refused() {
     let shown = |target: &str, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| format!("--secret={option}")).collect();
         generate(target, &options).shown().to_owned()

@@ -39,7 +39,7 @@ fn steps(target: Target, site: &Site, options: &[&str]) -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn a_job_that_cannot_install_reports_the_run_as_failed() {
+async fn job_with_a_failed_installation_reports_the_run_as_failed() {
     for target in [Azure, Bitbucket, CircleCi] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));
@@ -54,7 +54,7 @@ async fn a_job_that_cannot_install_reports_the_run_as_failed() {
 }
 
 #[tokio::test]
-async fn a_job_that_cannot_log_in_reports_the_run_as_failed() {
+async fn job_with_a_failed_login_reports_the_run_as_failed() {
     for target in [Azure, Bitbucket, CircleCi] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));
@@ -70,7 +70,7 @@ async fn a_job_that_cannot_log_in_reports_the_run_as_failed() {
 }
 
 #[tokio::test]
-async fn a_task_of_tekton_that_cannot_log_in_reports_the_run_as_failed() {
+async fn tekton_task_with_a_failed_login_reports_the_run_as_failed() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     let step = Tekton.steps(&Tekton.write(&["--oidc=aws"])).remove(0);
@@ -84,7 +84,7 @@ async fn a_task_of_tekton_that_cannot_log_in_reports_the_run_as_failed() {
 
 /// The runner reports for itself, and nothing is said after it.
 #[tokio::test]
-async fn a_run_that_fails_in_the_runner_is_reported_by_the_runner_alone() {
+async fn run_that_fails_in_the_runner_is_reported_once() {
     for target in [Azure, Bitbucket, CircleCi] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("explode"));

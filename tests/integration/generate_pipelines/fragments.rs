@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_fragment_of_gitlab_is_a_job_to_be_extended() {
+fn gitlab_fragment_is_a_hidden_job_that_others_extend() {
     let words = ["generate", "gitlab-ci", "--fragment", "--cache", "--oidc=aws"];
     let fragment = Machine::new().run(&words).well().stdout;
     yamllint(&fragment).unwrap();
@@ -24,7 +24,7 @@ fn a_fragment_of_gitlab_is_a_job_to_be_extended() {
 }
 
 #[test]
-fn a_fragment_of_bitbucket_stands_below_the_custom_pipelines_of_another_file() {
+fn bitbucket_fragment_fits_below_the_custom_pipelines_of_another_file() {
     let fragment = Bitbucket.write(&["--fragment", "--cache"]);
     assert!(fragment.contains("`butler-runner: ~/.butler-runner`"), "{fragment}");
     let existing = "definitions:\n  caches:\n    butler-runner: ~/.butler-runner\n\
@@ -40,7 +40,7 @@ fn a_fragment_of_bitbucket_stands_below_the_custom_pipelines_of_another_file() {
 }
 
 #[test]
-fn a_fragment_of_circleci_is_merged_into_another_configuration() {
+fn circleci_fragment_can_be_merged_into_another_configuration() {
     let fragment = CircleCi.write(&["--fragment", "--gate=production"]);
     yamllint(&fragment).unwrap();
     let mut together = json!({
@@ -62,7 +62,7 @@ fn a_fragment_of_circleci_is_merged_into_another_configuration() {
 }
 
 #[test]
-fn targets_whose_files_are_not_for_others_say_what_to_do_instead() {
+fn targets_without_fragments_name_the_alternative() {
     let machine = Machine::new();
     let said = |target: &str| machine.run(&["generate", target, "--fragment"]).shown().to_owned();
     let targets = ["github-actions", "azure-pipelines", "jenkins", "tekton", "generic"];

@@ -14,7 +14,7 @@ fn environment(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_run_finds_the_secrets_that_are_handed_on() {
+async fn run_receives_the_forwarded_secrets() {
     for target in [Azure, Bitbucket, CircleCi] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         let site = Site::with(SEEN);
@@ -35,7 +35,7 @@ async fn a_run_finds_the_secrets_that_are_handed_on() {
 
 /// Azure leaves the name of a variable that the pipeline does not have.
 #[tokio::test]
-async fn a_secret_that_azure_does_not_have_is_not_its_name() {
+async fn missing_azure_secret_does_not_become_its_own_name() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let site = Site::with(SEEN);
     let output = carry_out(Azure, &world, &site, &[OPTION]).await;
@@ -44,7 +44,7 @@ async fn a_secret_that_azure_does_not_have_is_not_its_name() {
 }
 
 #[test]
-fn a_task_of_tekton_takes_secrets_from_secrets() {
+fn tekton_task_reads_secrets_from_kubernetes_secrets() {
     let text = Tekton.write(&["--secret=DB_PASSWORD", "--secret=TF_VAR_key=prod/api.key"]);
     let step = &yaml(&text)[0]["spec"]["steps"][0];
     let variable = |name: &str| {

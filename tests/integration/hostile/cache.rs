@@ -48,7 +48,7 @@ fn parts(cache: &Path) -> [PathBuf; 4] {
 }
 
 #[tokio::test]
-async fn every_part_of_a_cache_that_belongs_to_another_user_is_refused() {
+async fn cache_with_any_part_owned_by_another_user_is_refused() {
     as_root_async(async {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let directory = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ async fn every_part_of_a_cache_that_belongs_to_another_user_is_refused() {
 }
 
 #[tokio::test]
-async fn every_part_of_a_cache_that_is_a_link_is_refused() {
+async fn cache_with_any_part_being_a_symbolic_link_is_refused() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let directory = tempfile::tempdir().unwrap();
     let cache = directory.path().join("cache");
@@ -85,7 +85,7 @@ async fn every_part_of_a_cache_that_is_a_link_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cache_directory_may_be_a_link_but_not_one_of_another_user() {
+async fn cache_directory_may_be_a_symbolic_link_of_the_same_user_only() {
     as_root_async(async {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let directory = tempfile::tempdir().unwrap();
@@ -101,7 +101,7 @@ async fn a_cache_directory_may_be_a_link_but_not_one_of_another_user() {
 }
 
 #[tokio::test]
-async fn an_executable_in_place_of_the_verified_one_is_never_handed_out() {
+async fn executable_swapped_after_verification_is_never_returned() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let directory = tempfile::tempdir().unwrap();
     let cache = directory.path().join("cache");
@@ -135,7 +135,7 @@ async fn an_executable_in_place_of_the_verified_one_is_never_handed_out() {
 }
 
 #[tokio::test]
-async fn a_good_signature_over_another_version_installs_nothing() {
+async fn valid_signature_over_another_version_is_refused() {
     let site = ReleaseSite::start(&[("1.5.7", b"old"), ("1.11.4", b"new")]);
     let directory = tempfile::tempdir().unwrap();
     let options = options(&site, &directory.path().join("cache"));
@@ -160,7 +160,7 @@ async fn a_good_signature_over_another_version_installs_nothing() {
 }
 
 #[tokio::test]
-async fn an_archive_that_is_signed_still_gives_nothing_but_a_plain_executable() {
+async fn signed_archive_extracts_only_a_regular_executable() {
     let good = archive(&[("terraform", b"binary")]);
     let renamed = |from: &str, to: &str, mut bytes: Vec<u8>| {
         assert_eq!(from.len(), to.len());
@@ -194,7 +194,7 @@ async fn an_archive_that_is_signed_still_gives_nothing_but_a_plain_executable() 
 }
 
 #[tokio::test]
-async fn a_checksum_file_that_is_signed_and_ambiguous_is_refused() {
+async fn signed_but_ambiguous_checksum_file_is_refused() {
     let line = format!("{}  terraform_1.9.8_x.zip\n", "0".repeat(64));
     for (text, twice) in [(format!("{line}{line}"), true), (line.replace('\n', "\r\n"), false)] {
         let site = ReleaseSite::start_with_checksums("1.9.8", &text);

@@ -240,22 +240,22 @@ async fn assert_all_refused(cases: &[Case]) {
 }
 
 #[tokio::test]
-async fn a_configuration_of_a_wrong_shape_fails_with_a_reason() {
+async fn configuration_with_wrong_types_fails_with_a_reason() {
     assert_all_refused(&SHAPES).await;
 }
 
 #[tokio::test]
-async fn a_source_that_means_something_else_fails_with_a_reason() {
+async fn ambiguous_source_fails_with_a_reason() {
     assert_all_refused(&SOURCES).await;
 }
 
 #[tokio::test]
-async fn an_input_that_is_no_input_fails_with_a_reason() {
+async fn malformed_input_fails_with_a_reason() {
     assert_all_refused(&INPUTS).await;
 }
 
 #[test]
-fn the_threat_model_lists_the_configurations_that_are_refused() {
+fn threat_model_lists_the_refused_configurations() {
     let rows: Vec<String> = SHAPES
         .iter()
         .chain(&SOURCES)
@@ -266,7 +266,7 @@ fn the_threat_model_lists_the_configurations_that_are_refused() {
 }
 
 #[tokio::test]
-async fn a_value_that_nests_without_end_fails_with_a_reason() {
+async fn too_deeply_nested_value_fails_with_a_reason() {
     let world = world().await;
     let mut value = json!(SECRET);
     for _ in 0..100 {
@@ -278,7 +278,7 @@ async fn a_value_that_nests_without_end_fails_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_huge_configuration_is_carried_out() {
+async fn huge_configuration_is_executed() {
     let world = world().await;
     let mut changes = json!({"variables": {"name": {"value": "x".repeat(2_000_000)}}});
     for number in 0..2000 {
@@ -290,7 +290,7 @@ async fn a_huge_configuration_is_carried_out() {
 }
 
 #[tokio::test]
-async fn a_file_that_says_something_twice_is_no_configuration() {
+async fn run_file_with_duplicate_keys_is_refused() {
     let world = world().await;
     let text = config(&world, &json!({})).to_string();
     let inner = text.replace("\"variables\":{", "\"variables\":{\"password\":{},");
@@ -308,7 +308,7 @@ async fn a_file_that_says_something_twice_is_no_configuration() {
 }
 
 #[tokio::test]
-async fn reports_go_to_the_registry_wherever_a_configuration_wants_them() {
+async fn reports_go_to_the_registry_despite_other_callback_urls() {
     let world = world().await;
     let elsewhere = GitServer::start();
     let url = elsewhere.url_on("localhost", &crate::support::git_server::Repository::create(&[]));

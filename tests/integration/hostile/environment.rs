@@ -21,7 +21,7 @@ fn names(fate: Fate) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_variable_that_takes_back_a_promise_ends_the_run_before_anything_is_fetched() {
+async fn forbidden_environment_variable_fails_the_run_before_the_fetch() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Fail);
     let mut refused: Vec<_> = names(Fate::Refused).into_iter().map(|name| (name, "x")).collect();
@@ -43,7 +43,7 @@ async fn a_variable_that_takes_back_a_promise_ends_the_run_before_anything_is_fe
 }
 
 #[tokio::test]
-async fn other_variables_reach_terraform_or_are_left_out_aloud() {
+async fn other_variables_reach_terraform_or_cause_a_warning() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Fail);
     let mut config = world.config("plan");
@@ -72,7 +72,7 @@ async fn other_variables_reach_terraform_or_are_left_out_aloud() {
 }
 
 #[test]
-fn the_threat_model_lists_what_becomes_of_each_name() {
+fn threat_model_lists_the_treatment_of_each_variable() {
     let fate = |fate| match fate {
         Fate::Allowed => "allowed".to_owned(),
         Fate::OptionsOnly => format!("only `{}`", HARMLESS_OPTIONS.join("` `")),

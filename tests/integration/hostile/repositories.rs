@@ -8,7 +8,7 @@ use crate::support::git_server::{GitServer, Repository};
 use crate::support::world::{MODULE, World};
 
 #[tokio::test]
-async fn nothing_that_the_runner_writes_goes_through_a_link_of_the_repository() {
+async fn runner_never_writes_through_a_symbolic_link_of_the_repository() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let outside = world.path("outside");
     std::fs::create_dir(&outside).unwrap();
@@ -30,7 +30,7 @@ async fn nothing_that_the_runner_writes_goes_through_a_link_of_the_repository() 
 }
 
 #[tokio::test]
-async fn a_version_file_that_leads_to_a_secret_is_not_quoted() {
+async fn version_file_that_links_to_a_secret_is_not_quoted() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     std::fs::write(world.path("secret"), "hunter22-secret\n").unwrap();
     symlink(world.path("secret"), world.path("repository/.terraform-version")).unwrap();
@@ -43,7 +43,7 @@ async fn a_version_file_that_leads_to_a_secret_is_not_quoted() {
 /// The user of this machine has filters, hooks and templates, as Git LFS installs them; none of
 /// them is for a clone of somebody else's repository.
 #[tokio::test]
-async fn no_filter_hook_or_template_of_git_runs() {
+async fn git_filters_hooks_and_templates_are_not_executed() {
     let world = World::new(&[
         ("main.tf", MODULE),
         ("data.bin", "data"),
@@ -77,7 +77,7 @@ async fn no_filter_hook_or_template_of_git_runs() {
 }
 
 #[tokio::test]
-async fn no_submodule_runs_a_command_or_leaves_the_clone() {
+async fn submodules_execute_no_command_and_stay_in_the_clone() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let server = GitServer::start();
     let inner = Repository::create(&[("inner.tf", "")]);
@@ -126,7 +126,7 @@ async fn no_submodule_runs_a_command_or_leaves_the_clone() {
 }
 
 #[tokio::test]
-async fn names_of_files_bring_no_control_characters_into_a_reason() {
+async fn control_characters_in_file_names_are_escaped_in_errors() {
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
     let name = "a\u{1b}[31m\n::error::b.tf";
     let world = World::new(&[("main.tf", MODULE), (name, pointer)]).await;
@@ -140,7 +140,7 @@ async fn names_of_files_bring_no_control_characters_into_a_reason() {
 }
 
 #[tokio::test]
-async fn a_repository_that_does_not_fit_fails_with_a_reason() {
+async fn repository_larger_than_the_disk_fails_with_a_reason() {
     let mut random = fastrand::Rng::with_seed(3);
     let large: String = (0..6_000_000).map(|_| random.alphanumeric()).collect();
     let world = World::new(&[("main.tf", MODULE), ("large.bin", &large)]).await;

@@ -29,7 +29,7 @@ fn tests(directory: PathBuf, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn each_test_that_the_threat_model_names_is_there() {
+fn each_test_named_in_the_threat_model_exists() {
     let mut found = BTreeSet::new();
     for directory in ["src", "crates", "tests"] {
         tests(root().join(directory), &mut found);
@@ -50,7 +50,7 @@ fn each_test_that_the_threat_model_names_is_there() {
 }
 
 #[test]
-fn each_promise_of_the_threat_model_names_its_test() {
+fn each_guarantee_of_the_threat_model_names_its_test() {
     let text = std::fs::read_to_string(root().join(THREAT_MODEL)).unwrap();
     let tables = text.split("| promise | held by |\n").skip(1);
     let mut promises = 0;

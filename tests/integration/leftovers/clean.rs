@@ -31,7 +31,7 @@ fn lines(paths: &[PathBuf], before: &str, after: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn clean_wipes_what_a_dead_runner_left_and_a_dry_run_only_says_so() {
+async fn clean_wipes_leftovers_of_a_dead_runner_and_its_dry_run_lists_them() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let living = clean(&world, &[]).await;
@@ -58,7 +58,7 @@ async fn clean_wipes_what_a_dead_runner_left_and_a_dry_run_only_says_so() {
 }
 
 #[tokio::test]
-async fn two_that_clean_at_once_wipe_everything_once() {
+async fn two_concurrent_cleans_wipe_each_leftover_once() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
@@ -71,7 +71,7 @@ async fn two_that_clean_at_once_wipe_everything_once() {
 }
 
 #[tokio::test]
-async fn clean_leaves_alone_what_is_not_a_runs_directory() {
+async fn clean_ignores_directories_that_no_run_created() {
     let world = World::new(&[]).await;
     // The cache's stand-in for a home directory, a user's own directory, and a link into it.
     let own =
@@ -89,7 +89,7 @@ async fn clean_leaves_alone_what_is_not_a_runs_directory() {
 }
 
 #[tokio::test]
-async fn a_terraform_that_outlives_its_runner_keeps_its_directories_until_it_ends() {
+async fn leftovers_are_kept_while_an_orphaned_terraform_uses_them() {
     let mut world = World::new(&[("main.tf", WAITING)]).await;
     world.set("PATH", crate::support::environment::search_path());
     world.add_run(config(&world, "apply"));
@@ -109,7 +109,7 @@ async fn a_terraform_that_outlives_its_runner_keeps_its_directories_until_it_end
 }
 
 #[tokio::test]
-async fn a_state_that_cannot_be_kept_is_not_wiped() {
+async fn clean_does_not_wipe_a_state_that_it_cannot_move_to_recovery() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install_waiting(&mut world, "apply", "echo precious > errored.tfstate");
     world.add_run(config(&world, "apply"));
@@ -140,7 +140,7 @@ async fn a_state_that_cannot_be_kept_is_not_wiped() {
 }
 
 #[tokio::test]
-async fn a_dry_run_makes_no_directory() {
+async fn dry_run_of_clean_creates_no_directory() {
     let world = World::new(&[]).await;
     let mut job = world.command(&["clean", "--dry-run"]);
     job.env_remove("BUTLER_CACHE_DIR").env("HOME", "/proc/nonexistent");
@@ -150,7 +150,7 @@ async fn a_dry_run_makes_no_directory() {
 }
 
 #[tokio::test]
-async fn clean_does_not_enter_what_is_mounted_in_a_leftover() {
+async fn clean_does_not_enter_mounts_in_a_leftover() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "mkdir mounted .terraform/mounted; echo hunter22 > .terraform/mounted.file";
     let runner = super::waiting_in(&mut world, "plan", "plan", act).await;
@@ -173,7 +173,7 @@ async fn clean_does_not_enter_what_is_mounted_in_a_leftover() {
 }
 
 #[tokio::test]
-async fn secrets_are_left_alone_whose_run_another_host_may_still_carry_out() {
+async fn leftovers_of_a_run_on_another_host_are_kept() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
@@ -199,7 +199,7 @@ async fn secrets_are_left_alone_whose_run_another_host_may_still_carry_out() {
 }
 
 #[tokio::test]
-async fn where_locks_may_be_each_machines_own_only_this_hosts_leftovers_are_wiped() {
+async fn only_leftovers_of_this_host_are_wiped_if_locks_may_be_local_to_each_host() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;

@@ -14,7 +14,7 @@ fn variable_file(tool: &StandIn) -> String {
 }
 
 #[tokio::test]
-async fn secret_files_are_in_memory_where_the_system_has_some() {
+async fn secret_files_are_on_tmpfs_if_available() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Fail);
     world.add_run(config(&world, "plan"));
@@ -37,7 +37,7 @@ async fn secret_files_are_in_memory_where_the_system_has_some() {
 }
 
 #[tokio::test]
-async fn a_secret_file_that_does_not_fit_into_memory_goes_to_the_work_directory() {
+async fn secret_file_larger_than_the_tmpfs_is_written_to_the_work_directory() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(
         &mut world,
@@ -65,7 +65,7 @@ async fn a_secret_file_that_does_not_fit_into_memory_goes_to_the_work_directory(
 }
 
 #[tokio::test]
-async fn a_work_directory_without_room_is_named_with_what_to_do() {
+async fn full_work_directory_is_reported_with_a_hint() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let work = world.path("work");
     std::fs::create_dir(&work).unwrap();
@@ -84,7 +84,7 @@ async fn a_work_directory_without_room_is_named_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_wipe_that_fails_is_reported_and_made_up_for_by_the_next_run() {
+async fn failed_wipe_is_reported_and_completed_by_the_next_run() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     // What is mounted cannot be removed; it is gone with the runner's namespace.
     let act = "mkdir .terraform/held; mount -t tmpfs none .terraform/held; \
@@ -114,7 +114,7 @@ async fn a_wipe_that_fails_is_reported_and_made_up_for_by_the_next_run() {
 }
 
 #[tokio::test]
-async fn what_is_mounted_in_a_run_survives_its_end() {
+async fn files_mounted_in_the_run_directory_survive_the_wipe() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let precious = Precious::make(&world);
     // As a provisioner does it; the clone is on the same file system.
@@ -133,7 +133,7 @@ async fn what_is_mounted_in_a_run_survives_its_end() {
 }
 
 #[tokio::test]
-async fn a_state_that_can_be_moved_nowhere_is_not_wiped() {
+async fn state_that_cannot_be_moved_to_recovery_is_not_wiped() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     // Nothing is moved out of a mount.
     let act = "echo precious > errored.tfstate; run=$(cd .terraform/..; cd ..; pwd -P); \

@@ -48,7 +48,7 @@ async fn run(world: &World, operation: &str) -> End {
 }
 
 #[tokio::test]
-async fn a_plan_is_grouped_by_phase_and_tells_the_step_what_it_found() {
+async fn plan_is_grouped_by_phase_and_sets_step_outputs() {
     let world = step(&[("modules/a/main.tf", MODULE), ("modules/a/check.tf", CHECK)]).await;
     let end = run(&world, "plan").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -90,7 +90,7 @@ async fn a_plan_is_grouped_by_phase_and_tells_the_step_what_it_found() {
 }
 
 #[tokio::test]
-async fn a_plan_that_fails_is_annotated_where_it_does() {
+async fn failed_plan_is_annotated_at_its_file_and_line() {
     let module = "output \"z\" {\n  value = file(\"100%, missing\")\n}\n";
     let world = step(&[("modules/a/main.tf", module)]).await;
     let end = run(&world, "plan").await;
@@ -108,7 +108,7 @@ async fn a_plan_that_fails_is_annotated_where_it_does() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_module_prints_is_a_command() {
+async fn output_of_a_module_is_never_a_workflow_command() {
     for exit in ["0", "1"] {
         let world = step(&[("main.tf", HOSTILE)]).await;
         let mut config = world.config("apply");
@@ -136,7 +136,7 @@ async fn nothing_that_a_module_prints_is_a_command() {
 }
 
 #[tokio::test]
-async fn an_apply_without_a_home_to_write_to_and_without_files_has_no_problem() {
+async fn apply_works_without_a_home_and_without_command_files() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("GITHUB_ACTIONS", "true");
     world.set("HOME", "/proc");
@@ -155,7 +155,7 @@ async fn an_apply_without_a_home_to_write_to_and_without_files_has_no_problem() 
 }
 
 #[test]
-fn outputs_of_the_step_are_documented() {
+fn documentation_lists_the_step_outputs() {
     let timings = Timings {
         started: std::time::SystemTime::UNIX_EPOCH,
         total: std::time::Duration::ZERO,

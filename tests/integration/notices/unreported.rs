@@ -40,7 +40,7 @@ fn assert_told(world: &World, end: &End, result: &Value, status: &str, said: &st
 }
 
 #[tokio::test]
-async fn a_run_whose_end_the_registry_does_not_take_has_not_succeeded() {
+async fn run_with_an_undelivered_final_status_has_not_succeeded() {
     for (answer, code, status, said) in [
         (400, 4, "failed", "the final status was not delivered: "),
         (409, 3, "cancelled", "the registry had ended the run (409) before its end was reported"),
@@ -59,7 +59,7 @@ async fn a_run_whose_end_the_registry_does_not_take_has_not_succeeded() {
 }
 
 #[tokio::test]
-async fn what_failed_before_the_registry_did_stays_the_reason() {
+async fn error_before_a_failed_report_stays_the_reason() {
     let world = refusing(&[(200, 1), (400, usize::MAX)]).await;
     world.commit(&[("main.tf", "output \"z\" {\n  value = file(\"missing\")\n}\n")]);
     let (end, result) = run(&world, "plan").await;
@@ -70,7 +70,7 @@ async fn what_failed_before_the_registry_did_stays_the_reason() {
 }
 
 #[tokio::test]
-async fn a_run_that_never_got_its_configuration_says_why_and_which_it_was() {
+async fn run_without_a_configuration_reports_its_id_and_the_reason() {
     let refused: fn(&World) = |world| world.fault("GET", "status", 401);
     let over: fn(&World) = |world| world.registry.set_status(RUN_ID, "cancelled");
     let known: fn(&World) = |world| world.registry.set_status(RUN_ID, "succeeded");

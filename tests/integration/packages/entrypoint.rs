@@ -40,7 +40,7 @@ impl Installed {
 }
 
 #[test]
-fn every_command_of_the_runner_can_be_an_argument_of_the_image() {
+fn image_accepts_every_command_of_the_runner_as_an_argument() {
     let installed = Installed::new();
     let commands = butler_runner::cli::command();
     let mut names = Vec::new();
@@ -57,7 +57,7 @@ fn every_command_of_the_runner_can_be_an_argument_of_the_image() {
 }
 
 #[test]
-fn other_words_are_programs() {
+fn other_arguments_of_the_image_are_executed_as_programs() {
     let installed = Installed::new();
     assert_eq!(installed.says(&["sh", "-c", "echo \"$1\"", "sh", "a  b"]), "a  b\n");
     assert_eq!(installed.says(&["/bin/echo", "exec"]), "exec\n");
@@ -74,7 +74,7 @@ fn other_words_are_programs() {
 }
 
 #[tokio::test]
-async fn a_run_is_executed_with_exec_and_without_arguments() {
+async fn image_executes_a_run_with_exec_and_without_arguments() {
     let installed = Installed::new();
     for words in [&[][..], &["exec"], &["butler-runner", "execute"]] {
         let world = World::new(&[("main.tf", MODULE)]).await;
@@ -92,7 +92,7 @@ async fn a_run_is_executed_with_exec_and_without_arguments() {
 }
 
 #[test]
-fn without_arguments_the_settings_decide_between_a_run_and_the_help() {
+fn image_without_arguments_executes_a_run_only_if_settings_name_one() {
     let installed = Installed::new();
     assert!(installed.says(&[]).contains("Usage: butler-runner"));
     // CI systems set variables that are empty.
@@ -114,7 +114,7 @@ fn without_arguments_the_settings_decide_between_a_run_and_the_help() {
 }
 
 #[test]
-fn entry_point_is_a_posix_script_that_can_be_executed() {
+fn entry_point_is_an_executable_posix_script() {
     let script = project("packaging/entrypoint.sh");
     shellcheck("sh", &std::fs::read_to_string(&script).unwrap()).unwrap();
     let dockerfile = std::fs::read_to_string(project("Dockerfile")).unwrap();

@@ -96,7 +96,7 @@ async fn log_requests_carry_ten_thousand_lines_each() {
 }
 
 #[tokio::test]
-async fn a_run_that_prints_nothing_sends_no_log() {
+async fn run_without_output_sends_no_log() {
     let mut world = World::new(&[("main.tf", "")]).await;
     let silent = ": > \"$record/planning\"; while [ ! -e \"$record/go\" ]; do sleep 0.01; done";
     let tool = StandIn::doing(&mut world, &[("plan", silent)]);

@@ -18,7 +18,7 @@ fn own_objects(clone: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn directory_is_cloned_without_a_copy_of_its_objects() {
+async fn local_directory_is_cloned_without_copying_objects() {
     let repository = with_history();
     let old = repository.git(&["rev-parse", "HEAD~2"]);
     let tag = repository.git(&["rev-parse", "v1.0.0^{commit}"]);
@@ -43,7 +43,7 @@ async fn directory_is_cloned_without_a_copy_of_its_objects() {
 }
 
 #[tokio::test]
-async fn directory_that_shares_objects_itself_is_cloned() {
+async fn directory_with_alternate_objects_is_cloned() {
     let repository = with_history();
     let shared = tempfile::tempdir().unwrap();
     let path = shared.path().to_str().unwrap();
@@ -54,7 +54,7 @@ async fn directory_that_shares_objects_itself_is_cloned() {
 }
 
 #[tokio::test]
-async fn shallow_directory_and_one_with_a_space_in_its_name_are_cloned() {
+async fn shallow_directory_and_directory_with_a_space_are_cloned() {
     let repository = with_history();
     let directory = tempfile::tempdir().unwrap();
     let shallow = directory.path().join("shallow clone");
@@ -94,7 +94,7 @@ async fn object_with_the_content_of_another_is_refused() {
 }
 
 #[tokio::test]
-async fn directory_of_another_user_is_refused_unless_it_is_a_safe_one() {
+async fn directory_of_another_user_is_refused_unless_it_is_a_safe_directory() {
     as_root_async(async {
         let repository = with_history();
         let git_directory = repository.path().join(".git");

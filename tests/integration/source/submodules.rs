@@ -10,7 +10,7 @@ use super::{Case, MAIN, TOKEN, with_history};
 use crate::support::git_server::{GitServer, Repository};
 
 #[tokio::test]
-async fn submodules_are_fetched_without_taking_credentials_to_another_host() {
+async fn submodules_on_another_host_are_fetched_without_credentials() {
     let inner = with_history();
     let middle = Repository::create(&[("middle.tf", "")]);
     let outer = Repository::create(&[MAIN]);
@@ -48,7 +48,7 @@ async fn submodules_are_fetched_without_taking_credentials_to_another_host() {
 }
 
 #[tokio::test]
-async fn relative_submodules_are_beside_a_repository_in_a_file() {
+async fn relative_submodules_of_a_local_repository_are_resolved() {
     let beside = |repository: &Repository| {
         format!("../{}", repository.path().file_name().unwrap().to_str().unwrap())
     };
@@ -64,7 +64,7 @@ async fn relative_submodules_are_beside_a_repository_in_a_file() {
 }
 
 #[tokio::test]
-async fn submodules_that_reach_for_files_are_refused() {
+async fn submodules_with_file_urls_are_refused() {
     let inner = with_history();
     let server = GitServer::start();
     let outer = Repository::create(&[MAIN]);

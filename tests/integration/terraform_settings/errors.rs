@@ -28,7 +28,7 @@ const BROKEN: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn each_mistake_in_a_file_is_named_with_its_line_before_anything_is_sent() {
+async fn settings_file_errors_are_reported_with_their_line_before_any_request() {
     let mut shown = String::new();
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
@@ -68,7 +68,7 @@ async fn each_mistake_in_a_file_is_named_with_its_line_before_anything_is_sent()
 }
 
 #[tokio::test]
-async fn a_file_that_is_none_is_refused() {
+async fn oversized_and_non_utf8_settings_files_are_refused() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     let path = lay_down(&mut world, "");
@@ -88,7 +88,7 @@ async fn a_file_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn settings_of_a_run_that_cannot_be_are_a_failed_run() {
+async fn unsupported_settings_in_a_run_fail_the_run() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut shown = String::new();
     for settings in [

@@ -44,7 +44,7 @@ async fn check(
 }
 
 #[tokio::test]
-async fn variables_and_the_level_of_the_run_count_one_by_one_before_the_files() {
+async fn variables_and_log_level_of_the_run_override_the_file_one_by_one() {
     check(
         "env: {ONE: file, TWO: file}\nlogging: {level: debug}\nbackend: {type: http}\n",
         json!({"env": {"TWO": "run", "THREE": "run"}, "logging": {"level": "error", "path": "/tmp/x"}}),
@@ -66,7 +66,7 @@ async fn variables_and_the_level_of_the_run_count_one_by_one_before_the_files() 
 }
 
 #[tokio::test]
-async fn a_refused_place_of_the_runs_log_leaves_the_files_logging_in_force() {
+async fn ignored_log_path_of_the_run_keeps_the_logging_of_the_file() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let log = world.path("terraform.log");
     lay_down(&mut world, &format!("logging: {{level: debug, path: {}}}\n", log.display()));
@@ -80,7 +80,7 @@ async fn a_refused_place_of_the_runs_log_leaves_the_files_logging_in_force() {
 }
 
 #[tokio::test]
-async fn a_run_says_where_providers_come_from_only_where_the_file_does_not() {
+async fn provider_sources_of_the_run_count_only_if_the_file_has_none() {
     let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
     let (ours, theirs) = (world.path("ours"), world.path("theirs"));
     unpack_provider(&ours);
@@ -106,7 +106,7 @@ async fn a_run_says_where_providers_come_from_only_where_the_file_does_not() {
 }
 
 #[tokio::test]
-async fn a_log_that_the_environment_sends_to_a_file_is_warned_of() {
+async fn log_path_in_the_environment_causes_a_warning() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let log = world.path("ambient.log");
     world.set("TF_LOG_PATH", &log);
@@ -120,7 +120,7 @@ async fn a_log_that_the_environment_sends_to_a_file_is_warned_of() {
 }
 
 #[tokio::test]
-async fn what_is_not_spoken_about_stays_as_it_is() {
+async fn variables_without_a_setting_keep_their_value() {
     check(
         "env: {ONE: file, TF_LOG: info}\n",
         json!({"logging": {"level": "off"}}),
@@ -135,7 +135,7 @@ async fn what_is_not_spoken_about_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn unknown_keys_of_a_run_and_secrets_in_the_open_are_warned_of() {
+async fn unknown_keys_and_plain_secrets_of_a_run_cause_warnings() {
     check(
         "",
         json!({"terraformrc": {"providerInstalation": {}}, "future": 1, "backend": null,
@@ -153,7 +153,7 @@ async fn unknown_keys_of_a_run_and_secrets_in_the_open_are_warned_of() {
 }
 
 #[tokio::test]
-async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_the_runs() {
+async fn token_of_the_settings_file_overrides_the_environment_but_not_the_run() {
     let authority = Authority::create();
     let registry = TerraformRegistry::start(&authority).await;
     let host = registry.host();
@@ -198,7 +198,7 @@ async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_t
 }
 
 #[tokio::test]
-async fn the_runs_own_backend_counts_before_all_others() {
+async fn backend_of_the_run_overrides_all_others() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     lay_down(&mut world, "backend: {type: http}\n");
     let mut config = world.config("apply");
@@ -214,7 +214,7 @@ async fn the_runs_own_backend_counts_before_all_others() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_too_short_to_be_masked_is_named_once() {
+async fn token_too_short_to_be_masked_is_named_once() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     mount(&mut world, "ours/token", "abc");
     lay_down(

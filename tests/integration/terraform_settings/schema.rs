@@ -63,7 +63,7 @@ fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn schema_and_reader_of_settings_know_the_same_keys() {
+fn schema_and_parser_of_settings_accept_the_same_keys() {
     let of_reader: BTreeMap<String, Vec<String>> = KEYS
         .iter()
         .map(|(place, keys)| {
@@ -80,7 +80,7 @@ fn schema_and_reader_of_settings_know_the_same_keys() {
 }
 
 #[test]
-fn every_key_with_a_mistake_in_it_is_unknown_to_both_and_the_right_one_is_named() {
+fn misspelled_keys_are_rejected_by_both_and_corrected_by_the_parser() {
     let validator = validator("settings");
     for (place, keys) in keys(&schema("settings")) {
         for key in keys {
@@ -109,7 +109,7 @@ fn documented(language: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_the_documentation_shows_is_right_for_schema_and_reader() {
+fn documented_settings_are_valid_for_schema_and_parser() {
     let validator = validator("settings");
     let examples = documented("json");
     assert!(!examples.is_empty());
@@ -130,7 +130,7 @@ fn what_the_documentation_shows_is_right_for_schema_and_reader() {
 }
 
 #[test]
-fn documents_that_one_refuses_are_refused_by_the_other() {
+fn schema_and_parser_reject_the_same_documents() {
     let validator = validator("settings");
     for document in [
         json!({"terraformrc": {"credentials": {"a.example": {"token": "hunter22"}}}}),
@@ -168,7 +168,7 @@ fn mirror(url: &str) -> Value {
 }
 
 #[test]
-fn schema_and_reader_are_of_one_mind() {
+fn schema_and_parser_agree_on_edge_cases() {
     let validator = validator("settings");
     let token = |host: &str, token: Value| json!({"terraformrc": {"credentials": {(host): {"token": token}}}});
     let backend = |config: Value| json!({"backend": {"type": "s3", "config": config}});
@@ -216,7 +216,7 @@ fn schema_and_reader_are_of_one_mind() {
 }
 
 #[test]
-fn what_is_wrong_with_a_mirrors_url_is_said() {
+fn error_of_a_mirror_url_names_the_problem() {
     for (url, expected) in [
         ("http://a/", "must be an https URL"),
         ("https://u:p@a/", "must have no login in it; give `terraformrc.credentials` a reference"),
@@ -229,7 +229,7 @@ fn what_is_wrong_with_a_mirrors_url_is_said() {
 }
 
 #[test]
-fn of_many_mistakes_the_first_are_named_and_the_others_counted() {
+fn first_errors_are_listed_and_the_others_counted() {
     let members = (0..50_000).map(|index| (format!("a{index}"), json!(1)));
     let document = json!({"backend": {"type": "s3", "config": Value::Object(members.collect())}});
     taken(&document.to_string()).unwrap();
@@ -248,7 +248,7 @@ fn a_run() -> Value {
 }
 
 #[test]
-fn schema_and_reader_of_a_run_know_the_same_fields() {
+fn schema_and_parser_of_a_run_accept_the_same_fields() {
     let full = json!({
         "runId": "7", "operation": "plan", "terraformVersion": "1.9.0",
         "source": {"type": "git", "gitRepo": "https://git.example.com/a.git", "gitRef": "main",
@@ -300,7 +300,7 @@ fn schema_and_reader_of_a_run_know_the_same_fields() {
 }
 
 #[test]
-fn a_run_needs_what_the_reader_needs_and_null_is_as_good_as_absent() {
+fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
     let validator = validator("run");
     let mut run = a_run();
     assert!(validator.is_valid(&run));
@@ -380,7 +380,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn the_documentation_has_the_names_that_terraform_gets() {
+fn documentation_lists_the_backend_setting_names_of_terraform() {
     let translated = |setting: &str| {
         let parts: Vec<_> = setting.split('.').map(terraform_name).collect();
         parts.join(".")

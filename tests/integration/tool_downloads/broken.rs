@@ -4,7 +4,7 @@ use super::*;
 use crate::support::terminal::{INTERRUPT, Terminal};
 
 #[test]
-fn truncated_and_tampered_archives_are_refused() {
+fn truncated_and_modified_archives_are_refused() {
     for (fault, message) in [
         (
             Fault::Halved,
@@ -37,7 +37,7 @@ fn truncated_and_tampered_archives_are_refused() {
 }
 
 #[test]
-fn site_that_goes_silent_is_given_up_in_time() {
+fn download_from_a_silent_site_times_out() {
     let site = site();
     site.misbehave(".zip", Fault::Hanging);
     let mut machine = quiet(&site);
@@ -55,7 +55,7 @@ fn site_that_goes_silent_is_given_up_in_time() {
 }
 
 #[test]
-fn choice_of_a_version_is_part_of_the_time_that_an_install_has() {
+fn install_timeout_includes_the_choice_of_the_version() {
     let site = site();
     site.misbehave("/index.json", Fault::Hanging);
     let machine = quiet(&site);
@@ -72,7 +72,7 @@ fn choice_of_a_version_is_part_of_the_time_that_an_install_has() {
 }
 
 #[test]
-fn site_that_breaks_off_every_time_is_given_up() {
+fn download_fails_if_every_attempt_is_interrupted() {
     let site = site();
     site.misbehave("_SHA256SUMS", Fault::Breaking(usize::MAX));
     let machine = quiet(&site);
@@ -95,7 +95,7 @@ fn large() -> Vec<u8> {
 }
 
 #[test]
-fn broken_download_goes_on_where_it_broke_off() {
+fn interrupted_download_resumes_at_the_last_byte() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
     site.misbehave(".zip", Fault::Breaking(2));
     let machine = Machine::with_site(&site);
@@ -111,7 +111,7 @@ fn broken_download_goes_on_where_it_broke_off() {
 }
 
 #[test]
-fn rest_that_comes_in_parts_is_asked_for_until_all_is_there() {
+fn download_resumes_until_all_partial_responses_arrived() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
     site.misbehave(".zip", Fault::Piecemeal);
     let machine = quiet(&site);
@@ -121,7 +121,7 @@ fn rest_that_comes_in_parts_is_asked_for_until_all_is_there() {
 }
 
 #[test]
-fn file_that_is_packed_on_the_way_is_called_that() {
+fn content_encoding_of_a_proxy_is_reported() {
     for name in ["_SHA256SUMS", ".zip"] {
         let site = site();
         site.misbehave(name, Fault::Packed);
@@ -134,7 +134,7 @@ fn file_that_is_packed_on_the_way_is_called_that() {
 }
 
 #[test]
-fn file_that_is_said_to_be_too_large_is_not_waited_for() {
+fn content_length_above_the_limit_fails_without_a_download() {
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n";
     let mirror = format!("http://{}/", canned(answer.to_owned(), None));
     let mut machine = Machine::new();
@@ -152,7 +152,7 @@ fn file_that_is_said_to_be_too_large_is_not_waited_for() {
 }
 
 #[test]
-fn limit_of_requests_is_told_from_a_login_that_is_missing() {
+fn rate_limit_is_distinguished_from_missing_credentials() {
     for (status, limit) in [
         ("403 Forbidden", "x-ratelimit-remaining: 0\r\nx-ratelimit-reset: 4102444800"),
         ("403 Forbidden", "retry-after: 3600"),
@@ -175,7 +175,7 @@ fn limit_of_requests_is_told_from_a_login_that_is_missing() {
 }
 
 #[test]
-fn site_that_asks_for_a_rest_gets_it_and_is_asked_again() {
+fn retry_after_of_the_site_delays_the_retry() {
     let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     let mirror = format!("http://{}/", canned(answer.to_owned(), None));
     let mut machine = Machine::new();
@@ -196,7 +196,7 @@ fn site_that_asks_for_a_rest_gets_it_and_is_asked_again() {
 }
 
 #[test]
-fn broken_download_begins_anew_where_the_site_hands_out_whole_files_only() {
+fn interrupted_download_restarts_if_the_site_does_not_support_ranges() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
     site.forget_ranges();
     site.misbehave(".zip", Fault::Breaking(2));
@@ -207,7 +207,7 @@ fn broken_download_begins_anew_where_the_site_hands_out_whole_files_only() {
 }
 
 #[tokio::test]
-async fn terminal_gets_a_bar_that_goes_away_and_a_pipe_gets_lines() {
+async fn terminal_shows_a_temporary_progress_bar_and_a_pipe_gets_lines() {
     let noise: Vec<u8> = (0..3_000_000).map(|_| fastrand::u8(..)).collect();
     let large = archive(&[("noise", &noise), ("terraform", b"binary")]);
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large)]);
@@ -251,7 +251,7 @@ async fn terminal_gets_a_bar_that_goes_away_and_a_pipe_gets_lines() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn full_disk_is_no_fault_of_the_directory_that_it_is_fetched_from() {
+fn disk_full_error_names_the_cache_and_not_the_mirror_directory() {
     use std::process::Command;
 
     use crate::support::environment::search_path;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn bundle_installs_on_a_machine_without_network() {
+fn bundle_can_be_installed_without_network() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("opentofu-1.8.5", b"tofu")]);
     let machine = Machine::with_site(&site);
     for output in ["carried.tar", "carried"] {
@@ -25,7 +25,7 @@ fn bundle_installs_on_a_machine_without_network() {
 }
 
 #[test]
-fn bundle_grows_and_fetches_nothing_twice() {
+fn bundle_can_be_extended_without_repeated_downloads() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.9", b"another")]);
     let machine = Machine::with_site(&site);
     machine.run(&["tool", "bundle", "1.9.8", "--output", "carried"]).well();
@@ -41,7 +41,7 @@ fn bundle_grows_and_fetches_nothing_twice() {
 }
 
 #[test]
-fn bundle_is_the_same_for_the_same_releases() {
+fn bundle_is_reproducible() {
     let site = ReleaseSite::start(&[
         ("1.9.8", b"binary"),
         ("1.10.0", b"another"),
@@ -69,7 +69,7 @@ fn half_made(machine: &Machine) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test]
-async fn bundle_that_is_interrupted_leaves_nothing_and_one_that_is_killed_nothing_for_long() {
+async fn interrupted_bundle_leaves_no_files_and_leftovers_of_a_killed_one_are_removed_later() {
     use nix::sys::signal::{Signal, kill};
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.9", b"another")]);
     let held = &*format!("terraform_1.9.9_{}.zip", platform());
@@ -103,7 +103,7 @@ async fn bundle_that_is_interrupted_leaves_nothing_and_one_that_is_killed_nothin
 }
 
 #[tokio::test]
-async fn bundles_that_are_written_to_one_directory_lose_nothing() {
+async fn concurrent_bundles_in_one_directory_are_all_complete() {
     use std::io::BufRead;
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.9", b"another")]);
     let held = &*format!("terraform_1.9.9_{}.zip", platform());
@@ -126,7 +126,7 @@ async fn bundles_that_are_written_to_one_directory_lose_nothing() {
 }
 
 #[test]
-fn list_that_is_none_is_not_replaced() {
+fn malformed_version_list_in_a_bundle_is_not_replaced() {
     let site = site();
     let mut machine = quiet(&site);
     machine.call(platform(), "<platform>");
@@ -144,7 +144,7 @@ fn list_that_is_none_is_not_replaced() {
 }
 
 #[test]
-fn compressed_bundle_is_neither_written_nor_read() {
+fn compressed_bundle_is_rejected_on_write_and_read() {
     let site = site();
     let machine = quiet(&site);
     for name in ["b.tar.gz", "b.tgz", "b.zip"] {
@@ -163,7 +163,7 @@ fn compressed_bundle_is_neither_written_nor_read() {
 }
 
 #[test]
-fn bundle_is_refused_what_an_installation_is_refused() {
+fn bundle_verifies_downloads_like_an_installation() {
     let site = site();
     site.misbehave(".zip", Fault::Changed);
     let mut machine = Machine::with_site(&site);

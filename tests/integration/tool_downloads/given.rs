@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn directory_and_tar_of_it_serve_as_mirrors_and_as_urls() {
+fn directory_and_its_tar_archive_work_as_mirror_and_as_url() {
     let site = site();
     let machine = Machine::new();
     site.write_to(&machine.path("media/bundle"));
@@ -27,7 +27,7 @@ fn directory_and_tar_of_it_serve_as_mirrors_and_as_urls() {
 }
 
 #[test]
-fn version_that_a_directory_does_not_have_is_named() {
+fn missing_version_in_a_mirror_directory_is_named() {
     let site = site();
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
@@ -56,7 +56,7 @@ fn bare_archive(place: &Path, executable: &str) -> (url::Url, String) {
 }
 
 #[test]
-fn url_with_its_checksum_is_trusted_without_a_signature_and_the_record_says_so() {
+fn url_with_a_checksum_needs_no_signature_and_is_recorded_as_such() {
     let machine = Machine::new();
     let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.9.8"));
     let words = [&INSTALL[..], &["--url", url.as_str(), "--checksum", &sum]].concat();
@@ -75,7 +75,7 @@ fn url_with_its_checksum_is_trusted_without_a_signature_and_the_record_says_so()
 }
 
 #[test]
-fn archive_of_another_version_is_not_installed_for_its_sum() {
+fn archive_of_another_version_is_refused_even_if_its_checksum_matches() {
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
     let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.5.7"));
@@ -92,7 +92,7 @@ fn archive_of_another_version_is_not_installed_for_its_sum() {
 }
 
 #[test]
-fn url_without_a_checksum_needs_the_signed_one_beside_it() {
+fn url_without_a_checksum_needs_a_signed_checksum_file_beside_it() {
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
     let (url, _) = bare_archive(&machine.path("tmp"), "binary");
@@ -124,7 +124,7 @@ fn url_without_a_checksum_needs_the_signed_one_beside_it() {
 }
 
 #[test]
-fn checksum_without_a_url_is_checked_in_addition_to_the_signature() {
+fn checksum_without_a_url_is_verified_in_addition_to_the_signature() {
     use sha2::Digest;
     let site = site();
     let sum = hex::encode(sha2::Sha256::digest(site.file(".zip").1));
@@ -152,7 +152,7 @@ fn checksum_without_a_url_is_checked_in_addition_to_the_signature() {
 }
 
 #[test]
-fn what_is_no_url_and_no_checksum_is_a_mistake_that_shows_nothing() {
+fn malformed_url_or_checksum_is_a_usage_error_without_the_value() {
     let machine = Machine::new();
     for words in [
         ["--url", "hunter2"],

@@ -178,14 +178,14 @@ impl Files {
 }
 
 #[test]
-fn killed_while_it_looks_the_version_up() {
+fn kill_during_the_version_lookup_leaves_a_usable_cache() {
     Scene::hold(&CASES[0], |scene| {
         scene.kill_at(&["tool", "install", "1.9.8"], |files| files.says("use"));
     });
 }
 
 #[test]
-fn killed_while_it_waits_for_another() {
+fn kill_while_waiting_for_another_install_leaves_a_usable_cache() {
     Scene::hold(&CASES[1], |scene| {
         scene.site.misbehave(".zip", Fault::Hanging);
         let mut first = spawn(&scene.machine, &["tool", "install", "1.9.8"]);
@@ -200,7 +200,7 @@ fn killed_while_it_waits_for_another() {
 }
 
 #[test]
-fn killed_while_it_fetches_the_checksums() {
+fn kill_while_fetching_checksums_leaves_a_usable_cache() {
     Scene::hold(&CASES[2], |scene| {
         scene.site.misbehave("SHA256SUMS", Fault::Hanging);
         let asked = || scene.site.requests().iter().any(|path| path.ends_with("SHA256SUMS"));
@@ -210,7 +210,7 @@ fn killed_while_it_fetches_the_checksums() {
 }
 
 #[test]
-fn killed_while_it_downloads_the_archive() {
+fn kill_during_the_download_leaves_a_usable_cache() {
     Scene::hold(&CASES[3], |scene| {
         scene.site.misbehave(".zip", Fault::Hanging);
         scene.kill_when(&["tool", "install", "1.9.8"], || archives(&scene.site) == 1);
@@ -219,7 +219,7 @@ fn killed_while_it_downloads_the_archive() {
 }
 
 #[test]
-fn killed_while_it_unpacks() {
+fn kill_while_unpacking_leaves_a_usable_cache() {
     Scene::hold(&CASES[4], |scene| {
         let unpacking = |files: &Files| files.has_half("terraform");
         scene.kill_at(&["tool", "install", "1.9.8"], unpacking);
@@ -228,7 +228,7 @@ fn killed_while_it_unpacks() {
 }
 
 #[test]
-fn killed_before_the_rename() {
+fn kill_before_the_rename_leaves_a_usable_cache() {
     Scene::hold(&CASES[5], |scene| {
         let complete = |files: &Files| files.has_half("install.json");
         scene.kill_at(&["tool", "install", "1.9.8"], complete);
@@ -237,7 +237,7 @@ fn killed_before_the_rename() {
 }
 
 #[test]
-fn killed_after_the_rename() {
+fn kill_after_the_rename_leaves_a_usable_cache() {
     Scene::hold(&CASES[6], |scene| {
         scene.kill_at(&["tool", "install", "1.9.8"], Files::has_version);
         scene.died("Install");
@@ -247,7 +247,7 @@ fn killed_after_the_rename() {
 const UNINSTALL: [&str; 5] = ["tool", "uninstall", "1.9.8", "--drain-period", "0"];
 
 #[test]
-fn killed_while_the_version_is_pending_deletion() {
+fn kill_in_the_drain_period_leaves_a_usable_cache() {
     Scene::hold(&CASES[7], |scene| {
         let pending = || working(&scene.options).is_some_and(|it| it.drains_until.is_some());
         scene.kill_when(&["tool", "uninstall", "1.9.8"], pending);
@@ -257,7 +257,7 @@ fn killed_while_the_version_is_pending_deletion() {
 }
 
 #[test]
-fn killed_when_it_is_about_to_rename_it() {
+fn kill_before_the_rename_of_a_removal_leaves_a_usable_cache() {
     Scene::hold(&CASES[8], |scene| {
         let claimed = |files: &Files| files.says("uninstall") && files.is_claimed();
         scene.kill_at(&UNINSTALL, claimed);
@@ -266,7 +266,7 @@ fn killed_when_it_is_about_to_rename_it() {
 }
 
 #[test]
-fn killed_after_it_was_renamed() {
+fn kill_after_the_rename_of_a_removal_leaves_a_usable_cache() {
     Scene::hold(&CASES[9], |scene| {
         scene.kill_at(&UNINSTALL, |files| !files.has_version());
         scene.died("Uninstall");
@@ -274,7 +274,7 @@ fn killed_after_it_was_renamed() {
 }
 
 #[test]
-fn killed_in_the_middle_of_the_deletion() {
+fn kill_during_the_deletion_leaves_a_usable_cache() {
     Scene::hold(&CASES[10], |scene| {
         let deleting = |files: &Files| !files.has_version() && !files.has_half("removed/terraform");
         scene.kill_at(&UNINSTALL, deleting);
@@ -283,7 +283,7 @@ fn killed_in_the_middle_of_the_deletion() {
 }
 
 #[test]
-fn killed_after_the_deletion() {
+fn kill_after_the_deletion_leaves_a_usable_cache() {
     Scene::hold(&CASES[11], |scene| {
         let deleted = |files: &Files| !files.has_version() && files.partial().is_none();
         scene.kill_at(&UNINSTALL, deleted);
@@ -292,7 +292,7 @@ fn killed_after_the_deletion() {
 }
 
 #[test]
-fn the_documentation_lists_the_kills_that_are_tested() {
+fn documentation_lists_the_tested_kills() {
     let rows: Vec<_> = CASES.iter().map(Case::row).collect();
     assert_documented("docs/tools.md", "tool kills", &rows);
 }

@@ -49,7 +49,7 @@ fn timeless(said: &Said) -> String {
 }
 
 #[test]
-fn versions_that_nobody_has_used_for_long_are_removed() {
+fn prune_removes_versions_unused_for_the_given_time() {
     let (_site, machine, options) = well_used();
     let prune = ["tool", "prune", "--unused-for", "30d"];
     let told = machine.run(&[prune.as_slice(), &["--dry-run"]].concat());
@@ -87,7 +87,7 @@ fn versions_that_nobody_has_used_for_long_are_removed() {
 }
 
 #[test]
-fn the_least_recently_used_versions_go_until_there_is_room_but_never_the_default() {
+fn prune_removes_least_recently_used_versions_but_never_the_default() {
     let (_site, machine, _) = well_used();
     let fates = |words: &[&str]| {
         let said = machine.run(&[words, &["--json"]].concat()).well().json();
@@ -112,7 +112,7 @@ fn the_least_recently_used_versions_go_until_there_is_room_but_never_the_default
 }
 
 #[test]
-fn providers_go_with_the_versions_unless_a_product_is_named() {
+fn prune_removes_providers_unless_a_product_is_named() {
     let (_site, mut machine, _) = well_used();
     let package = |place: &str| {
         let providers = machine.path(place).join("registry.terraform.io/example");
@@ -143,7 +143,7 @@ fn providers_go_with_the_versions_unless_a_product_is_named() {
 }
 
 #[test]
-fn a_version_in_use_is_passed_over() {
+fn prune_skips_a_version_in_use() {
     let (_site, machine, options) = well_used();
     let runtime = runtime();
     let tool = runtime.block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
@@ -161,7 +161,7 @@ fn a_version_in_use_is_passed_over() {
 }
 
 #[test]
-fn without_a_limit_only_leftovers_go() {
+fn prune_without_a_limit_removes_only_leftovers() {
     let (_site, machine, _) = well_used();
     let product = machine.path("cache/terraform");
     let half = product.join(".partial-1.9.8~abc");
@@ -198,7 +198,7 @@ fn without_a_limit_only_leftovers_go() {
 }
 
 #[test]
-fn what_an_install_is_making_is_no_leftover() {
+fn prune_keeps_files_of_a_running_installation() {
     use crate::support::release_site::Fault;
 
     let (site, machine, options) = well_used();
@@ -217,7 +217,7 @@ fn what_an_install_is_making_is_no_leftover() {
 }
 
 #[test]
-fn a_version_that_was_just_asked_for_is_not_pruned() {
+fn prune_keeps_a_version_that_was_just_requested() {
     let (_site, machine, _) = well_used();
     machine.run(&["tool", "which", "1.9.8"]).well();
     let kept =
@@ -232,7 +232,7 @@ fn a_version_that_was_just_asked_for_is_not_pruned() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing() {
+fn dry_run_of_prune_changes_nothing() {
     let (_site, machine, _) = well_used();
     for version in ["1.7.5", "1.9.8"] {
         std::fs::remove_dir_all(machine.path("cache/terraform").join(format!(".{version}.users")))
@@ -249,7 +249,7 @@ fn a_dry_run_changes_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_leftover_that_cannot_be_removed_is_a_failure() {
+fn leftover_that_cannot_be_removed_fails_the_prune() {
     let (_site, machine, _) = well_used();
     let half = machine.path("cache/terraform/.partial-1.9.8~abc");
     std::fs::create_dir(&half).unwrap();
@@ -268,7 +268,7 @@ fn a_leftover_that_cannot_be_removed_is_a_failure() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_known_about_a_version_goes_in_one_rename() {
+fn metadata_of_a_version_is_removed_with_one_rename() {
     use crate::support::traced::Stopped;
 
     let (_site, machine, options) = well_used();

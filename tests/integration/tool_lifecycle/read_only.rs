@@ -13,7 +13,7 @@ use crate::support::root::as_root;
 const NOBODY: u32 = 65534;
 
 #[test]
-fn a_cache_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+fn unreadable_cache_is_an_error_and_not_an_empty_cache() {
     let machine = Machine::new();
     std::fs::create_dir(machine.path("cache")).unwrap();
     std::fs::write(machine.path("cache/terraform"), "").unwrap();
@@ -36,7 +36,7 @@ fn a_cache_that_cannot_be_read_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
-fn a_cache_of_another_user_does_not_verify() {
+fn cache_of_another_user_fails_verification() {
     as_root(|| {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let machine = Machine::with_site(&site);
@@ -61,7 +61,7 @@ fn at_home() -> (ReleaseSite, Machine) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn tools_in_a_home_that_cannot_be_written_are_used() {
+fn tools_in_a_read_only_home_are_used() {
     let (_site, machine) = at_home();
     let home = read_only(&machine.path("home"));
     let run = |words: &[&str]| machine.said(&with_mounts(&machine, &home, words).output().unwrap());
@@ -91,7 +91,7 @@ fn tools_in_a_home_that_cannot_be_written_are_used() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_home_that_cannot_be_written_and_has_no_tools_is_not_the_cache() {
+fn read_only_home_without_tools_is_not_used_as_the_cache() {
     let (_site, machine) = at_home();
     std::fs::remove_dir_all(machine.path("home/.butler-runner/terraform")).unwrap();
     let home = read_only(&machine.path("home"));
@@ -102,7 +102,7 @@ fn a_home_that_cannot_be_written_and_has_no_tools_is_not_the_cache() {
 }
 
 #[test]
-fn tools_at_home_that_another_user_could_exchange_are_passed_over_with_a_warning() {
+fn tools_in_a_home_owned_by_another_user_are_ignored_with_a_warning() {
     as_root(|| {
         let (_site, machine) = at_home();
         let cache = machine.path("home/.butler-runner");
@@ -127,7 +127,7 @@ fn open_up(machine: &Machine) {
 }
 
 #[test]
-fn the_lock_of_a_user_who_is_not_the_caches_owner_is_seen() {
+fn lock_held_by_a_user_other_than_the_owner_is_detected() {
     as_root(|| {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let machine = Machine::with_site(&site);
@@ -150,7 +150,7 @@ fn the_lock_of_a_user_who_is_not_the_caches_owner_is_seen() {
 }
 
 #[test]
-fn who_cannot_say_that_a_version_is_used_hears_of_it() {
+fn user_who_cannot_mark_a_version_as_in_use_gets_a_warning() {
     as_root(|| {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let machine = Machine::with_site(&site);

@@ -22,7 +22,7 @@ fn installed(executable: &[u8]) -> (ReleaseSite, Machine, ToolOptions) {
 const AT_ONCE: [&str; 5] = ["tool", "uninstall", "1.9.8", "--drain-period", "0"];
 
 #[test]
-fn a_version_is_removed_and_one_that_is_not_there_is_no_error() {
+fn uninstall_removes_a_version_and_accepts_a_missing_one() {
     let (_site, machine, options) = installed(b"binary");
     let said = machine.run(&AT_ONCE);
     expect![[r"
@@ -77,7 +77,7 @@ esac
 }
 
 #[tokio::test]
-async fn a_version_that_a_run_uses_is_not_removed() {
+async fn version_used_by_a_run_is_not_removed() {
     let record = tempfile::tempdir().unwrap();
     let script = waiting_in_plan(record.path());
     let site = ReleaseSite::start(&[("1.9.8", script.as_bytes())]);
@@ -120,7 +120,7 @@ async fn a_version_that_a_run_uses_is_not_removed() {
 }
 
 #[test]
-fn a_version_whose_executable_somebody_runs_is_not_removed() {
+fn version_with_a_running_executable_is_not_removed() {
     let (_site, machine, options) = installed(&sleeping());
     let path = machine.run(&["tool", "install", "1.9.8"]).well().printed_path().to_owned();
     let sleeper = Ends::spawn(Command::new(&path).arg("1000"));
@@ -139,7 +139,7 @@ fn a_version_whose_executable_somebody_runs_is_not_removed() {
 }
 
 #[test]
-fn a_run_that_starts_in_the_drain_period_keeps_its_version() {
+fn run_started_in_the_drain_period_keeps_its_version() {
     let (_site, machine, options) = installed(b"binary");
     let words = ["tool", "uninstall", "1.9.8", "--drain-period", "5s"];
     let uninstall = spawn(&machine, &words);
@@ -162,7 +162,7 @@ fn a_run_that_starts_in_the_drain_period_keeps_its_version() {
 }
 
 #[test]
-fn a_signal_in_the_drain_period_leaves_the_version_as_it_was() {
+fn signal_in_the_drain_period_keeps_the_version() {
     let (site, machine, options) = installed(b"binary");
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
         let child = spawn(&machine, &["tool", "uninstall", "1.9.8"]);
@@ -185,7 +185,7 @@ fn a_signal_in_the_drain_period_leaves_the_version_as_it_was() {
 }
 
 #[test]
-fn a_version_that_is_pending_deletion_is_not_removed_by_another() {
+fn version_pending_deletion_is_not_removed_by_another_process() {
     let (_site, machine, options) = installed(b"binary");
     let first = Ends::spawn(&mut machine.command(&["tool", "uninstall", "1.9.8"]));
     eventually("a mark", || working(&options).is_some());
@@ -199,7 +199,7 @@ fn a_version_that_is_pending_deletion_is_not_removed_by_another() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_starts_in_the_moment_of_the_rename_installs_anew() {
+fn run_started_during_the_rename_installs_the_version_again() {
     use super::kills::Files;
     use crate::support::traced::Stopped;
 
@@ -231,7 +231,7 @@ fn a_run_that_starts_in_the_moment_of_the_rename_installs_anew() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_is_just_looking_the_version_up_keeps_it() {
+fn run_that_is_looking_up_a_version_keeps_it() {
     use super::kills::Files;
     use crate::support::traced::Stopped;
 
@@ -253,7 +253,7 @@ fn a_run_that_is_just_looking_the_version_up_keeps_it() {
 }
 
 #[test]
-fn paths_that_are_handed_out_never_disappear() {
+fn returned_paths_never_disappear_during_concurrent_removal() {
     let (site, machine, options) = installed(b"binary");
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let begun = std::time::Instant::now();
@@ -311,7 +311,7 @@ fn paths_that_are_handed_out_never_disappear() {
 /// A cache that is mounted read-only for a run: nobody can write who uses it.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_user_whose_cache_is_read_only_is_seen_but_not_named() {
+fn user_with_a_read_only_cache_is_detected_but_not_named() {
     use crate::support::world::unshare;
 
     let (_site, machine, options) = installed(&sleeping());
@@ -351,7 +351,7 @@ fn a_user_whose_cache_is_read_only_is_seen_but_not_named() {
 }
 
 #[test]
-fn a_version_whose_path_was_asked_for_in_the_drain_period_is_kept() {
+fn version_whose_path_was_requested_in_the_drain_period_is_kept() {
     let (_site, machine, options) = installed(b"binary");
     let uninstall = spawn(&machine, &["tool", "uninstall", "1.9.8", "--drain-period", "5s"]);
     eventually("a mark", || working(&options).is_some_and(|it| it.drains_until.is_some()));
@@ -369,7 +369,7 @@ fn a_version_whose_path_was_asked_for_in_the_drain_period_is_kept() {
 }
 
 #[test]
-fn a_lock_on_the_default_that_somebody_holds_is_no_fault_of_the_disk() {
+fn held_lock_of_the_default_version_is_reported_as_lock_contention() {
     let (_site, machine, _) = installed(b"binary");
     let product = machine.path("cache/terraform");
     std::fs::remove_file(product.join("default.json")).unwrap();

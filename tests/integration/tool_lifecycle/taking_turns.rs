@@ -6,7 +6,7 @@ use super::*;
 use crate::support::release_site::Fault;
 
 #[test]
-fn ten_processes_that_install_the_same_version_make_one_download() {
+fn ten_processes_installing_one_version_download_it_once() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
     let options = options(&machine, &site);
@@ -37,7 +37,7 @@ fn ten_processes_that_install_the_same_version_make_one_download() {
 }
 
 #[test]
-fn different_versions_do_not_wait_for_each_other() {
+fn installations_of_different_versions_do_not_wait_for_each_other() {
     let site = ReleaseSite::start(&[("1.7.5", b"7"), ("1.8.5", b"8"), ("1.9.8", b"9")]);
     let machine = Machine::with_site(&site);
     site.misbehave(&format!("1.7.5_{}.zip", platform()), Fault::Held);
@@ -56,7 +56,7 @@ fn different_versions_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn an_install_that_is_not_to_wait_says_who_installs() {
+fn install_without_waiting_names_the_process_that_installs() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
     site.misbehave(".zip", Fault::Held);
@@ -87,7 +87,7 @@ fn an_install_that_is_not_to_wait_says_who_installs() {
 }
 
 #[test]
-fn a_failed_install_keeps_what_was_there_is_remembered_and_can_be_tried_again() {
+fn failed_install_keeps_the_cache_is_recorded_and_can_be_retried() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
     let options = options(&machine, &site);
@@ -114,7 +114,7 @@ fn a_failed_install_keeps_what_was_there_is_remembered_and_can_be_tried_again() 
 }
 
 #[test]
-fn twenty_processes_that_fail_at_once_are_all_remembered() {
+fn twenty_concurrent_failures_are_all_recorded() {
     let site = ReleaseSite::start(&[]);
     let machine = Machine::with_site(&site);
     let versions: Vec<_> = (0..20).map(|patch| format!("1.2.{patch}")).collect();
@@ -132,7 +132,7 @@ fn twenty_processes_that_fail_at_once_are_all_remembered() {
 }
 
 #[test]
-fn an_install_that_a_signal_ends_is_remembered() {
+fn install_ended_by_a_signal_is_recorded() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
     let options = options(&machine, &site);

@@ -125,7 +125,7 @@ fn words() -> Vec<&'static str> {
 }
 
 #[test]
-fn an_app_logs_in_with_either_form_of_key_and_asks_for_no_more_than_it_needs() {
+fn app_accepts_both_key_formats_and_requests_minimal_permissions() {
     let apps = Apps::new(Hub { says_details: true, ..Hub::default() });
     let rsa = apps.key.rsa().unwrap();
     let keys = [
@@ -148,7 +148,7 @@ fn an_app_logs_in_with_either_form_of_key_and_asks_for_no_more_than_it_needs() {
 }
 
 #[test]
-fn a_named_installation_is_not_looked_up_and_repository_dispatch_needs_the_contents() {
+fn named_installation_is_not_looked_up_and_repository_dispatch_requests_contents_permission() {
     let apps = Apps::new(Hub::default());
     let key = apps.key.private_key_to_pem_pkcs8().unwrap();
     let (server, _) = apps.start();
@@ -162,7 +162,7 @@ fn a_named_installation_is_not_looked_up_and_repository_dispatch_needs_the_conte
 }
 
 #[test]
-fn a_clock_that_is_wrong_does_not_keep_an_app_out() {
+fn app_logs_in_despite_clock_skew() {
     for ahead in [-3000, 3000] {
         let apps = Apps::new(Hub { says_details: true, ahead, ..Hub::default() });
         let key = apps.key.private_key_to_pem_pkcs8().unwrap();
@@ -172,7 +172,7 @@ fn a_clock_that_is_wrong_does_not_keep_an_app_out() {
 }
 
 #[test]
-fn a_token_that_has_run_out_or_was_revoked_is_had_anew_while_a_run_is_followed() {
+fn expired_or_revoked_app_token_is_renewed_while_a_run_is_followed() {
     let mut apps = Apps::new(Hub::default());
     apps.hub.add("x", "workflow_dispatch", 0);
     let id = apps.hub.runs[0]["id"].as_u64().unwrap().to_string();
@@ -207,7 +207,7 @@ fn a_token_that_has_run_out_or_was_revoked_is_had_anew_while_a_run_is_followed()
 }
 
 #[test]
-fn an_order_with_a_token_that_has_run_out_meanwhile_is_given_with_a_new_one() {
+fn dispatch_is_repeated_with_a_new_token_after_expiry() {
     let mut apps = Apps::new(Hub { says_details: true, ..Hub::default() });
     let key = apps.key.private_key_to_pem_pkcs8().unwrap();
     let mut orders = 0;
@@ -228,7 +228,7 @@ fn an_order_with_a_token_that_has_run_out_meanwhile_is_given_with_a_new_one() {
 }
 
 #[test]
-fn an_app_that_is_not_installed_or_may_too_little_says_so() {
+fn missing_installation_or_permission_of_an_app_is_reported() {
     let key = || {
         PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap().private_key_to_pem_pkcs8().unwrap()
     };
@@ -258,7 +258,7 @@ fn an_app_that_is_not_installed_or_may_too_little_says_so() {
 }
 
 #[test]
-fn a_key_that_cannot_be_used_is_told_without_showing_it() {
+fn unusable_app_key_is_reported_without_its_content() {
     let server = CiServer::start(|_| not_found());
     let rsa = Rsa::generate(2048).unwrap();
     let cipher = openssl::symm::Cipher::aes_256_cbc();

@@ -81,7 +81,7 @@ fn contexts_of(workflow: &Value, request: &Received) -> Value {
 }
 
 #[test]
-fn a_generated_workflow_takes_both_events_and_its_run_is_found_by_its_name() {
+fn generated_workflow_accepts_both_events_and_its_run_is_found_by_name() {
     let text = generated("github-actions");
     assert!(text.contains("for .github/workflows/butler-run.yml"), "the name in `START`");
     let workflow = yaml(&text).remove(0);
@@ -122,7 +122,7 @@ fn a_generated_workflow_takes_both_events_and_its_run_is_found_by_its_name() {
 }
 
 #[test]
-fn a_generated_gitlab_job_runs_in_the_pipeline_that_is_started() {
+fn generated_gitlab_job_runs_in_a_triggered_pipeline() {
     let job = yaml(&generated("gitlab-ci")).remove(0)["butler-run"].take();
     let server = CiServer::start(|_| Reply::json(201, &json!({"id": 257, "status": "created"})));
     let words = ["trigger", "gitlab-ci", "--repository", "group/infra", "--ref", "main"];
@@ -166,7 +166,7 @@ fn parameters(pipeline: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_generated_pipeline_has_the_parameters_that_the_job_is_started_with() {
+fn generated_jenkinsfile_declares_the_parameters_of_the_trigger() {
     let pipeline = generated("jenkins");
     let declared = parameters(&pipeline);
     let properties = json!({"property": [{"parameterDefinitions": declared}]});

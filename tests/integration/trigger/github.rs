@@ -195,7 +195,7 @@ fn runs_of(hub: &Mutex<Hub>, run_id: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_server_that_says_which_run_it_made_is_taken_at_its_word() {
+fn run_named_in_the_dispatch_response_is_used() {
     let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
     let id = printed(type_in(&machine(&server), &server, START));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
@@ -215,7 +215,7 @@ fn a_server_that_says_which_run_it_made_is_taken_at_its_word() {
 }
 
 #[test]
-fn an_older_server_is_asked_again_without_the_new_word_and_its_run_is_found_by_name() {
+fn dispatch_without_return_run_details_finds_the_run_by_name() {
     let (server, hub) = Hub { slow: 2, ..Hub::default() }.start();
     hub.lock().unwrap().add("Butler run something else", "workflow_dispatch", 0);
     let id = printed(type_in(&machine(&server), &server, START));
@@ -226,7 +226,7 @@ fn an_older_server_is_asked_again_without_the_new_word_and_its_run_is_found_by_n
 }
 
 #[test]
-fn two_orders_in_the_same_second_find_each_their_own_run() {
+fn two_dispatches_in_the_same_second_find_their_own_runs() {
     let ids = ["run-1", "run-12", "run-1-2"];
     let hub = Arc::new(Mutex::new(Hub::default()));
     let shared = hub.clone();
@@ -257,7 +257,7 @@ fn two_orders_in_the_same_second_find_each_their_own_run() {
 }
 
 #[test]
-fn it_is_the_servers_clock_that_counts() {
+fn run_is_searched_by_the_clock_of_the_server() {
     for ahead in [-300_000, 300_000] {
         let (server, hub) = Hub { ahead, ..Hub::default() }.start();
         let id = printed(type_in(&machine(&server), &server, START));
@@ -266,7 +266,7 @@ fn it_is_the_servers_clock_that_counts() {
 }
 
 #[test]
-fn a_run_of_the_same_id_from_before_is_not_taken_for_the_new_one() {
+fn older_run_with_the_same_id_is_not_reported_as_the_new_one() {
     let (server, hub) = Hub { slow: 1, ..Hub::default() }.start();
     let old = hub.lock().unwrap().add(&format!("Butler run {RUN_ID}"), "workflow_dispatch", 1);
     let id = printed(type_in(&machine(&server), &server, START));
@@ -275,7 +275,7 @@ fn a_run_of_the_same_id_from_before_is_not_taken_for_the_new_one() {
 }
 
 #[test]
-fn a_run_behind_a_page_of_others_is_found() {
+fn run_on_the_second_page_of_the_list_is_found() {
     let (server, hub) = Hub { slow: 0, ..Hub::default() }.start();
     // The page with them comes between the order and the first look.
     let title = "Butler run of somebody else";
@@ -304,7 +304,7 @@ fn a_run_behind_a_page_of_others_is_found() {
 }
 
 #[test]
-fn repository_dispatch_sends_what_the_registry_sends() {
+fn repository_dispatch_sends_the_documented_payload() {
     let (server, hub) = Hub::default().start();
     let words = [
         "trigger",
@@ -336,7 +336,7 @@ fn repository_dispatch_sends_what_the_registry_sends() {
 }
 
 #[test]
-fn the_place_comes_from_ci_config_and_the_credentials_from_a_mounted_secret() {
+fn ci_config_names_the_repository_and_a_mounted_secret_the_credentials() {
     let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
     let mut machine = machine(&server);
     machine.set("BUTLER_CI_TOKEN", "");
@@ -361,7 +361,7 @@ fn the_place_comes_from_ci_config_and_the_credentials_from_a_mounted_secret() {
 }
 
 #[test]
-fn ci_config_comes_through_standard_input_as_well() {
+fn ci_config_is_read_from_standard_input() {
     use std::io::Write;
     let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
     let machine = machine(&server);
@@ -376,7 +376,7 @@ fn ci_config_comes_through_standard_input_as_well() {
 }
 
 #[test]
-fn a_run_that_cannot_be_printed_is_not_lost() {
+fn run_id_is_in_the_hint_if_it_cannot_be_printed() {
     let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
     let machine = machine(&server);
     let url = server.url();
@@ -398,7 +398,7 @@ fn status_of(machine: &Machine, server: &CiServer, id: u64) -> (Value, Option<i3
 }
 
 #[test]
-fn the_state_is_told_in_the_registrys_words_and_by_the_exit_code() {
+fn status_uses_the_names_of_the_registry_and_an_exit_code() {
     let (server, hub) = Hub::default().start();
     let machine = machine(&server);
     let id = hub.lock().unwrap().add("x", "workflow_dispatch", 0);
@@ -422,7 +422,7 @@ fn the_state_is_told_in_the_registrys_words_and_by_the_exit_code() {
 }
 
 #[test]
-fn a_run_is_followed_to_its_end() {
+fn triggered_run_is_followed_to_its_end() {
     let (server, hub) = Hub::default().start();
     let id = hub.lock().unwrap().add("x", "workflow_dispatch", 0);
     let asked = Mutex::new(0);

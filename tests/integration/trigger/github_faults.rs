@@ -27,7 +27,7 @@ fn refused(beginning: &'static str, reply: Reply, code: i32, expected: &Expect) 
 }
 
 #[test]
-fn what_may_not_be_seen_says_what_to_check() {
+fn not_found_error_lists_what_to_check() {
     let server = refused(
         RUNS,
         not_found(),
@@ -41,7 +41,7 @@ fn what_may_not_be_seen_says_what_to_check() {
 }
 
 #[test]
-fn a_token_that_is_wrong_or_may_too_little_says_what_is_missing() {
+fn wrong_token_and_missing_permission_are_reported() {
     let bad = refusal(401, "Bad credentials");
     refused(
         RUNS,
@@ -91,7 +91,7 @@ fn a_token_that_is_wrong_or_may_too_little_says_what_is_missing() {
 }
 
 #[test]
-fn a_workflow_that_cannot_be_started_so_says_why() {
+fn workflow_that_rejects_the_dispatch_is_reported_with_the_reason() {
     let no_trigger = refusal(422, "Workflow does not have 'workflow_dispatch' trigger");
     refused(
         DISPATCH,
@@ -124,7 +124,7 @@ fn a_workflow_that_cannot_be_started_so_says_why() {
 }
 
 #[test]
-fn a_redirect_is_not_followed_and_a_page_is_not_taken_for_an_answer() {
+fn redirects_and_web_pages_are_errors() {
     let moved = Reply::json(301, &json!({"message": "Moved Permanently"}))
         .with("location", "/api/v3/repositories/1296269/actions/runs?a=b");
     refused(
@@ -169,7 +169,7 @@ fn a_redirect_is_not_followed_and_a_page_is_not_taken_for_an_answer() {
 }
 
 #[test]
-fn another_server_never_gets_the_credentials() {
+fn credentials_are_not_sent_to_another_server() {
     let other = CiServer::start(|_| Reply::empty(200));
     let there = format!("{}/steal", other.url());
     let moved = Reply::empty(307).with("location", &there);
@@ -186,7 +186,7 @@ fn another_server_never_gets_the_credentials() {
 }
 
 #[test]
-fn a_limit_that_ends_in_time_is_waited_for() {
+fn rate_limit_that_ends_before_the_timeout_is_waited_for() {
     let soon = |hub: &Hub| {
         let now = hub.now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         refusal(403, "API rate limit exceeded for user ID 1.")
@@ -208,7 +208,7 @@ fn a_limit_that_ends_in_time_is_waited_for() {
 }
 
 #[test]
-fn a_limit_that_takes_longer_says_until_when() {
+fn rate_limit_beyond_the_timeout_is_an_error_with_its_end() {
     let reply = refusal(403, "API rate limit exceeded for user ID 1.")
         .with("date", "Sat, 21 Nov 2026 17:00:00 GMT")
         .with("x-ratelimit-reset", "1795282200");
@@ -240,7 +240,7 @@ fn a_limit_that_takes_longer_says_until_when() {
 }
 
 #[test]
-fn a_limit_that_ends_at_once_is_no_reason_to_ask_without_a_pause() {
+fn retry_after_zero_still_pauses_between_requests() {
     let limited = refusal(429, "Too many requests").with("retry-after", "0");
     let server = CiServer::start(move |_| limited.clone());
     let words = [START, &["--timeout", "3s"]].concat();
@@ -265,7 +265,7 @@ fn answers_orders_with(reply: Reply, carries_out: bool) -> CiServer {
 }
 
 #[test]
-fn an_order_whose_answer_was_lost_is_looked_for_and_not_given_again() {
+fn dispatch_with_a_lost_response_is_searched_and_not_repeated() {
     for reply in [
         Reply::Lost,
         Reply::page(502, "<html>"),
@@ -280,7 +280,7 @@ fn an_order_whose_answer_was_lost_is_looked_for_and_not_given_again() {
 }
 
 #[test]
-fn an_order_that_left_no_trace_is_unsure_and_not_given_again() {
+fn dispatch_without_a_matching_run_is_reported_as_unclear_and_not_repeated() {
     let server = answers_orders_with(Reply::page(502, "<title>Unicorn!</title>"), false);
     let words = [START, &["--timeout", "3s"]].concat();
     let said = type_in(&machine(&server), &server, &words);
@@ -292,7 +292,7 @@ fn an_order_that_left_no_trace_is_unsure_and_not_given_again() {
 }
 
 #[test]
-fn an_order_that_was_taken_but_shows_no_run_says_where_to_look() {
+fn accepted_dispatch_without_a_run_names_the_page_to_check() {
     let server = answers_orders_with(Reply::empty(204), false);
     let words = [START, &["--timeout", "1s"]].concat();
     let said = type_in(&machine(&server), &server, &words);
@@ -305,7 +305,7 @@ fn an_order_that_was_taken_but_shows_no_run_says_where_to_look() {
 }
 
 #[test]
-fn what_fails_while_the_run_is_looked_for_does_not_read_as_if_nothing_was_started() {
+fn failed_search_after_an_accepted_dispatch_is_reported_as_such() {
     let mut hub = Hub::default();
     let mut lists = 0;
     let server = CiServer::start(move |request| {
@@ -321,7 +321,7 @@ fn what_fails_while_the_run_is_looked_for_does_not_read_as_if_nothing_was_starte
 }
 
 #[test]
-fn questions_are_asked_again_after_failures_of_the_server() {
+fn status_requests_are_retried_after_server_errors() {
     let faults = vec![
         (RUNS, Reply::Lost),
         (RUNS, Reply::page(503, "")),
@@ -333,7 +333,7 @@ fn questions_are_asked_again_after_failures_of_the_server() {
 }
 
 #[test]
-fn where_nobody_listens_nothing_was_started() {
+fn unreachable_server_is_reported_before_a_dispatch() {
     let (server, _) = Hub::default().start();
     let machine = machine(&server);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -346,7 +346,7 @@ fn where_nobody_listens_nothing_was_started() {
 }
 
 #[test]
-fn a_certificate_that_is_not_trusted_is_not_tried_again() {
+fn untrusted_certificate_of_the_ci_server_is_not_retried() {
     let (server, _) = Hub::default().start();
     let mut machine = machine(&server);
     machine.set("BUTLER_CA_BUNDLE", "");
@@ -359,7 +359,7 @@ fn a_certificate_that_is_not_trusted_is_not_tried_again() {
 }
 
 #[test]
-fn what_was_typed_in_wrongly_is_usage() {
+fn malformed_trigger_options_are_usage_errors() {
     let (server, _) = Hub::default().start();
     let mut machine = machine(&server);
     let usage = |machine: &crate::support::machine::Machine, words: &[&str]| {

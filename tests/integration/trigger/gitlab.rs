@@ -64,7 +64,7 @@ fn type_in_below(
 }
 
 #[test]
-fn a_pipeline_is_started_with_the_token_in_the_body() {
+fn trigger_token_is_sent_in_the_request_body() {
     let server = CiServer::start(|request| {
         assert_eq!(below(request), "POST /trigger/pipeline");
         Reply::json(201, &pipeline(257, "pending"))
@@ -93,7 +93,7 @@ fn a_pipeline_is_started_with_the_token_in_the_body() {
 }
 
 #[test]
-fn the_default_branch_is_asked_for_with_the_access_token() {
+fn default_branch_is_read_with_the_access_token() {
     let server = CiServer::start(|request| match below(request).as_str() {
         "GET " => Reply::json(200, &json!({"id": 7, "default_branch": "trunk"})),
         _ => Reply::json(201, &pipeline(257, "pending")),
@@ -150,7 +150,7 @@ fn forgetful(answer: Reply, made: bool, named: bool) -> CiServer {
 }
 
 #[test]
-fn a_pipeline_whose_answer_was_lost_is_found_by_its_name_or_its_variables() {
+fn pipeline_is_found_by_name_or_variables_after_a_lost_response() {
     for named in [true, false] {
         let server = forgetful(Reply::Lost, true, named);
         let said = type_in_below(&gitlab_machine(&server, true), &server, START).well();
@@ -159,7 +159,7 @@ fn a_pipeline_whose_answer_was_lost_is_found_by_its_name_or_its_variables() {
 }
 
 #[test]
-fn a_pipeline_that_the_answer_to_the_order_does_not_name_is_found_as_well() {
+fn pipeline_is_found_if_the_trigger_response_does_not_name_it() {
     for answer in [
         Reply::json(201, &json!({"message": "created"})),
         Reply::page(201, "{\"id\": 3"),
@@ -176,7 +176,7 @@ fn a_pipeline_that_the_answer_to_the_order_does_not_name_is_found_as_well() {
 }
 
 #[test]
-fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
+fn pipeline_that_is_not_found_is_reported_as_unclear_and_not_repeated() {
     for answer in [Reply::Lost, Reply::json(201, &json!({"message": "created"}))] {
         let server = forgetful(answer, false, false);
         let said = type_in_below(&gitlab_machine(&server, true), &server, START);
@@ -202,7 +202,7 @@ fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
 }
 
 #[test]
-fn what_is_no_project_is_usage() {
+fn malformed_project_is_a_usage_error() {
     let server = CiServer::start(|_| panic!("nothing is asked"));
     for project in ["/", "..", "."] {
         let place = ["--repository", project, "--ref", "main", "--timeout", "2s"];
@@ -213,7 +213,7 @@ fn what_is_no_project_is_usage() {
 }
 
 #[test]
-fn limits_are_waited_for_and_the_order_repeated() {
+fn trigger_is_retried_after_the_rate_limit() {
     let mut asked = 0;
     let server = CiServer::start(move |_| {
         asked += 1;
@@ -229,7 +229,7 @@ fn limits_are_waited_for_and_the_order_repeated() {
 }
 
 #[test]
-fn refusals_say_what_is_missing() {
+fn gitlab_refusals_name_the_missing_permission() {
     let refused = |token: &str, status: u16, body: Value, expected: &Expect| {
         let server = CiServer::start(move |_| Reply::json(status, &body));
         let mut machine = gitlab_machine(&server, false);
@@ -297,7 +297,7 @@ fn refusals_say_what_is_missing() {
 }
 
 #[test]
-fn a_sign_in_page_is_not_taken_for_a_pipeline() {
+fn sign_in_page_is_not_a_pipeline() {
     let server = CiServer::start(|_| Reply::empty(302).with("location", "/users/sign_in"));
     let said = type_in_below(&gitlab_machine(&server, false), &server, START);
     expect![[r"
@@ -317,7 +317,7 @@ fn a_sign_in_page_is_not_taken_for_a_pipeline() {
 }
 
 #[test]
-fn the_state_is_read_with_the_access_token() {
+fn status_is_read_with_the_access_token() {
     for (status, expected, code) in [
         ("created", "pending", 5),
         ("waiting_for_resource", "queued", 5),

@@ -92,7 +92,7 @@ fn started(server: &CiServer, said: Said) -> (String, String) {
 }
 
 #[test]
-fn a_build_is_started_with_the_crumb_of_its_session_and_followed_out_of_the_queue() {
+fn build_is_started_with_a_crumb_and_followed_through_the_queue() {
     let mut looks = 0;
     let server = CiServer::start(move |request| match request.line().as_str() {
         JOB => job(&json!([])),
@@ -128,7 +128,7 @@ fn a_build_is_started_with_the_crumb_of_its_session_and_followed_out_of_the_queu
 }
 
 #[test]
-fn a_server_without_crumbs_is_sent_none() {
+fn no_crumb_is_sent_to_a_server_without_crumbs() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([])),
         CRUMB => Reply::page(404, "<html><title>Error 404 Not Found</title>"),
@@ -141,7 +141,7 @@ fn a_server_without_crumbs_is_sent_none() {
 }
 
 #[test]
-fn what_is_still_in_the_queue_at_the_end_was_started_and_can_be_asked_for() {
+fn queued_build_counts_as_started_and_can_be_queried() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([])),
         CRUMB => crumb(),
@@ -156,7 +156,7 @@ fn what_is_still_in_the_queue_at_the_end_was_started_and_can_be_asked_for() {
 }
 
 #[test]
-fn what_somebody_took_out_of_the_queue_is_told() {
+fn build_cancelled_in_the_queue_is_reported() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([])),
         CRUMB => crumb(),
@@ -191,7 +191,7 @@ fn told(run_id: &str) -> Value {
 }
 
 #[test]
-fn a_build_whose_answer_was_lost_is_found_in_the_queue_or_among_the_builds() {
+fn build_is_found_in_the_queue_or_the_build_list_after_a_lost_response() {
     let job = "http://inside:8080/jenkins/job/team/job/infra%20run/";
     let queue = json!([
         {"id": 36, "task": {"url": "http://inside:8080/jenkins/job/infra%20run/"}, "actions": told(RUN_ID)},
@@ -222,7 +222,7 @@ fn a_build_whose_answer_was_lost_is_found_in_the_queue_or_among_the_builds() {
 }
 
 #[test]
-fn an_order_that_is_made_one_with_what_waits_in_the_queue_is_followed_there() {
+fn build_merged_with_a_queued_one_is_followed() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([])),
         CRUMB => crumb(),
@@ -241,7 +241,7 @@ fn status_of(server: &CiServer, id: &str) -> Said {
 }
 
 #[test]
-fn a_place_that_the_queue_has_forgotten_leads_to_its_build() {
+fn expired_queue_item_is_resolved_to_its_build() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([{"number": 36, "queueId": 40}, {"number": 35, "queueId": 39}])),
         "GET /jenkins/job/team/job/infra%20run/35/api/json" => {
@@ -258,7 +258,7 @@ fn a_place_that_the_queue_has_forgotten_leads_to_its_build() {
 }
 
 #[test]
-fn a_place_in_the_queue_of_another_job_is_not_taken_for_one_of_this() {
+fn queue_item_of_another_job_is_refused() {
     let server = CiServer::start(|_| {
         let task = json!({"url": "http://inside:8080/jenkins/job/team/job/other/"});
         Reply::json(200, &json!({"id": 39, "task": task, "executable": {"number": 35}}))
@@ -269,7 +269,7 @@ fn a_place_in_the_queue_of_another_job_is_not_taken_for_one_of_this() {
 }
 
 #[test]
-fn refusals_say_what_is_missing() {
+fn jenkins_refusals_name_the_missing_permission() {
     let refused = |line: &'static str, reply: Reply, expected: &Expect| {
         let server = CiServer::start(move |request| match request.line().as_str() {
             it if it == line => reply.clone(),
@@ -353,7 +353,7 @@ fn refusals_say_what_is_missing() {
 }
 
 #[test]
-fn a_job_that_would_not_hand_on_what_it_is_told_is_not_started() {
+fn job_without_the_needed_parameters_is_not_started() {
     let refused = |properties: Value, words: &[&str], expected: &Expect| {
         let server = CiServer::start(move |request| match request.line().as_str() {
             JOB => Reply::json(200, &json!({"property": properties})),
@@ -383,7 +383,7 @@ fn a_job_that_would_not_hand_on_what_it_is_told_is_not_started() {
 }
 
 #[test]
-fn a_token_that_would_be_shown_with_the_build_is_warned_of() {
+fn plain_text_token_parameter_causes_a_warning() {
     let open = json!([{"parameterDefinitions": [
         {"name": "RUN_ID", "type": "StringParameterDefinition"},
         {"name": "CALLBACK_TOKEN", "type": "StringParameterDefinition"},
@@ -401,7 +401,7 @@ fn a_token_that_would_be_shown_with_the_build_is_warned_of() {
 }
 
 #[test]
-fn the_state_is_that_of_the_build() {
+fn status_is_derived_from_the_jenkins_build() {
     for (building, result, expected, code) in [
         (true, Value::Null, "running", 5),
         (false, json!("SUCCESS"), "succeeded", 0),

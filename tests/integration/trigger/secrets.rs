@@ -11,7 +11,7 @@ use super::{CI_TOKEN, TOKEN, machine};
 use crate::support::ci_server::{CiServer, Reply};
 
 #[test]
-fn secrets_are_seen_nowhere_on_the_machine() {
+fn trigger_secrets_are_not_visible_on_the_machine() {
     let (arrived, waits) = mpsc::channel::<()>();
     let (go_on, gone_on) = mpsc::channel::<()>();
     let gone_on = Arc::new(Mutex::new(gone_on));
@@ -43,7 +43,7 @@ fn secrets_are_seen_nowhere_on_the_machine() {
 }
 
 #[test]
-fn a_server_that_repeats_secrets_does_not_get_them_shown() {
+fn secrets_in_responses_of_the_server_are_masked() {
     let server = CiServer::start(|request| {
         let message = format!("bad {} and {TOKEN}", request.header("authorization"));
         Reply::json(403, &json!({"message": message}))
@@ -57,7 +57,7 @@ fn a_server_that_repeats_secrets_does_not_get_them_shown() {
 }
 
 #[test]
-fn a_secret_that_is_cut_off_in_the_middle_is_not_seen_either() {
+fn secret_truncated_in_the_middle_is_masked() {
     let server = CiServer::start(|_| {
         let message = format!("{}{CI_TOKEN}", "x".repeat(290));
         Reply::json(403, &json!({"message": message}))
@@ -69,7 +69,7 @@ fn a_secret_that_is_cut_off_in_the_middle_is_not_seen_either() {
 }
 
 #[test]
-fn an_answer_on_standard_output_has_no_secrets_of_the_server_s_words() {
+fn secrets_in_urls_of_the_server_are_masked_on_standard_output() {
     let mut hub = Hub::default();
     let server = CiServer::start(move |request| {
         if request.method == "GET" {
@@ -84,7 +84,7 @@ fn an_answer_on_standard_output_has_no_secrets_of_the_server_s_words() {
 }
 
 #[test]
-fn a_server_without_tls_is_warned_of() {
+fn server_without_tls_causes_a_warning() {
     // An address for documentation: nobody answers there (RFC 5737).
     let other = CiServer::start(|_| Reply::empty(404));
     let mut machine = machine(&other);
