@@ -1,4 +1,4 @@
-//! `--fragment`: what goes into a pipeline that is there already.
+//! `--fragment`: files for pipelines that exist already.
 
 use super::*;
 
