@@ -1,4 +1,4 @@
-//! `--after-plan`: a program that judges each plan before anything is applied.
+//! `--after-plan`: a program that checks each plan before it is applied.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::world::{End, MODULE, TOKEN, World, eventually};
 
-/// A module with a secret that only the plan marks, and one that the run brings.
+/// A module with a secret that only the plan marks, and a secret of the run.
 const SECRETS: &str = r#"
 variable "password" {
   type      = string
@@ -17,7 +17,7 @@ resource "terraform_data" "kept" {
 }
 "#;
 
-/// A world in which `judge` is a program.
+/// A world with the program `judge`.
 struct Judged {
     world: World,
 }
@@ -27,8 +27,9 @@ impl Judged {
         let mut world = World::new(&[("main.tf", module)]).await;
         let judge = world.path("judge");
         let head = format!("#!/bin/sh\nset -eu\nwork={}\n", world.directory.path().display());
-        // By a process of its own: what this one had open for writing may still be open in a child that
-        // another test is just starting, and cannot be executed then.
+        // Another process writes the file. If this process had it open for writing, a child that
+        // another test starts at the same time could inherit the descriptor, and the file could not
+        // be executed.
         let write = "printf '%s' \"$2\" > \"$1\" && chmod 755 \"$1\"";
         let mut shell = std::process::Command::new("/bin/sh");
         let shell = shell.args(["-c", write, "sh"]).arg(&judge).arg(format!("{head}{script}\n"));
@@ -159,7 +160,7 @@ async fn output_of_the_program_is_masked_and_truncated() {
     let log = judged.world.received().log_text();
     assert!(log.contains("leak: ***"), "{log}");
     let flood = log.lines().filter(|line| line.contains("a line of the flood")).count();
-    // 64 KiB as it was printed, and 4 KiB once more in the reason.
+    // 64 KiB of output, and 4 KiB again in the reason.
     assert!((3200..3500).contains(&flood), "{flood}");
     assert!(end.stderr.contains("is cut after 64 KiB"), "{}", end.stderr);
     let message = judged.world.last_error().0;

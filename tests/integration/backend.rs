@@ -1,4 +1,4 @@
-//! What the real Terraform makes of the backend files, against a real PostgreSQL.
+//! Backend files with the real Terraform and a real PostgreSQL.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::terraform::{TestModule, flag};
 
-/// A module that says where its state is, which must not count.
+/// A module with its own backend, which must be ignored.
 const MODULE: &str = r#"
 terraform {
   backend "local" {
@@ -70,7 +70,7 @@ fn two_schemas_in_one_database_keep_their_states_apart() {
         ));
         assert_eq!(states, [value]);
     }
-    // A later run of the same module meets the state that the first one left.
+    // A later run of the same module finds the state of the first.
     let again = in_schema(&server, "Team-A");
     let plan = again.module.succeed(&["plan", "-detailed-exitcode", "-var=value=one"]);
     assert!(plan.contains("No changes."), "{plan}");
@@ -79,7 +79,7 @@ fn two_schemas_in_one_database_keep_their_states_apart() {
     assert!(!clone.contains(PASSWORD) && !clone.contains("conn_str"), "{clone}");
 }
 
-/// An apply that stands still in a provisioner, with the state locked, until it is dropped.
+/// An apply that blocks in a provisioner and holds the lock, until it is dropped.
 struct Standing {
     apply: Child,
     pipe: std::fs::File,
@@ -96,7 +96,7 @@ impl Standing {
             &format!("-var=pipe={}", path.display()),
         ];
         let mut apply = module.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
-        // Opened for both, so that neither opening nor writing can block.
+        // Opened for reading and writing, so that neither opening nor writing can block.
         let pipe = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let output = BufReader::new(apply.stdout.take().unwrap());
         let standing = Self { apply, pipe };
@@ -130,7 +130,7 @@ fn locked_state_blocks_runs_of_the_same_schema_only() {
     let first = in_schema(&server, "team_a");
     let same = in_schema(&server, "team_a");
     let other = in_schema(&server, "team_b");
-    // While a database has no row for a state yet, Terraform locks out all of its schemas.
+    // While the database has no row for a state, Terraform locks all schemas.
     first.module.succeed(&["apply", "-auto-approve"]);
     other.module.succeed(&["apply", "-auto-approve"]);
     let standing = Standing::start(&first.module);

@@ -1,4 +1,4 @@
-//! The executable from outside: what it says, how it ends, and that it needs nothing around it.
+//! The executable from outside: output, exit codes, and no dependencies on its environment.
 
 use std::net::TcpListener;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Standard error of an output that ended with a usage error: one line, and at most one hint.
+/// Standard error of a usage error: one line, and at most one hint.
 fn usage_error(output: &Output) -> &str {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -114,7 +114,7 @@ fn release_binary_is_one_static_file() {
     assert!(is_static, "{said}");
 }
 
-/// Every CI job downloads it.
+/// Every CI job downloads the binary.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn release_binary_has_less_than_32_mb() {

@@ -1,7 +1,7 @@
-//! Runs as Jobs: what is printed, what is created, and how a run is followed to its end.
+//! Runs as Kubernetes Jobs: printed manifests, created objects, and following a run to its end.
 //!
-//! The cluster is a stand-in ([`ApiServer`]); the runner in its pods, Terraform and the registry are
-//! real.
+//! The cluster is a stand-in ([`ApiServer`]). The runner in its pods, Terraform and the registry
+//! are real.
 
 mod dry_run;
 mod faults;
@@ -22,7 +22,7 @@ use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually};
 /// The Job of the world's run.
 const JOB: &str = "butler-run-550e8400-e29b-41d4-a716-446655440000";
 
-/// A module whose apply takes as long as it is let.
+/// A module whose apply waits for a file.
 const SLOW: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
@@ -31,7 +31,7 @@ resource "terraform_data" "slow" {
 }
 "#;
 
-/// One whose apply does not end when it is told to.
+/// A module whose apply ignores SIGTERM.
 const STUBBORN: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
@@ -47,14 +47,14 @@ struct Scene {
 }
 
 impl Scene {
-    /// A run of `operation` on a module, which can be started.
+    /// A scene with a run of `operation` on a module.
     async fn new(operation: &str, module: &str) -> Self {
         let world = World::new(&[("main.tf", module)]).await;
         let config = world.config(operation);
         Self::of(world, config, &[]).await
     }
 
-    /// A run with this configuration, on a node whose containers get these variables.
+    /// A scene with this configuration, on a node whose containers get these variables.
     async fn of(world: World, config: serde_json::Value, variables: &[(&str, &str)]) -> Self {
         world.add_run(config);
         let cluster = ApiServer::start(&world.path("node"), variables).await;
@@ -63,12 +63,12 @@ impl Scene {
         scene
     }
 
-    /// One whose run need not be carried out.
+    /// A scene whose run is not executed.
     async fn still() -> Self {
         Self::new("plan", MODULE).await
     }
 
-    /// Writes a kubeconfig to where `kubectl` looks for it.
+    /// Writes a kubeconfig to the default path of `kubectl`.
     fn log_in(&self, kubeconfig: &str) {
         let directory = self.world.path("home").join(".kube");
         std::fs::create_dir_all(&directory).unwrap();
@@ -83,7 +83,7 @@ impl Scene {
         command
     }
 
-    /// Tells the command which run is meant.
+    /// Sets the variables that name the run.
     fn of_run(&self, command: &mut tokio::process::Command) {
         command
             .env("BUTLER_ENDPOINT", self.world.endpoint())
@@ -95,7 +95,7 @@ impl Scene {
         Said::of(&self.apply(words).output().await.unwrap())
     }
 
-    /// Waits until the run's slow step has begun.
+    /// Waits until the run's slow step has started.
     async fn under_way(&self) {
         let mark = "it has begun";
         let has = || self.world.received().logs.iter().any(|line| line.content.contains(mark));
@@ -103,7 +103,7 @@ impl Scene {
     }
 }
 
-/// Sends the command this signal.
+/// Sends the signal to the command.
 fn interrupt(child: &tokio::process::Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), signal).unwrap();
 }
@@ -119,14 +119,14 @@ async fn run_in_a_cluster_is_followed_and_its_exit_code_returned() {
     said.says(&format!("the pod {JOB}-abcde runs on node-1"));
     said.says("the run succeeded");
     assert!(!said.stdout.contains("WARN"), "the pod is as the runner wants it: {said:#?}");
-    // What the Job owns goes with it.
+    // Objects that the Job owns are deleted with it.
     let job = scene.cluster.only("jobs").unwrap();
     for kind in ["secrets", "pods"] {
         let owner = &scene.cluster.only(kind).unwrap()["metadata"]["ownerReferences"][0];
         assert_eq!(owner["uid"], job["metadata"]["uid"], "{kind}");
         assert_eq!(owner["kind"], "Job");
     }
-    // The token is in the Secret, and neither in a request's address nor in what more people read.
+    // The token is in the Secret only, not in a URL or in an object with wider read access.
     assert!(scene.cluster.requests().iter().all(|request| !request.contains(TOKEN)));
     for kind in ["jobs", "pods"] {
         assert!(!scene.cluster.only(kind).unwrap().to_string().contains(TOKEN), "{kind}");
@@ -224,7 +224,7 @@ async fn second_signal_exits_immediately_and_lists_remaining_objects() {
     scene.cluster.course(Course::Unschedulable);
     let child = scene.apply(&[]).spawn().unwrap();
     eventually("a Secret", || scene.cluster.only("secrets").is_some()).await;
-    // A deletion that does not come through holds the first signal's work up.
+    // A hanging deletion blocks the handling of the first signal.
     scene.cluster.faults("DELETE", JOB, Broken::Later, 1000);
     interrupt(&child, Signal::SIGTERM);
     let asked = || scene.cluster.requests().iter().any(|request| request.starts_with("DELETE"));

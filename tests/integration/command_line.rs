@@ -1,5 +1,5 @@
-//! What is made from the command line: completions as a shell uses them, manual pages as `man` reads
-//! them, and the version with where the binary is from.
+//! Outputs of the command line parser: completions as a shell uses them, manual pages as `man`
+//! reads them, and the version with the origin of the binary.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn succeeded(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What each shell has to offer: words of which the last is unfinished, and what can stand there.
+/// Completions that each shell must offer: words with an unfinished last one, and the candidates.
 const OFFERED: [(&[&str], &[&str]); 11] = [
     (&["exe"], &["execute"]),
     (&["tool", "unin"], &["uninstall"]),
@@ -98,7 +98,7 @@ async fn zsh_completes_commands_flags_values_and_versions() {
     enter("zstyle ':completion:*' list-prompt '' ; setopt no_list_beep ; clear ; echo rea''dy\r");
     terminal.shows("that zsh is ready", |text| text.contains("ready")).await;
     for (words, expected) in OFFERED {
-        // Lists what there is (Ctrl-D after a word), then takes the line away (Ctrl-U).
+        // Lists the candidates (Ctrl-D after a word), then clears the line (Ctrl-U).
         enter(&format!("butler-runner {}\u{4}", words.join(" ")));
         terminal
             .shows(&format!("{expected:?} for {words:?}"), |text| {
@@ -161,7 +161,7 @@ fn man_pages_have_no_warnings() {
     assert!(execute.contains("BUTLER_RUN_ID") && execute.contains("Exit codes"), "{execute}");
 }
 
-/// A page as a terminal shows it.
+/// A page, rendered for a terminal.
 fn man(page: &Path) -> String {
     let output = Command::new("man")
         .args(["--warnings", "--local-file"])
@@ -171,7 +171,7 @@ fn man(page: &Path) -> String {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{}", page.display());
-    // Bold is written as a letter twice in the same place.
+    // Bold text is overstruck: each letter, a backspace, and the letter again.
     let mut letters: Vec<char> = Vec::new();
     for letter in succeeded(&output).chars() {
         if letter == '\u{8}' {
@@ -227,7 +227,7 @@ fn help_and_version_commands_equal_their_flags() {
 fn short_help_lists_the_main_flags_and_names_the_long_help() {
     let short = succeeded(&runner().args(["execute", "-h"]).output().unwrap());
     let flag = |line: &str| {
-        // What a line goes on with stands further to the right.
+        // Continuation lines are indented further.
         let flags = line.strip_prefix("      ").unwrap_or_default();
         flags
             .starts_with("--")
@@ -254,7 +254,7 @@ fn short_help_lists_the_main_flags_and_names_the_long_help() {
     assert!(long.contains("--cancel-interval") && long.contains("Exit codes"), "{long}");
 }
 
-/// What is said to each of these command lines, none of which can be read.
+/// The error for each of these malformed command lines.
 fn said(lines: &[&[&str]]) -> String {
     let mut all = String::new();
     for words in lines {
@@ -371,7 +371,7 @@ fn log_filter_that_hides_errors_of_the_runner_is_refused() {
     "]].assert_eq(&shown);
 }
 
-/// What the build script notes when a release is built in `directory`.
+/// The values that the build script records for a release in `directory`.
 fn noted(script: &Path, directory: &Path, variables: &[(&str, &str)]) -> Vec<String> {
     let mut command = Command::new(script);
     command.current_dir(directory).env_clear();
@@ -429,7 +429,7 @@ fn build_records_commit_and_date_and_works_without_git() {
 
     std::fs::write(tree.join("file"), "two").unwrap();
     assert_eq!(noted(&script, &tree, &[])[0], format!("COMMIT={commit}-dirty"));
-    // Sources that were unpacked inside of somebody else's repository are not that repository's.
+    // Sources that were unpacked inside another repository do not get its commit.
     std::fs::create_dir(tree.join("unpacked")).unwrap();
     assert_eq!(noted(&script, &tree.join("unpacked"), &[])[0], "COMMIT=unknown");
 }
@@ -443,7 +443,7 @@ fn closed_pipe_on_standard_output_is_not_an_error() {
         &["generate", "tekton"],
         &["execute", "--help"],
     ] {
-        // Nobody reads from the start.
+        // The reader is closed from the start.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = runner().args(words).stdout(writer).output().unwrap();

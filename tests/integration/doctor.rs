@@ -1,4 +1,4 @@
-//! `doctor`: what it says of machines that can carry out runs, and of machines that cannot.
+//! `doctor` on machines that can and cannot execute runs.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ use crate::support::machine::{Machine, Said};
 use crate::support::release_site::{ReleaseSite, executable, stand_in};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// A machine with git, a place for secret files, and a release site.
+/// A machine with git, a directory for secret files, and a release site.
 fn machine(site: &ReleaseSite) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "error");
@@ -34,13 +34,13 @@ fn machine_for(world: &World, site: &ReleaseSite) -> Machine {
     machine
 }
 
-/// Types it in while the world's registry goes on answering.
+/// Runs the command while the world's registry responds.
 async fn doctor(machine: &Machine, words: &[&str]) -> Said {
     let command = machine.command(&[&["doctor"], words].concat());
     machine.said(&tokio::process::Command::from(command).output().await.unwrap())
 }
 
-/// The page, without what differs from machine to machine.
+/// The page without text that differs between machines.
 fn page(said: &Said) -> String {
     let line = |line: &str| match (line.split_once("is writable; "), line.split_once("limits")) {
         (Some((before, _)), _) => format!("{before}is writable; <room>\n"),
@@ -50,7 +50,7 @@ fn page(said: &Said) -> String {
     said.shown().lines().map(line).collect()
 }
 
-/// What is said of one thing, each as `state: message`.
+/// The results of one check, each as `state: message`.
 fn about(said: &Said, check: &str) -> Vec<String> {
     let findings: Vec<Value> = serde_json::from_str(&said.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -58,7 +58,7 @@ fn about(said: &Said, check: &str) -> Vec<String> {
     findings.map(|it| format!("{}: {}", text(&it["state"]), text(&it["message"]))).collect()
 }
 
-/// Where nobody listens.
+/// An address without a server.
 fn nowhere() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/", listener.local_addr().unwrap())
@@ -319,7 +319,7 @@ fn documentation_lists_the_recognized_ci_systems() {
     assert_documented("docs/doctor.md", "systems", &rows.collect::<Vec<_>>());
 }
 
-/// Everything below `path`, with its content and its times.
+/// All files below `path`, with content and times.
 fn everything(path: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).unwrap().map(Result::unwrap) {
@@ -340,7 +340,7 @@ fn doctor_does_not_modify_the_cache() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine(&site);
     machine.run(&["tool", "install", "1.9.8"]).well();
-    // It looks different but is the same, and a process died while it used it.
+    // The file has another time but the same content, and a process died while it used it.
     let product = machine.path("cache/terraform");
     let copy = product.join("1.9.8/copy");
     std::fs::copy(product.join("1.9.8/terraform"), &copy).unwrap();

@@ -1,4 +1,4 @@
-//! What the documentation says is there, is there: files, messages, and the functions of a platform.
+//! The documentation names existing files, messages, and platform functions.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn rows(file: &str, marker: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// What stands between backticks.
+/// The text between backticks.
 fn code(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }

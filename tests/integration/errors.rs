@@ -1,4 +1,5 @@
-//! How errors of a run read: once, with what to do last, and by the place that has to be changed.
+//! The format of run errors: each is printed once, with a hint at the end and the setting to
+//! change.
 
 use expect_test::expect;
 

@@ -1,4 +1,4 @@
-//! Whole runs with the real Terraform: what is requested, in which order, and what is received.
+//! Whole runs with the real Terraform: their requests and reports, in order.
 
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ async fn validate_does_not_use_the_state_and_reports_file_and_line() {
     let broken = r#"output "x" { value = var.missing }"#;
     let world = World::new(&[("main.tf", broken)]).await;
     let mut config = world.config("validate");
-    // Nobody listens there: a validate that initialised the backend would fail.
+    // No server is at this address: a validate that initialized the backend would fail.
     config["stateBackend"] =
         json!({"type": "pg", "config": {"conn_str": "postgres://u:passw0rd@127.0.0.1:1/x"}});
     let end = world.run(config).await;
@@ -198,7 +198,7 @@ resource "terraform_data" "second" {
     ];
     for (phase, module, changes, reports, word) in cases {
         let mut world = World::new(&[("main.tf", module)]).await;
-        // Nobody serves releases there.
+        // No server has releases at this address.
         world.variables.push(("BUTLER_MIRROR".into(), "http://127.0.0.1:1".into()));
         let mut config = world.config("apply");
         merge(&mut config, &changes);
@@ -214,7 +214,7 @@ resource "terraform_data" "second" {
         assert!(received.log_text().contains(reason), "{phase}: the log ends with the reason");
         assert!(end.stderr.contains(reason), "{phase}: stderr has the reason");
         if phase == "apply" {
-            // The second is there too, but tainted: its provisioner failed after it was created.
+            // The second exists as well, but is tainted: its provisioner failed after its creation.
             assert_eq!(
                 (&last["resources_to_add"], &last["resource_count_after"]),
                 (&json!(1), &json!(2))
@@ -262,7 +262,7 @@ async fn finished_run_is_not_executed_again() {
 async fn unreachable_registry_exits_with_4() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_REGISTRY_TIMEOUT".into(), "1s".into()));
-    // Nobody listens there.
+    // No server is at this address.
     let output =
         world.execute().env("BUTLER_ENDPOINT", "http://127.0.0.1:1/api").output().await.unwrap();
     let end = world.end(&output);
@@ -273,7 +273,7 @@ async fn unreachable_registry_exits_with_4() {
 #[tokio::test]
 async fn registry_outage_within_the_retry_time_loses_no_report() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    // The pause before a log batch is tried again follows the interval.
+    // The pause before a retry of a log batch follows the interval.
     world.variables.push(("BUTLER_LOG_INTERVAL".into(), "1s".into()));
     for endpoint in ["status", "config"] {
         world.faults.lock().unwrap().push(Fault { method: "GET", endpoint, status: 503, times: 2 });
@@ -288,7 +288,7 @@ async fn registry_outage_within_the_retry_time_loses_no_report() {
     }
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    // The registry itself saw the run as if nothing had been.
+    // The reports in the registry are those of an ordinary run.
     let mut names = world.received().request_names();
     names.dedup();
     assert_eq!(names, sequence(&["POST plan"]));
@@ -309,7 +309,7 @@ async fn restarted_job_continues_the_run() {
 #[tokio::test]
 async fn undelivered_final_status_exits_with_4() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    // 400 is not tried again; the first POST status, `running`, passes.
+    // 400 is not retried; the first POST status, `running`, succeeds.
     world.add_run(world.config("validate"));
     let mut command = world.execute();
     let faults = world.faults.clone();
@@ -366,9 +366,9 @@ async fn blocked_standard_error_does_not_stop_the_run() {
     let mut config = world.config("apply");
     config["envVars"] = json!({"TF_LOG": {"value": "trace"}});
     world.add_run(config);
-    // Both pipes stay full; what is asked for is only that the run goes through.
+    // Both pipes stay full; the run must still complete.
     let mut child = world.execute().env("BUTLER_LOG", "trace").spawn().unwrap();
-    // The test runner's own time limit says so if the run stands still.
+    // The time limit of the test runner detects a blocked run.
     let status = child.wait().await;
     assert_eq!(status.unwrap().code(), Some(0));
     assert_eq!(world.statuses(), ["running", "succeeded"]);
@@ -409,7 +409,7 @@ async fn undelivered_plan_is_a_failure() {
 async fn unwritable_report_directory_does_not_prevent_reports_to_the_registry() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let report = world.path("report");
-    // Directories stand where the files should be.
+    // Directories are in place of the report files.
     for name in ["status.json", "plan.json", "plan.txt", "log.txt"] {
         std::fs::create_dir_all(report.join(name).join("x")).unwrap();
     }

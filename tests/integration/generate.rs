@@ -1,4 +1,4 @@
-//! `generate`: what is written for each CI system, what its own tools say of it, and what it does.
+//! `generate`: the files for each CI system, and that the vendor's tools accept them.
 
 mod failing;
 mod github;
@@ -15,7 +15,7 @@ use crate::support::machine::{Machine, Said};
 
 const DIGEST: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// Options that all targets have but `generic`.
+/// Options of all targets except `generic`.
 const ALL: &[&str] = &[
     "--endpoint=https://portal.example.com/api/registry",
     "--runner-version=1.2.3",
@@ -38,14 +38,14 @@ const ALL: &[&str] = &[
     "--ca-bundle=/etc/ssl/company.pem",
 ];
 
-/// The binary from a mirror, and one archive of it only.
+/// The binary from a mirror, pinned to one archive.
 fn pinned() -> Vec<String> {
     let checksum = format!("--checksum={DIGEST}");
     let releases = "--releases=https://mirror.example.com/butler-runner/releases".to_owned();
     all().chain([checksum, releases]).collect()
 }
 
-/// In the image, with who to be in the cloud left to the CI system.
+/// In the image, with the cloud identity left to the CI system.
 fn in_image() -> Vec<String> {
     let digest = format!("--digest=sha256:{DIGEST}");
     let kept =
@@ -65,7 +65,7 @@ fn generate(target: &str, options: &[String]) -> Said {
     Machine::new().run(&words)
 }
 
-/// What is written with no options, with all for the binary, and with all for the image.
+/// The files with no options, with all options for the binary, and with all options for the image.
 fn variants(target: &str, expected: [ExpectFile; 3]) -> [String; 3] {
     let options = [Vec::new(), pinned(), in_image()];
     let texts = options.map(|options| generate(target, &options).well().stdout);
@@ -86,14 +86,14 @@ fn steps(workflow: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What GitLab makes of the job's script.
+/// The job's script in the form that GitLab executes.
 fn gitlab_script(job: &str) -> String {
     let document = &yaml(job)[0];
     let entries = document["butler-run"]["script"].as_array().unwrap().iter();
     entries.fold(String::new(), |script, entry| script + entry.as_str().unwrap() + "\n")
 }
 
-/// The script of the pipeline's one `sh` step, as Groovy reads it.
+/// The script of the pipeline's only `sh` step, unquoted as by Groovy.
 fn jenkins_script(pipeline: &str) -> String {
     let (_, rest) = pipeline.split_once("sh '''").unwrap();
     let (script, _) = rest.split_once("\n                    '''").unwrap();
@@ -319,7 +319,7 @@ fn parent_directories_of_the_generated_file_are_created() {
         error: cannot write `file/config.yml`: failed to create directory `file`: File exists (os error 17)
     "]]
     .assert_eq(said.shown());
-    // What goes wrong later is told without the name of what nobody asked for.
+    // Later errors do not mention an option that the user did not set.
     let said = machine.run(&["generate", "circleci", "--output", "/proc/config.yml"]);
     assert_eq!(said.code, Some(1));
     assert!(said.stderr.starts_with("error: cannot write `/proc/config.yml`: "), "{said:?}");
@@ -347,7 +347,7 @@ fn aws_credentials_last_as_long_as_the_job_timeout() {
         let login = steps.iter().find(|step| step["name"] == "Log in to AWS").unwrap();
         login["with"]["role-duration-seconds"].as_u64()
     };
-    // An hour is what every role allows, and what is asked for where nothing is said.
+    // Every role allows one hour, which is also the default.
     assert_eq!((seconds("15m"), seconds("1h")), (None, None));
     assert_eq!((seconds("90m"), seconds("6h")), (Some(5400), Some(21600)));
 }
@@ -414,7 +414,7 @@ fn container_gets_the_telemetry_variables() {
     });
     let documented = documented.concat();
     let words = documented.split(|it: char| !(it.is_ascii_uppercase() || it == '_'));
-    // What ends in a `*` there is for whoever tunes the exporter.
+    // Variables whose row ends in `*` tune the exporter.
     let is_name = |word: &&str| word.starts_with("OTEL_") && !word.ends_with('_');
     let mut names: Vec<_> = words.filter(is_name).collect();
     names.push("TRACEPARENT");

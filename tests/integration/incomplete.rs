@@ -1,13 +1,13 @@
-//! An apply or destroy that does not get to its end: what was done and what was not is told the same
-//! way by the page, the summary, `result.json`, the registry's status and the CI system.
+//! An apply or destroy that does not complete: the page, the summary, `result.json`, the status and
+//! the CI system report completed and missing changes consistently.
 
 use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
 use crate::support::world::{End, World};
 
-/// `good` is created; `bad` fails after it was created; `refused` is not begun, because its condition does
-/// not hold; `never` needs `bad`.
+/// `good` is created. `bad` fails after its creation. `refused` does not start because its
+/// precondition fails. `never` depends on `bad`.
 const FAILING: &str = r#"
 resource "terraform_data" "good" {
   input = "a"
@@ -31,7 +31,7 @@ resource "terraform_data" "never" {
 }
 "#;
 
-/// A module whose `slow`, while it is being created and after `good` was, has Terraform get `signal`.
+/// A module that sends `signal` to Terraform while `slow` is being created, after `good`.
 fn signalled(signal: &str) -> String {
     format!(
         r#"
@@ -51,7 +51,7 @@ resource "terraform_data" "never" {{
     )
 }
 
-/// A module in a directory called `network`, and the documents of a run in it.
+/// A module in the directory `network`, and the reports of a run in it.
 struct Place {
     world: World,
 }
@@ -87,7 +87,7 @@ impl Place {
         serde_json::from_str(&self.read("reports/result.json")).unwrap()
     }
 
-    /// Address and outcome of each change that was not done.
+    /// Address and outcome of each incomplete change.
     fn incomplete(&self) -> Vec<(String, String)> {
         let result = self.result();
         let changes = result["incomplete"]["changes"].as_array().unwrap();
@@ -185,7 +185,7 @@ async fn page_of_a_failed_apply_marks_failed_resources_red_and_names_the_run() {
     assert_ne!(colour("never"), colour("good"));
     assert_ne!(colour("never"), colour("bad"));
 
-    // The phase in which it failed has the colour of the failure, and no other.
+    // Only the failed phase has the colour of a failure.
     let bars = browser
         .run("return Object.fromEntries([...document.querySelectorAll('.timings tbody tr')].map((row) => [row.querySelector('th').firstChild.textContent.trim(), getComputedStyle(row.querySelector('rect')).fill]))")
         .await;
@@ -267,7 +267,7 @@ resource "terraform_data" "stubborn" {{
     assert_eq!(place.result()["summary"], "Applied: 0 added, 0 changed, 2 destroyed.");
     for document in ["page.html", "summary.md", "reports/result.json"] {
         let text = place.read(document);
-        // What Terraform printed of its plan is in the log.
+        // Terraform's own output of the plan is in the log.
         let told = text.split("<h2 id=\"log\">").next().unwrap();
         assert!(!told.contains("to destroy"), "{document}: {told}");
     }

@@ -1,4 +1,4 @@
-//! The rules that the crate's documentation states about itself, read from the sources.
+//! The rules for the structure of the code, checked on the sources.
 
 mod graph;
 
@@ -26,11 +26,11 @@ const RUNNER: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// What a layer's modules may import of their own layer: composition is made of parts.
+/// Allowed imports within a layer.
 const RUNNER_SIDEWAYS: &[(&str, &str)] =
     &[("run", "settings"), ("run", "devregistry"), ("doctor", "run"), ("doctor", "settings")];
 
-/// The same for `crates/base`, whose leaves everything else builds on.
+/// The layers of `crates/base`, on which all other crates build.
 const BASE: &[&[&str]] = &[
     &["platform"],
     &[
@@ -56,7 +56,7 @@ fn crates() -> Vec<PathBuf> {
     std::iter::once(project_path("src")).chain(crates).collect()
 }
 
-/// The names after `crate::` in a file, but for those in its comments.
+/// The names after `crate::` in a file, except in comments.
 fn imports(text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     code.flat_map(|line| line.split("crate::").skip(1))

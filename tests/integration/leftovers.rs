@@ -1,4 +1,4 @@
-//! What a runner that was killed leaves behind, and what the next one does with it.
+//! Leftovers of a killed runner, and how the next run handles them.
 
 mod clean;
 mod disk;
@@ -17,17 +17,17 @@ use crate::support::stand_in::StandIn;
 use crate::support::terraform::machine_terraform;
 use crate::support::world::{MODULE, RUN_ID, World, eventually};
 
-/// A value of the run that must be nowhere but in the run's own directories.
+/// A value of the run that may be in the run's own directories only.
 const SECRET: &str = "hunter22-very-secret";
 
-/// A point at which the runner is killed.
+/// The point at which the runner is killed.
 struct Case {
     killed: &'static str,
     stays: Stays,
     next: Next,
 }
 
-/// What stays behind.
+/// The leftovers of a kill.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Stays {
     Nothing,
@@ -35,7 +35,7 @@ enum Stays {
     Both,
 }
 
-/// What the next run does; whatever it is, it succeeds itself.
+/// The action of the next run on the leftovers. The next run itself always succeeds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Next {
     Runs,
@@ -84,7 +84,7 @@ impl Case {
         format!("| {} | {stays} | {next} |", self.killed)
     }
 
-    /// Kills the runner, holds what stays behind to the table, and returns it.
+    /// Kills the runner, asserts that the leftovers match the table, and returns them.
     async fn kill(&self, world: &World, mut runner: Child) -> Vec<PathBuf> {
         runner.kill().await.unwrap();
         let left: Vec<_> = ["tmp", "shm"].into_iter().flat_map(|it| world.left_in(it)).collect();
@@ -106,12 +106,12 @@ impl Case {
         left
     }
 
-    /// Carries out the next run, and holds what it does with `left` to the table. Returns what it
-    /// said.
+    /// Executes the next run and asserts that its action on `left` matches the table. Returns its
+    /// output.
     async fn next_run(&self, world: &mut World, left: &[PathBuf]) -> String {
         let in_use = self.next == Next::LeavesAlone;
         if !in_use {
-            // What dies of the end of its output's reader may take a moment.
+            // Processes that die of a closed pipe may need a moment.
             eventually("an end of all processes", || world.processes().is_empty()).await;
         }
         world.set("PATH", search_path());
@@ -140,7 +140,7 @@ impl Case {
     }
 }
 
-/// Files below `directory` that hold `text`.
+/// Files below `directory` that contain `text`.
 fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -157,7 +157,7 @@ fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A directory and a file of somebody else's that are mounted where a wipe comes by.
+/// A directory and a file of another user, mounted in the directory to be wiped.
 struct Precious {
     directory: PathBuf,
 }
@@ -203,7 +203,7 @@ fn config(world: &World, operation: &str) -> Value {
     config
 }
 
-/// Starts a run of `operation` with a stand-in that waits in `command` after it did `act`.
+/// Starts a run of `operation` with a stand-in that executes `act` and then waits in `command`.
 async fn waiting_in(world: &mut World, operation: &str, command: &str, act: &str) -> Child {
     let tool = StandIn::install_waiting(world, command, act);
     world.add_run(config(world, operation));
@@ -234,7 +234,7 @@ async fn next_run_wipes_leftovers_of_a_kill_while_cloning() {
         json!(format!("http://{}/repository.git", server.local_addr().unwrap()));
     world.add_run(config);
     let runner = world.execute().spawn().unwrap();
-    // The server never answers.
+    // The server never responds.
     let _connection = server.accept().await.unwrap();
     let left = case.kill(&world, runner).await;
     case.next_run(&mut world, &left).await;
@@ -256,7 +256,7 @@ async fn next_run_wipes_leftovers_of_a_kill_while_downloading_the_tool() {
     site.asked_for(".zip").await;
     let left = case.kill(&world, runner).await;
     site.behave();
-    // That one has a terraform on its PATH; here is one that has to install it again.
+    // The other run has Terraform on its PATH; this one must install it again.
     case.next_run(&mut world, &left).await;
     let installed = world.command(&["tool", "install", &version]).output().await.unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
@@ -339,7 +339,7 @@ async fn next_run_wipes_leftovers_of_a_kill_during_the_last_upload() {
         world.hang("POST", endpoint);
         let runner = world.execute().spawn().unwrap();
         world.hanging().await;
-        // What no report is made of is wiped meanwhile.
+        // Files that no report needs are wiped in the meantime.
         while !world.left_in("shm").is_empty() {
             tokio::task::yield_now().await;
         }
@@ -361,7 +361,7 @@ async fn next_run_completes_a_wipe_after_a_kill() {
     let held = Path::new(tool.record("module").trim()).join(".terraform/held");
     let lease = lease::Lease::take(&held);
     tool.go_on();
-    // Whoever overwrites the file waits for its lease from here on.
+    // From here on, every process that opens the file for writing waits for the lease.
     eventually("a wipe", || lease.is_wanted()).await;
     let left = case.kill(&world, runner).await;
     drop(lease);
@@ -386,7 +386,7 @@ async fn signal_during_the_wipe_does_not_prevent_the_final_status() {
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
     let output = runner.wait_with_output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // It had failed before.
+    // It had failed before the signal.
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(world.statuses(), ["running", "failed"]);
     let status = world.last_status();
@@ -399,7 +399,8 @@ async fn signal_during_the_wipe_does_not_prevent_the_final_status() {
     assert_eq!(world.end(&output).code, Some(0));
 }
 
-/// A lease on a file: who opens it for writing waits until the lease is given up (fcntl(2)).
+/// A lease on a file: a process that opens it for writing waits until the lease is released
+/// (fcntl(2)).
 #[cfg(target_os = "linux")]
 mod lease {
     #![expect(unsafe_code, reason = "leases have no safe interface")]
@@ -413,8 +414,8 @@ mod lease {
     impl Lease {
         pub(super) fn take(path: &std::path::Path) -> Self {
             let file = std::fs::File::open(path).unwrap();
-            // SAFETY: plain calls on a descriptor that is open; the signal says that the lease is
-            // wanted, and would end the test if it were not ignored.
+            // SAFETY: plain calls on an open descriptor. The ignored signal announces a lease break
+            // and would otherwise kill the test.
             let taken = unsafe {
                 libc::signal(libc::SIGIO, libc::SIG_IGN);
                 libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK)
@@ -424,7 +425,7 @@ mod lease {
         }
 
         pub(super) fn is_wanted(&self) -> bool {
-            // SAFETY: a plain call on a descriptor that is open.
+            // SAFETY: a plain call on an open descriptor.
             unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_GETLEASE) != libc::F_RDLCK }
         }
     }

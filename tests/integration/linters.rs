@@ -1,5 +1,4 @@
-//! What checks the files that are written for others: that it can find something, and that the
-//! project's own workflows pass it.
+//! The linters of generated files find errors, and the project's own workflows pass them.
 
 use crate::support::linters::{
     Findings, Schema, actionlint, check_jsonschema, groovy_lint, kubernetes_validate, shellcheck,

@@ -16,13 +16,14 @@ use crate::support::stand_in::StandIn;
 use crate::support::terraform::TestModule;
 use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
 
-/// An apply that stands still under its lock and ends as Terraform does when it is asked to.
+/// An apply that blocks while it holds the lock, and stops on SIGTERM as Terraform does.
 const STANDS: &str = ": > READY; exec sleep 1000";
 
-/// One whose Terraform does not answer any more: only a kill ends it.
+/// An apply whose Terraform does not respond to signals: only SIGKILL ends it.
 const HANGS: &str = "kill -STOP $PPID; : > READY; exec sleep 1000";
 
-/// A module whose apply does `act`; `READY` in it is the file that says that it does.
+/// A module whose apply executes `act`. `READY` in it is replaced by the file that signals its
+/// start.
 fn module(world: &World, act: &str) -> String {
     let act = act.replace("READY", ready(world).to_str().unwrap());
     format!(
@@ -35,7 +36,7 @@ fn ready(world: &World) -> std::path::PathBuf {
     world.path("ready")
 }
 
-/// Applies `act` in the world, with this backend, and sends SIGTERM in the middle of it.
+/// Applies `act` in the world with this backend, and sends SIGTERM during the apply.
 async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
     world.commit(&[("main.tf", &module(world, act))]);
     world.add_run(world.config_in("apply", backend));
@@ -51,7 +52,7 @@ async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
     end
 }
 
-/// Asserts that a run that wants the lock gets it.
+/// Asserts that another run can get the lock.
 async fn assert_free(world: &World, backend: &Value) {
     let end = world.run(world.config_in("plan", backend)).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -136,7 +137,7 @@ async fn stale_lock_of_a_killed_tool_is_reported_with_the_unlock_command() {
     assert!(advice.contains(&command), "{advice}");
     assert!(end.stderr.contains(&command), "{}", end.stderr);
 
-    // To the next run it is somebody else's, whatever it may do with its own.
+    // For the next run the lock belongs to another process, even with `--force-unlock-own`.
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     let end = world.run(world.config_in("plan", &http(&server))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -195,7 +196,7 @@ async fn lock_of_unclear_owner_is_never_removed() {
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
-    // Killed by somebody else, so that nobody could ask meanwhile whose lock it is.
+    // Another process kills the tool, so the runner could not look up the owner of the lock.
     let act = "kill -KILL $PPID; exec sleep 1000";
     world.commit(&[("main.tf", &module(&world, act))]);
     let end = world.run(world.config_in("apply", &http(&server))).await;
@@ -227,7 +228,7 @@ async fn lock_found_after_a_run_without_locking_is_never_its_own() {
     assert!(advice.contains("when no other run holds it"), "{advice}");
 }
 
-/// Terraform of somebody else's that stands still under the lock; ended when it is dropped.
+/// A Terraform of another user that blocks while it holds the lock. It ends when this is dropped.
 struct Standing(Child);
 
 impl Drop for Standing {
@@ -339,7 +340,7 @@ async fn state_that_cannot_be_pushed_is_kept_and_reported_last() {
         assert!(last.contains(&command), "{last}");
     }
 
-    // It does what it says, as soon as the backend is back.
+    // The documented command works as soon as the backend is available.
     server.refuse(&[]);
     let block = server.block();
     let module = tokio::task::spawn_blocking(move || {
@@ -361,7 +362,7 @@ async fn unstored_state_is_pushed_under_the_unreleased_lock_of_the_run() {
         server.be_away_for(&["OperationTypeApply"]);
         let end = world.run(world.config_in("apply", &http(&server))).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
-        // Pushed while the apply's lock kept everybody else out.
+        // The push succeeded while the lock of the apply kept other runs out.
         assert_eq!(server.stored(), ["OperationTypeApply"]);
         assert!(server.state().unwrap()["outputs"]["greeting"].is_object());
         assert!(!world.path("cache/recovery").exists(), "nothing is kept that is stored");
@@ -382,7 +383,7 @@ async fn unstored_state_is_pushed_under_the_unreleased_lock_of_the_run() {
     }
 }
 
-/// The last line of everything that people read at the end.
+/// The last line of each human-readable report.
 fn last_words(world: &World, end: &End) -> Vec<String> {
     let (log, status) = (world.received().log_text(), world.last_status());
     let summary = status["plan_summary"].as_str().unwrap_or_default().to_owned();
@@ -398,7 +399,7 @@ async fn lock_that_prevents_the_push_is_reported_before_it() {
     server.keep_locked(&["OperationTypeApply"]);
     let end = world.run(world.config_in("apply", &http(&server))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    // The backend only tells an id, which may be somebody else's by now.
+    // The backend only returns an id, which may belong to another run by now.
     let lock = server.lock().expect("nobody has removed it");
     assert_eq!(server.stored(), ["OperationTypeApply"], "nobody has pushed without a lock");
     let unlock =
@@ -414,7 +415,7 @@ async fn lock_that_prevents_the_push_is_reported_before_it() {
     );
 }
 
-/// Has the runner use the real Terraform, but with this done first where it pushes a state.
+/// Makes the runner use the real Terraform, with this script before each `state push`.
 fn before_push(world: &mut World, act: &str) -> StandIn {
     let real = find_program("terraform").unwrap();
     let real = format!("exec '{}' \"$@\"", real.display());
@@ -422,7 +423,7 @@ fn before_push(world: &mut World, act: &str) -> StandIn {
     StandIn::doing(world, &[("state", &state), ("*", &real)])
 }
 
-/// Applies what cannot be stored, and sends SIGTERM while `act` is done instead of the push.
+/// Applies with an unavailable backend, and sends SIGTERM while `act` runs in place of the push.
 async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandIn) {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;

@@ -1,4 +1,4 @@
-//! The way of a line: a real process, the redactor, the queue, and a real server or pipe.
+//! Log lines from a real process through the redactor and the queue to a real server or pipe.
 #![expect(clippy::unwrap_used, reason = "the lint spares test functions, but not what they call")]
 
 use std::io::Read;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 const LINES: u32 = 200_000;
 
-/// Longer than any test: what happens, happens because of something else.
+/// Longer than any test: nothing happens because of this interval.
 const NEVER: Duration = Duration::from_hours(1);
 
 /// A server for `POST /logs` on loopback; it ends with the test's runtime.
@@ -32,10 +32,10 @@ struct Server {
 }
 
 struct Shared {
-    /// How many requests have begun.
+    /// The number of requests that have started.
     begun: watch::Sender<usize>,
     answered: AtomicUsize,
-    /// What is answered; none makes requests wait.
+    /// The response; `None` makes requests wait.
     answer: watch::Sender<Option<StatusCode>>,
     stored: Mutex<Vec<LogLine>>,
 }
@@ -71,7 +71,7 @@ impl Server {
         *self.shared.begun.borrow()
     }
 
-    /// Every line that was stored, after a check that the numbers are right.
+    /// All stored lines, after a check of their numbers.
     fn content(&self) -> Vec<String> {
         let stored = self.shared.stored.lock().unwrap();
         let numbers: Vec<u64> = stored.iter().map(|line| u64::from(line.sequence)).collect();
@@ -194,7 +194,7 @@ async fn unresponsive_registry_does_not_block_the_run_or_fill_memory() {
     server.until_begun(1).await;
     assert_eq!(server.shared.answered.load(Ordering::SeqCst), 0);
     assert!(!uploaded.is_finished());
-    // 14 MB were printed; one batch is in flight, one MiB in memory, the rest here.
+    // 14 MB were printed; one batch is in flight, one MiB in memory, and the rest here.
     let waiting = std::fs::metadata(&overflow).unwrap().len();
     assert!(waiting > 9_000_000, "{waiting} bytes in the file");
     server.shared.answer.send_replace(Some(StatusCode::OK));
@@ -279,7 +279,7 @@ async fn secret_printed_in_two_writes_is_masked() {
     let half = async {
         let line = receiver.recv().await.unwrap();
         assert_eq!(line.content, "password=");
-        // Lets the script go on.
+        // Lets the script continue.
         tokio::task::spawn_blocking(move || std::fs::write(fifo, "").unwrap()).await.unwrap();
     };
     tokio::join!(run(&script, &log), half);

@@ -1,4 +1,4 @@
-//! No secret of a module that prints them in every way gets out.
+//! A module that prints its secrets in every way, and that none of them is published.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::documented::assert_documented;
 use crate::support::world::{End, TOKEN, World};
 
-/// Declares nothing as sensitive, so that Terraform shows everything, and shows it in every way.
+/// Declares no variable as sensitive, so that Terraform prints all values, in every way.
 const NASTY: &str = r#"
 variable "key" {}
 variable "quoted" {}
@@ -78,7 +78,7 @@ check "quotes" {
 output "all" { value = local.all }
 "#;
 
-/// What the runs get, by name.
+/// The inputs of the runs, by name.
 struct Secrets(Vec<(&'static str, String)>);
 
 impl Secrets {
@@ -119,7 +119,7 @@ impl Secrets {
         &self.0.iter().find(|(known, _)| *known == name).unwrap().1
     }
 
-    /// Every text that must not be anywhere.
+    /// Every text that must not be published.
     fn needles(&self) -> Vec<(String, String)> {
         let mut needles = Vec::new();
         for (name, value) in &self.0 {
@@ -136,7 +136,7 @@ impl Secrets {
     }
 }
 
-/// `text` as others write it: nothing of the runner's own is used here.
+/// `text` in the encodings of other programs. No code of the runner is used here.
 fn forms(text: &str) -> Vec<(&'static str, String)> {
     let json = |text: &str| {
         let json = serde_json::to_string(text).unwrap();
@@ -186,8 +186,8 @@ fn forms(text: &str) -> Vec<(&'static str, String)> {
     forms
 }
 
-/// Everything that left the runner, by place: what was sent, but outputs; what was printed; and every
-/// file in the world, but the state and the outputs.
+/// All data that left the runner, by place: reports except outputs, standard streams, and all files
+/// of the world except the state and the outputs.
 fn places(world: &World, end: &End) -> Vec<(String, String)> {
     let received = world.received();
     let mut places = vec![
@@ -203,7 +203,7 @@ fn places(world: &World, end: &End) -> Vec<(String, String)> {
     places
 }
 
-/// The texts in `json`, as whoever reads it sees them.
+/// The strings in `json` after decoding.
 fn texts(json: &Value, places: &mut Vec<(String, String)>) {
     match json {
         Value::String(text) => places.push(("a text of a status or plan".to_owned(), text.clone())),
@@ -227,7 +227,7 @@ fn files(directory: &Path, places: &mut Vec<(String, String)>) {
     }
 }
 
-/// Which secrets are where.
+/// The secrets and the places in which they are found.
 fn hits(needles: &[(String, String)], places: &[(String, String)]) -> Vec<String> {
     let mut hits = Vec::new();
     for (place, text) in places {
@@ -245,7 +245,7 @@ fn assert_clean(secrets: &Secrets, places: &[(String, String)]) {
     assert!(hits.is_empty(), "{} hits:\n{:#?}", hits.len(), &hits[..hits.len().min(20)]);
 }
 
-/// A world in which the nasty module gets all secrets.
+/// A world in which the hostile module gets all secrets.
 async fn world(secrets: &Secrets) -> World {
     let mut world = World::new(&[("main.tf", NASTY)]).await;
     world.set("BUTLER_SENSITIVE_VALUES", "literal");
@@ -343,7 +343,7 @@ async fn no_output_of_a_hostile_modules_plan_or_apply_contains_a_secret() {
         assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
         let places = places(&world, &end);
         assert_clean(&secrets, &places);
-        // It was all there to be found.
+        // The module did print its secrets: the log has the text with masks.
         let log = world.received().log_text();
         assert!(
             log.contains("A check that fails quotes the value") && log.contains("***"),

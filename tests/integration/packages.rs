@@ -1,5 +1,5 @@
-//! How the runner gets onto a machine: the install script from download to `-V`, the lists and the
-//! formula of a release, and what builds it.
+//! Installing the runner: the install script from the download to `-V`, the lists and the formula
+//! of a release, and its build.
 
 mod entrypoint;
 
@@ -42,7 +42,7 @@ impl Published {
         published
     }
 
-    /// Puts an archive and a list of checksums where the newest release is, and this version.
+    /// Serves an archive and a list of checksums as the newest release and as this version.
     fn publish(&self, archive: &[u8], sums: &str) {
         for place in ["latest/download", &format!("download/v{VERSION}")] {
             self.site.put(&format!("/releases/{place}/{}", name()), archive.to_vec());
@@ -50,7 +50,7 @@ impl Published {
         }
     }
 
-    /// Runs the script as a user types it in.
+    /// Runs the script.
     fn install(&self, arguments: &[&str]) -> Output {
         let releases = self.site.url().join("releases").unwrap();
         let mut command = Command::new("sh");
@@ -72,7 +72,7 @@ impl Published {
         self.machine.path("home/.local/bin/butler-runner")
     }
 
-    /// Asserts that the script refused, said why, and left nothing behind.
+    /// Asserts that the script failed with a reason and left no files.
     fn refused(&self, output: &Output, why: &str) {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -96,7 +96,7 @@ fn sums(archive: &[u8]) -> String {
     format!("{other}  butler-runner_plan9_amd64.tar.gz\n{sum}  {}\n", name())
 }
 
-/// An archive with an executable that answers with `answer`.
+/// An archive with an executable that prints `answer`.
 fn archive(machine: &Machine, executable_name: &str, answer: &str) -> Vec<u8> {
     let directory = machine.path("packed");
     executable(&directory.join(executable_name), format!("#!/bin/sh\necho '{answer}'\n"));
@@ -143,7 +143,7 @@ fn script_falls_back_to_wget_without_curl() {
     let mut command = Command::new("sh");
     command.arg(project("packaging/install.sh")).args(["--releases", releases.as_str()]);
     published.environment(&mut command);
-    // wget is told by its own file which authority there is.
+    // wget reads the certificate authority from its own configuration.
     let bundle = published.authority.bundle();
     let line = format!("ca_certificate = {}\n", bundle.display());
     std::fs::write(published.machine.path("home/.wgetrc"), line).unwrap();
@@ -169,7 +169,7 @@ fn script_does_not_install_a_modified_release() {
         published.publish(&good, list);
         published.refused(&published.install(&to), "does not name `butler-runner_");
     }
-    // A pinned checksum holds even where somebody has changed archive and list alike.
+    // A pinned checksum detects the change even if archive and list were both modified.
     published.publish(&other, &sums(&other));
     let pinned = hex::encode(Sha256::digest(&good));
     let arguments = [&to[..], &["--checksum", &pinned]].concat();
@@ -212,7 +212,7 @@ fn script_requires_tls_and_a_trusted_certificate() {
     published.refused(&output, "cannot download");
     let plain = [&to[..], &["--releases", "http://127.0.0.1/releases"]].concat();
     published.refused(&published.install(&plain), "is not https");
-    // Neither does a redirect lead it away from TLS.
+    // A redirect to HTTP is refused as well.
     let elsewhere = ReleaseSite::start(&[("1.0.0", b"binary")]);
     published.site.lead_to(&elsewhere.url());
     published.refused(&published.install(&to), "cannot download");
@@ -379,7 +379,7 @@ fn section<'text>(text: &'text str, name: &str) -> Vec<&'text str> {
     lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty()).collect()
 }
 
-/// Versions 0.1.0 to 0.1.6 are the predecessor's, with the same archive names and image tags.
+/// Versions 0.1.0 to 0.1.6 belong to the predecessor, with the same archive names and image tags.
 #[test]
 fn version_is_newer_than_the_predecessors_releases() {
     let version: semver::Version = VERSION.parse().unwrap();
@@ -396,7 +396,7 @@ fn release_workflow_builds_like_make() {
     let [version] = values(&release, "DIST_VERSION")[..] else { panic!("one version of dist") };
     let written = format!("cargo-dist-version = {version:?}");
     assert!(section(&dist, "[dist]").contains(&&*written), "{written}");
-    // Every build of a release takes its flags from where `make build` takes them.
+    // Every build of a release uses the flags of `make build`.
     let environment = ".ci/release-environment";
     let built = |line: &&str| line.contains("dist build ") || line.contains("cargo build ");
     let builds: Vec<_> = release.lines().filter(built).collect();
@@ -411,7 +411,7 @@ fn release_workflow_builds_like_make() {
     }
 }
 
-/// What a release is built with for `target`, as a program sees it that is started so.
+/// The build environment of a release for `target`.
 fn release_environment(target: &str, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
     let mut command = Command::new(project(".ci/release-environment"));
     command.args([target, "env", "--null"]).envs(variables.iter().copied());
@@ -425,7 +425,7 @@ fn release_binary_contains_no_path_of_the_build_machine() {
     let target = "x86_64-unknown-linux-gnu";
     let given = [("CARGO_HOME", "/home/a user/.cargo"), ("RUSTFLAGS", "-C debuginfo=2")];
     let environment = release_environment(target, &given);
-    // What a user has set would make another binary.
+    // Flags of the user would change the binary.
     assert_eq!(environment.get("RUSTFLAGS"), None);
     let flags: Vec<_> = environment["CARGO_ENCODED_RUSTFLAGS"].split('\x1f').collect();
     let source = project("");

@@ -1,10 +1,10 @@
-//! The plan's JSON: what is sensitive in it stays here, and no plan is too large.
+//! The plan's JSON: sensitive values are not reported, and no plan is too large.
 
 use serde_json::{Value, json};
 
 use crate::support::world::{Fault, World};
 
-/// A module that makes secrets of its own, in every place where a plan can show them.
+/// A module that creates its own secrets in every part of a plan.
 const SECRETIVE: &str = r#"
 variable "given" {
   type      = string
@@ -85,7 +85,7 @@ output "password" {
 }
 "#;
 
-/// What must be seen nowhere: the SHA-256 of `computed` is the last.
+/// Texts that must not be visible anywhere. The last is the SHA-256 of `computed`.
 const SECRETS: [&str; 11] = [
     "secret-given",
     "secret-0-default",
@@ -111,7 +111,7 @@ async fn secretive(operation: &str) -> (World, Value) {
     (world, config)
 }
 
-/// Asserts that `cleaned` is `raw` but for what is masked, and returns how much is.
+/// Asserts that `cleaned` equals `raw` except for masked values, and returns their number.
 fn masked(raw: &Value, cleaned: &Value) -> usize {
     match (raw, cleaned) {
         (_, Value::String(text)) if text.contains("***") => 1,
@@ -148,15 +148,16 @@ async fn secrets_created_by_the_module_are_masked_in_all_reports() {
     let outputs = world.received().outputs[0]["outputs"].clone();
     assert_eq!(outputs["made"]["value"], "secret-1-constant", "outputs go in full");
 
-    // What was planned is now the prior state as well.
+    // The planned values are now in the prior state as well.
     let mut plan = config;
     plan["operation"] = json!("plan");
     plan["variables"]["unset"] = json!({"value": "secret-0-default-other"});
     let end = world.run(plan).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let (shown, plan) = (world.shown(&end), plan_json(&world));
-    // `terraform_data` copies its input without the marks. Of that copy is shown what is marked as a
-    // part of an object or list only, or has digits alone: nobody could tell it from ordinary values.
+    // `terraform_data` copies its input without the marks. The copy shows values that are marked as
+    // a part of an object or list only, or consist of digits: they cannot be distinguished from
+    // ordinary values.
     let mut without_copies = shown;
     for part in ["prior_state", "resource_changes", "planned_values"] {
         without_copies = without_copies.replace(&plan[part].to_string(), "");
@@ -228,7 +229,7 @@ async fn redacted_plan_keeps_the_structure_and_all_public_values() {
     assert_eq!(found(&cleaned.to_string()), [""; 0], "{cleaned}");
     for name in ["nested", "one", "two", "three", "four", "five"] {
         let text = format!("open-{name}");
-        // All of the output `object` is sensitive, and so is what `open-three` stands in.
+        // The whole output `object` is sensitive, including the part with `open-three`.
         assert_eq!(cleaned.to_string().contains(&text), name != "three", "{text}: {cleaned}");
     }
     let change = |name: &str| {
@@ -248,7 +249,7 @@ async fn redacted_plan_keeps_the_structure_and_all_public_values() {
     assert_eq!(module["module"]["variables"]["unset"]["default"], "***", "{module}");
 }
 
-/// Plans `module` with a registry that takes 64 KiB. Returns the report and the notes about it.
+/// Plans `module` with a registry that accepts 64 KiB. Returns the report and its notes.
 async fn limited(module: &str) -> (Value, Value) {
     let mut world = World::new(&[("main.tf", module)]).await;
     world.set("BUTLER_BODY_LIMIT", "64KiB");
@@ -265,7 +266,7 @@ async fn limited(module: &str) -> (Value, Value) {
     assert!(note.starts_with("the plan is too large for the registry"), "{note}");
     let log = world.received().log_text();
     assert!(log.contains(&format!("Warning: {note}")), "{log}");
-    // The directory has room for all of it.
+    // The report directory has the complete plan.
     let kept: Value =
         serde_json::from_slice(&std::fs::read(report.join("plan.json")).unwrap()).unwrap();
     assert!(kept["configuration"].is_object() && kept["resource_changes"].is_array());
@@ -342,7 +343,7 @@ async fn plan_with_large_changes_is_reported_as_text() {
 async fn plan_is_reduced_if_the_registry_rejects_its_size() {
     let world = World::new(&[("main.tf", SECRETIVE), ("child/main.tf", CHILD)]).await;
     world.faults.lock().unwrap().extend([
-        // Sent again as it is, from the file.
+        // Repeated unchanged from the file.
         Fault { method: "POST", endpoint: "plan", status: 503, times: 1 },
         Fault { method: "POST", endpoint: "plan", status: 413, times: 1 },
     ]);
@@ -366,7 +367,7 @@ async fn plan_is_reduced_if_the_registry_rejects_its_size() {
 async fn large_plan_is_reduced_after_a_failed_upload() {
     let module = format!("variable \"x\" {{\n  default = \"{}\"\n}}\n", "x".repeat(600_000));
     let mut world = World::new(&[("main.tf", &module)]).await;
-    // One attempt is all that there is time for.
+    // There is time for one attempt only.
     world.set("BUTLER_REGISTRY_TIMEOUT", "1s");
     let fault = Fault { method: "POST", endpoint: "plan", status: 503, times: 1 };
     world.faults.lock().unwrap().push(fault);
@@ -409,7 +410,7 @@ async fn deeply_nested_plan_is_reported_and_redacted() {
     assert!(!plan.contains("secret-"), "{plan}");
 }
 
-/// A module that makes a secret the key of a map, and names an output like a word that is secret.
+/// A module with a secret as the key of a map, and an output named like a secret word.
 const KEYED: &str = r#"
 variable "token" {
   type      = string

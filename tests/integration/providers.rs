@@ -1,5 +1,5 @@
 //! The provider cache: whole runs with real Terraform, a mirror of providers, and caches that are
-//! shared, changed, broken and pruned.
+//! shared, modified, damaged and pruned.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
@@ -21,14 +21,14 @@ use crate::support::world::{End, MODULE, World, eventually};
 
 const VERSION: &str = "1.2.3";
 
-/// A provider that nobody starts.
+/// A provider that is never started.
 const IDLE: &str = "exit 1";
 
 fn mirror() -> ProviderMirror {
     ProviderMirror::start(&[(VERSION, package(VERSION, IDLE)), ("2.0.0", package("2.0.0", IDLE))])
 }
 
-/// A world whose module asks for the provider in `version`, with a lock file that says so.
+/// A world whose module requires the provider in `version` and has a lock file for it.
 async fn world(mirror: &ProviderMirror, version: &str, cache: &Path) -> World {
     let (module, lock) = (ProviderMirror::module(version), mirror.lock_file(version));
     with_cache(mirror, &[("main.tf", &module), (".terraform.lock.hcl", &lock)], cache).await
@@ -41,7 +41,7 @@ async fn with_cache(mirror: &ProviderMirror, files: &[(&str, &str)], cache: &Pat
     world
 }
 
-/// Tests of a module without tests: nothing but `init` has to do with providers.
+/// Runs `test` on a module without tests, so that only `init` uses providers.
 async fn run(world: &World) -> End {
     let end = world.run(world.config("test")).await;
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, world.received().log_text());
@@ -55,12 +55,13 @@ fn start(world: &World) -> (Child, Pid) {
     (child, pid)
 }
 
-/// Where the cache has the package of a version.
+/// The directory of the package of a version in the cache.
 fn place(cache: &Path, version: &str) -> PathBuf {
     cache.join(ADDRESS).join(version).join(platform())
 }
 
-/// Asserts that the cache has the package, whole and with nothing beside it, for this user only.
+/// Asserts that the cache has the complete package, private to this user, and no other files beside
+/// it.
 fn assert_whole(cache: &Path, files: &Files, version: &str) {
     let package = place(cache, version);
     let mut names: Vec<_> = std::fs::read_dir(&package)
@@ -100,7 +101,7 @@ async fn ten_runs_with_an_empty_shared_cache_download_a_package_once() {
         let log = world.received().log_text();
         assert!(!log.contains("Warning: "), "{log}");
     }
-    // Long after, with nobody to download from.
+    // Much later, without a server to download from.
     mirror.hold(true);
     run(&worlds[0]).await;
     assert_eq!(mirror.archives(), 1);
@@ -188,7 +189,7 @@ async fn runner_killed_during_init_leaves_no_partial_package_and_blocks_no_other
     run(&next).await;
     assert_eq!(mirror.archives(), 2);
     assert_whole(&cache, mirror.files(VERSION), VERSION);
-    // The next run in the same place finds what was left there, and is well too.
+    // The next run in the same directory succeeds despite the leftovers.
     eventually("an end of the Terraform that was left alone", || killed.processes().is_empty())
         .await;
     run(&killed).await;
@@ -234,7 +235,7 @@ async fn runs_with_complete_caches_do_not_wait_for_downloads() {
     mirror.hold(true);
     let (child, _) = start(&slow);
     mirror.asked_for(2).await;
-    // While a package is on its way: one that has another, and one that has none.
+    // During the download: a run with a cached package, and a run without providers.
     run(&ready).await;
     run(&with_cache(&mirror, &[("main.tf", MODULE)], &cache).await).await;
     mirror.hold(false);
@@ -270,7 +271,7 @@ async fn pruning_does_not_remove_packages_of_a_run() {
     let cache = shared.path().join("providers");
     let world = world(&mirror, VERSION, &cache).await;
     run(&world).await;
-    // A plan starts the provider, which is no real one; up to there it has all it needs.
+    // Plan starts the provider, which is a stand-in and fails; init was complete.
     world.add_run(world.config("plan"));
     let child = world.execute().spawn().unwrap();
     eventually("a provider that runs", || ready.exists()).await;
@@ -302,7 +303,7 @@ async fn local_run_leaves_ordinary_copies_of_packages_in_the_module() {
         assert_eq!(end.code, Some(0), "{}", end.stderr);
         let package = place(&module.join(".terraform/providers"), VERSION);
         assert!(package.symlink_metadata().unwrap().is_dir());
-        // Terraform overwrites in place when it installs anew.
+        // Terraform overwrites files in place when it installs a package again.
         for entry in std::fs::read_dir(&package).unwrap() {
             let found = entry.unwrap().metadata().unwrap();
             assert_eq!((found.nlink(), found.mode() & 0o200), (1, 0o200));
@@ -319,7 +320,7 @@ async fn local_run_leaves_ordinary_copies_of_packages_in_the_module() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&terraform.stderr);
-    // It gets as far as to the provider, which is no real one.
+    // The run fails only at the provider, which is a stand-in.
     assert!(said.contains("plugin"), "{said}");
     assert!(!said.contains("terraform init"), "it has the package still: {said}");
     assert_eq!(mirror.archives(), 1);
@@ -339,7 +340,7 @@ async fn unusable_cache_causes_a_warning_and_disabled_cache_does_not() {
         assert!(!world.path("cache/providers").exists());
     }
     assert_eq!(mirror.archives(), 2);
-    // By default it is in the cache directory.
+    // The default is a directory in the cache directory.
     let world = world(&mirror, VERSION, Path::new("")).await;
     run(&world).await;
     assert_whole(&world.path("cache/providers"), mirror.files(VERSION), VERSION);
@@ -356,7 +357,7 @@ async fn run_downloads_itself_after_the_wait_for_another_init_times_out() {
     mirror.asked_for(1).await;
     second.set("BUTLER_TOOL_TIMEOUT", "1s");
     let (second_child, _) = start(&second);
-    // It downloads for itself while the first one still does.
+    // The second run downloads the package while the first download continues.
     mirror.asked_for(2).await;
     mirror.hold(false);
     for (world, child) in [(&first, first_child), (&second, second_child)] {
@@ -452,7 +453,7 @@ async fn plugin_cache_of_several_users_is_locked_or_causes_a_warning() {
             let end = world.end(&world.execute_as_user().output().await.unwrap());
             (end.code, world.received().log_text())
         };
-        // Root's runner has made the lock.
+        // The runner of root has created the lock file.
         let mut root = world(&mirror, VERSION, Path::new("off")).await;
         root.set("TF_PLUGIN_CACHE_DIR", shared.path());
         run(&root).await;
@@ -466,7 +467,7 @@ async fn plugin_cache_of_several_users_is_locked_or_causes_a_warning() {
         std::fs::set_permissions(&lock, PermissionsExt::from_mode(0o600)).unwrap();
         let (_, log) = of_user(shared.path()).await;
         assert!(log.contains("cannot be locked (Permission denied"), "{log}");
-        // What cannot be written cannot be spoilt.
+        // A read-only cache needs no lock.
         std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o755)).unwrap();
         let (_, log) = of_user(shared.path()).await;
         assert!(!log.contains("cannot be locked"), "{log}");
@@ -515,7 +516,7 @@ async fn cache_filled_by_root_is_used_and_not_modified() {
     .await;
 }
 
-/// Lets every user read everything in `path`.
+/// Makes all files in `path` readable for every user.
 fn open_to_all(path: &Path) {
     let mode = path.metadata().unwrap().mode();
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode | 0o055)).unwrap();

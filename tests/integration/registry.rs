@@ -1,4 +1,4 @@
-//! What the runner makes of answers that are not the registry's own.
+//! Responses that do not come from the registry's API.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -24,7 +24,7 @@ use crate::support::authority::Authority;
 use crate::support::proxy::{Act, Proxy, Trouble, When};
 use crate::support::world::{End, MODULE, RUN_ID, TOKEN, World};
 
-/// Has the world's runner ask `endpoint` for its run.
+/// Runs the world's runner with this endpoint.
 async fn run_at(world: &World, endpoint: &str) -> End {
     let output = world
         .command(&["execute"])
@@ -74,7 +74,7 @@ async fn report_redirected_to_a_sign_in_page_is_not_delivered() {
     assert!(error.advice().unwrap().contains("sign-in page"), "{error}");
 }
 
-/// A client for the run at this server.
+/// A client for the run on this server.
 fn client(server: &Server) -> Client {
     Client::new(
         http::clients(None, Redirects::Refuse).unwrap(),
@@ -84,14 +84,14 @@ fn client(server: &Server) -> Client {
     )
 }
 
-/// Posts a status to this server, with all patience.
+/// Posts a status to this server with the full retry time.
 async fn post(server: &Server) -> Result<(), RegistryError> {
     let client = client(server);
     let callbacks = client.callbacks().unwrap();
     client.post(Callback::Status, &callbacks, "{}".into(), Patience::Long).await
 }
 
-/// A server that answers so, first with the first, and counts the requests to any of its paths.
+/// A server with these response statuses in order, which counts the requests to all paths.
 async fn answering(
     answers: &'static [u16],
     headers: Vec<(&'static str, String)>,
@@ -133,7 +133,7 @@ async fn each_response_status_to_a_report_is_final_or_retried() {
     assert_eq!(futures_util::future::join_all(outcomes).await, all);
 }
 
-/// Answers each request with the status, these headers and this body.
+/// Responds to each request with the status, headers and body.
 async fn always(status: u16, headers: &'static [(&str, &str)], body: &[u8]) -> Server {
     let body = Bytes::copy_from_slice(body);
     let answer = Router::new().fallback(move || async move {
@@ -153,7 +153,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The same answer with its body compressed, though nobody asked for that.
+/// The same response with a compressed body, which the client did not request.
 async fn compressed(answer: Response) -> Response {
     let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
     ([(header::CONTENT_ENCODING, "gzip")], gzip(&body)).into_response()
@@ -216,7 +216,7 @@ async fn redirects_are_not_followed_within_or_outside_of_the_registry() {
     for answers in REDIRECTS {
         for (target, advice) in [
             (away.as_str(), "set --endpoint (BUTLER_ENDPOINT) to that"),
-            // What a sign-in page, a missing slash or a moved API look like; none is guessed at.
+            // A sign-in page, a missing slash and a moved API; the client does not guess.
             ("/login?next=x", "redirects to `/login`: check that --endpoint"),
         ] {
             let (server, asked) = answering(answers, vec![("location", target.to_owned())]).await;
@@ -293,7 +293,7 @@ async fn untrusted_certificate_of_the_registry_is_not_retried() {
             counted.fetch_add(1, Ordering::SeqCst);
             let ssl = openssl::ssl::Ssl::new(acceptor.context()).unwrap();
             let mut stream = tokio_openssl::SslStream::new(ssl, stream).unwrap();
-            // The client hangs up when it sees the certificate.
+            // The client closes the connection when it sees the certificate.
             let _ = std::pin::Pin::new(&mut stream).accept().await;
         }
     });

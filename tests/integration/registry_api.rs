@@ -1,4 +1,4 @@
-//! The examples of `docs/registry-api.md` are what a registry takes and what a real run sends.
+//! The examples in `docs/registry-api.md` match what a registry accepts and what a real run sends.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// The examples of the page by their names: what stands below `<!-- example: NAME -->`.
+/// The examples of the page by their names in `<!-- example: NAME -->`.
 fn examples() -> BTreeMap<String, Value> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/registry-api.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -20,7 +20,7 @@ fn examples() -> BTreeMap<String, Value> {
     page.split("<!-- example: ").skip(1).map(read).collect()
 }
 
-/// The kinds of the members of `value`, without the values: texts of any length are one kind.
+/// The types of the members of `value` without the values; strings of any length have one type.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -73,7 +73,7 @@ fn documented_configuration_parses_and_matches_the_schema() {
     for document in [config, &file] {
         let errors: Vec<_> = schema.iter_errors(document).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
-        // A field that the page invents would be ignored without a word.
+        // The parser would silently ignore a field that only the page has.
         let known = schema_names(&output.stdout);
         for name in document.as_object().unwrap().keys() {
             assert!(known.contains(&format!("\"{name}\"")), "{name}");

@@ -1,4 +1,4 @@
-//! `--summary` and `--report`: what people and a real browser make of them.
+//! `--summary` and `--report`, rendered by GitHub's rules and by a real browser.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::browser::Browser;
 use crate::support::world::{End, Fault, World};
 
-/// A module whose every text wants to be more than text, with secrets beside.
+/// A module whose texts contain markup and scripts, with secrets.
 const HOSTILE: &str = r#"
 variable "given" {
   type      = string
@@ -60,7 +60,7 @@ output "secret" {
 }
 "#;
 
-/// What must be seen nowhere.
+/// Texts that must not be visible anywhere.
 const SECRETS: [&str; 3] = ["secret-given", "secret-of-the-module", "secret-of-the-output"];
 
 /// A module in a local directory.
@@ -94,7 +94,7 @@ impl Place {
     }
 }
 
-/// A page of a plan of step two, and its summary.
+/// The page and the summary of a plan of the second step.
 async fn hostile() -> (Place, PathBuf) {
     let place = Place::new(HOSTILE).await;
     let applied = place.path("applied.html");
@@ -128,12 +128,12 @@ async fn output_of_a_hostile_module_is_escaped_and_masked_on_the_page() {
     }
     assert_eq!(browser.console().await, [json!(null); 0]);
     let asked = browser.requests().await;
-    // The tab that the browser begins with is its own.
+    // The browser's initial tab has its own console.
     let within = ["file:///", "data:", "chrome://"];
     let is_elsewhere = |url: &&String| !within.iter().any(|begin| url.starts_with(begin));
     let elsewhere: Vec<_> = asked.iter().filter(is_elsewhere).collect();
     assert!(!asked.is_empty() && elsewhere.is_empty(), "{elsewhere:?}");
-    // What was printed is there as text: without what a terminal makes of it, and turned nowhere.
+    // The output is there as text, without terminal sequences and bidirectional overrides.
     browser.open(&place.path("applied.html")).await;
     let log = browser.run("return document.getElementById('lines').textContent").await;
     let log = log.as_str().unwrap();
@@ -157,7 +157,7 @@ resource "terraform_data" "made" {
     let page = place.path("page.html");
     let end = place.run("plan", 2, &["--report", page.to_str().unwrap()]).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    // The provider's copy has no mark, and Terraform prints the plan before anybody can read its JSON.
+    // The provider's copy is not marked, and Terraform prints the plan before its JSON can be read.
     assert!(end.stdout.contains("secret-of-the-module-1"), "{}", end.stdout);
     let page = place.read("page.html");
     assert!(!page.contains("secret-of-the-module"), "{page}");
@@ -202,7 +202,7 @@ async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
     let forced = "return document.querySelectorAll('.change.replace .forces').length";
     assert_eq!(browser.run(forced).await, 1);
 
-    // Folds, with the keyboard and all at once.
+    // Folding, with the keyboard and all at once.
     let open = "return document.querySelectorAll('#changes > details[open]').length";
     let all =
         count(&browser.run("return document.querySelectorAll('#changes > details').length").await);
@@ -215,7 +215,7 @@ async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
     browser.run("document.getElementById('open-all').click()").await;
     assert_eq!(count(&browser.run(open).await), all);
 
-    // By action, and by text.
+    // Filters by action and by text.
     let shown = "return [...document.querySelectorAll('#changes > details')].filter((change) => change.checkVisibility()).map((change) => change.querySelector('.verb').textContent).sort().join(' ')";
     assert_eq!(browser.run(shown).await, "create destroy replace update update");
     browser.run("document.getElementById('show-update').click()").await;
@@ -252,7 +252,7 @@ async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
 async fn page_is_readable_without_scripts_and_at_any_width() {
     let (_place, page) = hostile().await;
     let without = std::fs::read_to_string(&page).unwrap();
-    // As a browser without scripts takes it: the policy does not know this one.
+    // Without scripts: the policy rejects a script with another hash.
     let without = without.replacen("\"use strict\";", "\"use strict\"; ", 1);
     std::fs::write(&page, without).unwrap();
     let browser = Browser::start(&["--window-size=360,800"]).await;
@@ -279,7 +279,7 @@ async fn values_in_a_summary_are_escaped_for_markdown_and_html() {
     assert!(summary.starts_with("## ✅ Plan succeeded: `module`\n"), "{summary}");
     assert!(summary.contains("| ± | replace | <code>terraform&#95;data.keyed&#91;"), "{summary}");
     assert!(summary.contains("!     output "), "{summary}");
-    // All that others have written is in fences or references: outside there is no tag but ours.
+    // All foreign text is in fences or references; other tags are the report's own.
     let mut outside = String::new();
     let mut fence: Option<&str> = None;
     for line in summary.lines() {
@@ -331,7 +331,7 @@ async fn failed_run_has_a_page_and_an_unwritable_page_does_not_change_the_result
         "{summary}"
     );
 
-    // Its directory goes away while the run goes on.
+    // Its directory is removed during the run.
     let gone = place.path("gone");
     std::fs::create_dir(&gone).unwrap();
     std::fs::write(
@@ -390,7 +390,7 @@ async fn unwritable_report_path_is_refused_before_the_run() {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(page.exists());
     assert!(place.read("reports/timings.txt").contains("validate"));
-    // Nothing else may be there.
+    // No other file may be there.
     let own = reports.join("result.json");
     let both = place.path("both");
     for (arguments, said) in [
@@ -414,7 +414,7 @@ async fn standard_output_as_report_is_refused_and_a_symbolic_link_is_kept() {
     use std::os::unix::fs::symlink;
 
     let place = Place::new("").await;
-    // Links as in `/dev`: whoever breaks them breaks those of a test's world only.
+    // Symbolic links as in `/dev`; a failing test breaks only those in its own world.
     symlink("/proc/self/fd/1", place.path("stdout")).unwrap();
     symlink(place.path("stdout"), place.path("behind")).unwrap();
     for link in ["stdout", "behind"] {

@@ -1,5 +1,5 @@
-//! What goes into a run: variables of every kind, secrets, environment, backend. And what of it
-//! comes out where it may not.
+//! Inputs of a run: variables of every type, secrets, environment, backend; and that secrets do not
+//! leak.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::support::git_server::{GitServer, Repository};
 use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::world::{End, MODULE, RUN_ID, World, sequence};
 
-/// Every kind of variable, each in an output. What is secret is not declared so: then Terraform
-/// shows it, and so do provisioners.
+/// Every type of variable, each in an output. Secrets are not declared as sensitive, so Terraform
+/// and provisioners print them.
 const EVERY_KIND: &str = r#"
 variable "by_ci_name" {}
 variable "by_hcl_text" { type = map(object({ port = number, hosts = list(string) })) }
@@ -48,7 +48,7 @@ output "all" {
 }
 "#;
 
-/// Text that everything between here and Terraform could take for something else.
+/// Text that shells, JSON, HCL and Terraform could interpret.
 const AWKWARD: &str = "a \"quoted\" ${not.interpolated} %{if}\\n <b>&amp; ünï\nsecond line";
 
 fn write(path: &Path, text: &str) {
@@ -224,7 +224,7 @@ resource "terraform_data" "asks" {
     let shown = world.shown(&end);
     assert!(shown.contains("told: in-the-open ***") && !shown.contains("hunter22"), "{shown}");
 
-    // Was the token for the fetch too, this repository could be cloned.
+    // If the token were used for the fetch as well, this repository could be cloned.
     config["source"]["gitRepo"] = json!(server.url(&repository));
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);

@@ -1,4 +1,4 @@
-//! Runs without a registry: on a directory of the user's own, from a file, and the demonstration.
+//! Runs without a registry: in a directory of the user, from a file, and the demo.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::support::release_site::ReleaseSite;
 use crate::support::terraform::machine_terraform;
 use crate::support::world::{End, MODULE, TOKEN, World};
 
-/// Takes one variable from each place that there is.
+/// Reads one variable from each possible source.
 const LOCAL_MODULE: &str = r#"
 variable "from_default" { default = "default" }
 variable "from_file" { default = "" }
@@ -40,7 +40,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// A world with a directory of the user's own, which has never seen a registry.
+/// A world with a directory of the user, which has no registry.
 async fn world_with_directory(files: &[(&str, &str)]) -> World {
     let world = World::new(&[]).await;
     let directory = world.path("module");
@@ -73,14 +73,14 @@ async fn local_run_works_in_place_and_leaves_only_files_of_terraform() {
         ("notes.txt", "mine"),
     ])
     .await;
-    // Whatever asks anybody for anything asks this one first.
+    // A program that answers prompts would be asked first.
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     proxy.set_nonblocking(true).unwrap();
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
         world.set(name, format!("http://{}", proxy.local_addr().unwrap()));
     }
     world.set("NO_PROXY", "");
-    // Settings for other runs do not make this one a registry's.
+    // Settings for other runs do not turn this run into one of a registry.
     world.add_run(world.config("plan"));
     world.set("BUTLER_ENDPOINT", world.endpoint());
     world.set("BUTLER_TOKEN", TOKEN);
@@ -149,7 +149,7 @@ async fn failed_local_run_prints_the_reason_and_does_not_change_the_directory() 
     assert!(new.iter().all(|name| name.starts_with(".terraform")), "{new:?}");
 }
 
-/// Carries out what the file `run.json` describes, and returns the report directory.
+/// Executes the run in the file `run.json`, and returns the report directory.
 async fn from_file(world: &World, config: &str) -> (End, std::path::PathBuf) {
     let (file, reports) = (world.path("run.json"), world.path("reports/of this run"));
     std::fs::write(&file, config).unwrap();

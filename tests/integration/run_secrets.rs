@@ -1,4 +1,4 @@
-//! Sensitive variables whose value is the name of a secret, a secret, or nothing at all.
+//! Sensitive variables whose value is the name of a secret, a secret, or empty.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::support::documented::assert_documented;
 use crate::support::world::{End, World, sequence};
 use butler_runner::ci::System;
 
-/// A module that shows the password to the world: what it was must be seen in the outputs only.
+/// A module that prints the password; its value may be in the outputs only.
 const PASSWORD: &str = r#"
 variable "password" { type = string }
 resource "terraform_data" "shows" {
@@ -25,7 +25,8 @@ fn assert_succeeded(end: &End) {
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
 }
 
-/// Asserts that the run failed before `init` because of its variables; the message and the advice.
+/// Asserts that the run failed before `init` because of its variables. Returns the message and the
+/// advice.
 fn assert_unresolved(world: &World, end: &End) -> (String, String) {
     assert_eq!(end.code, Some(1), "{}\n{}", end.stderr, end.stdout);
     let error = world.last_status()["error"].clone();
@@ -91,7 +92,7 @@ async fn single_word_is_used_as_the_secret_itself_with_a_warning() {
     assert!(log.lines().any(warns) && log.contains("told: ***"), "{log}");
     assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
 
-    // Both ways that the warning names.
+    // Both alternatives that the warning names.
     for (name, value, expected) in [
         ("BUTLER_SENSITIVE_VALUES", "literal", "hunter22secret"),
         ("hunter22secret", "hunter22-found", "hunter22-found"),
@@ -214,7 +215,7 @@ resource "terraform_data" "asks" {
     assert!(!log.contains("undeclared variable"), "{log}");
     assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
 
-    // What is called like no environment variable is Terraform's affair, which warns of it.
+    // Names that cannot be environment variables are left to Terraform, which warns about them.
     config["variables"] = json!({"name": {"value": "n"}, "stray": {"value": "x"}});
     let end = world.run(config.clone()).await;
     assert_succeeded(&end);
@@ -222,7 +223,7 @@ resource "terraform_data" "asks" {
     assert!(log.contains("Value for undeclared variable"), "{log}");
     assert!(!log.contains("not declared by the module: stray"), "{log}");
 
-    // The rules for what a run may export are the same.
+    // The same rules apply to variables that a run may export.
     config["variables"] = json!({"name": {"value": "n"}, "LD_PRELOAD": {"value": "/x.so"}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);

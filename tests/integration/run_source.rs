@@ -1,4 +1,4 @@
-//! Whole runs whose source is on a real git server: who sees the credentials, and who does not.
+//! Whole runs whose source is on a real git server, and the programs that get its credentials.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::support::ssh_server::SshServer;
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World, sequence};
 
-/// What the server wants to see, and nobody else may.
+/// The token of the server, which no other program may get.
 const GIT_TOKEN: &str = "glpat-hunter22-very-secret";
 
-/// A module that shows where it lies.
+/// A module that prints its directory.
 const PRIVATE: &str = r#"
 output "place" { value = path.module }
 "#;
@@ -27,7 +27,7 @@ fn private_server(authority: &Authority) -> GitServer {
     GitServer::with_tls(Behaviour { login, ..Behaviour::default() }, authority)
 }
 
-/// A repository whose module takes another one from a private repository of the same server.
+/// A repository whose module uses another one from a private repository of the same server.
 fn calling(private_url: &str) -> Repository {
     let module = format!(
         "module \"private\" {{\n  source = \"git::{private_url}//network?ref=main\"\n}}\n\
@@ -135,7 +135,7 @@ async fn ssh_run_does_not_use_files_of_the_user() {
     }
     assert_eq!(files(&world.path("home")), [], "no known_hosts, no key is left there");
 
-    // The same key, and another host key.
+    // The same key with another host key.
     let other = SshServer::start();
     let wrong = other.known_hosts().replace(&other.port().to_string(), &server.port().to_string());
     config["source"]["credentials"]["knownHosts"] = json!(wrong);
@@ -191,7 +191,7 @@ async fn signal_ends_a_fetch_from_a_hanging_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut world = World::new(&[]).await;
-    // A fetch has nothing to save, so the grace is not for it.
+    // A fetch has nothing to save, so it does not get the grace period.
     world.set("BUTLER_GRACE_PERIOD", "1h");
     let mut config = world.config("plan");
     config["source"]["gitRepo"] = json!(format!("http://{address}/repository.git"));
@@ -199,7 +199,7 @@ async fn signal_ends_a_fetch_from_a_hanging_server() {
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     let (mut connection, _) = listener.accept().await.unwrap();
-    // The request has been sent, and nobody is going to answer.
+    // The request has been sent, and the server never responds.
     connection.read_u8().await.unwrap();
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());

@@ -1,4 +1,4 @@
-//! Which tool carries out a run, and how it gets there: whole runs against a release site.
+//! The tool of a run and its installation: whole runs with a release site.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
 use crate::support::terraform::machine_terraform;
 use crate::support::world::{MODULE, World, eventually, sequence};
 
-/// A stand-in that writes down what it is asked for, and can nothing but say its version.
+/// A stand-in that records its commands, and only prints its version.
 fn recording(version: &str, record: &Path) -> String {
     format!(
         "#!/bin/sh\necho \"$@\" >> '{}'\ncase \"$1\" in\n\
@@ -174,7 +174,7 @@ async fn version_comes_from_the_module_then_the_default_then_path() {
         if let Some(default) = default {
             world.set("BUTLER_DEFAULT_TOOL_VERSION", default);
         }
-        // A stand-in can nothing but say its version: what counts is who was asked for more.
+        // A stand-in only prints its version; the test is about which one gets further commands.
         let end = world.run(world.config("plan")).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         let status = world.last_status();
@@ -201,7 +201,7 @@ async fn machine_without_any_version_prints_a_hint() {
 #[tokio::test]
 async fn version_query_runs_while_the_registry_request_is_pending() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    // The request is tried again, and never answered.
+    // The request is retried, and the registry never responds.
     for _ in 0..100 {
         world.hang("GET", "config");
     }
@@ -215,7 +215,7 @@ async fn version_query_runs_while_the_registry_request_is_pending() {
     assert_eq!(end.code, Some(143), "{}", end.stderr);
 }
 
-/// As the image does it: a cache that is copied with its layers, and a link to its executable.
+/// As in the image: a cache that is copied with its layers, and a symbolic link to its executable.
 #[tokio::test]
 async fn version_of_an_installed_terraform_is_not_queried() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;

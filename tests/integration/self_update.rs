@@ -1,5 +1,5 @@
-//! `self update`, from a site that is laid out like the project's releases: what is replaced, by what,
-//! and what is left to those who installed it.
+//! `self update` from a site with the layout of the project's releases: what is replaced, by which
+//! file, and which installations are refused.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -39,7 +39,7 @@ impl World {
         world
     }
 
-    /// An archive as a release has it, with an executable that runs `script`.
+    /// An archive with the layout of a release, whose executable runs `script`.
     fn archive(&self, name: &str, script: &str) -> Vec<u8> {
         let directory = self.machine.path("packed");
         executable(&directory.join(name), script);
@@ -77,14 +77,14 @@ impl World {
         self.command(words).output().unwrap()
     }
 
-    /// What `-V` of the installed executable says.
+    /// The output of `-V` of the installed executable.
     fn version(&self) -> String {
         let output = Command::new(&self.installed).arg("-V").output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Asserts that nothing was replaced and nothing is left; returns what was said, without what
-    /// differs from machine to machine.
+    /// Asserts that nothing was replaced and no file is left. Returns the output without
+    /// machine-specific text.
     fn refused(&self, output: &Output) -> String {
         let said = String::from_utf8(output.stderr.clone()).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -100,14 +100,14 @@ impl World {
         let url = self.site.url().to_string();
         let said = said.replace(place.trim_end_matches('/'), "<machine>");
         let said = said.replace(&url, "<site>/").replace(&platform(), "<platform>");
-        // Without the lines of progress.
+        // Without progress lines.
         let is_progress = |line: &&str| !line.contains(" INFO ");
         said.lines().filter(is_progress).flat_map(|line| [line, "\n"]).collect()
     }
 }
 
-/// Copied by a process of its own: a file that this one had open for writing may still be so in a child
-/// that another test is just starting, and cannot be executed then.
+/// Another process copies the file. If this process had it open for writing, a child that another
+/// test starts at the same time could inherit the descriptor, and the file could not be executed.
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
@@ -213,7 +213,7 @@ fn executable_that_does_not_run_or_has_another_version_is_not_installed() {
     world.publish(NEWEST, &world.archive("butler-runner", "#!/nonexistent\n"));
     let said = world.refused(&world.update(&[]));
     assert!(said.contains("does not run on this machine"), "{said}");
-    // An old release in the place of a new one, with its right checksum.
+    // An old release in place of a new one, with a correct checksum.
     world.publish(NEWEST, &world.archive("butler-runner", &answering("0.0.1")));
     expect![[r"
         error: the executable of butler-runner 99.1.0 reports that it is `butler-runner 0.0.1`
@@ -281,7 +281,7 @@ fn self_update_refuses_an_executable_of_a_package_manager() {
 
     world.installed = plain;
     let bin = world.machine.path("bin");
-    // dpkg itself, with a database in which the executable belongs to a package.
+    // The real dpkg, with a database in which the executable belongs to a package.
     let database = world.machine.path("dpkg");
     std::fs::create_dir_all(database.join("info")).unwrap();
     let status = "Package: butler\nStatus: install ok installed\nVersion: 1\nArchitecture: all\n\
@@ -337,7 +337,7 @@ fn self_update_without_write_access_prints_a_hint() {
     let mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    // Everybody may look, and nobody but root may write.
+    // All users can read, and only root can write.
     for directory in [world.machine.path(""), world.machine.path("home")] {
         mode(&directory, 0o755);
     }

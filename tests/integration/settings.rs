@@ -1,4 +1,4 @@
-//! Table of settings, command line, documentation: what can be set is said everywhere in the same way.
+//! The table of settings, the command line and the documentation agree.
 
 use std::collections::BTreeSet;
 

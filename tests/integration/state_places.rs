@@ -1,4 +1,5 @@
-//! Where a state lies, and that none is written where it would be lost, with real Terraform.
+//! The location of a state with real Terraform, and that no state is written where it would be
+//! lost.
 
 use serde_json::json;
 

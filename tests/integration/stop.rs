@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, RUN_ID, World};
 
-/// Starts the world's run, waits until it plans, does `act` to it, and waits for its end.
+/// Starts the world's run, waits until it plans, calls `act`, and waits for its end.
 async fn interrupted(world: &World, tool: &StandIn, act: impl FnOnce(Pid)) -> Output {
     world.add_run(world.config("plan"));
     let child = world.execute().spawn().unwrap();
@@ -65,7 +65,7 @@ async fn conflict_response_to_a_callback_cancels_the_run() {
     world.variables.push(("BUTLER_LOG_INTERVAL".into(), "50ms".into()));
     world.variables.push(("BUTLER_CANCEL_INTERVAL".into(), "1h".into()));
     let tool = StandIn::install(&mut world, AtPlan::Wait);
-    // From now on every log batch is answered with 409, as after a cancel.
+    // From here on, every log batch gets a 409, as after a cancellation.
     let output = interrupted(&world, &tool, |_| world.fault("POST", "logs", 409)).await;
     let end = world.end(&output);
     assert_eq!(end.code, Some(3), "{}", end.stderr);
@@ -96,7 +96,7 @@ async fn second_signal_shortens_the_grace_period() {
     let tool = StandIn::install(&mut world, AtPlan::Ignore);
     let output = interrupted(&world, &tool, |pid| {
         kill(pid, Signal::SIGTERM).unwrap();
-        // Signals of different kinds do not merge.
+        // Pending signals of different kinds do not merge.
         kill(pid, Signal::SIGINT).unwrap();
     })
     .await;
@@ -110,7 +110,7 @@ async fn second_signal_shortens_the_grace_period() {
 async fn tool_environment_has_no_token_and_no_settings_of_the_runner() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("AWS_REGION".into(), "eu-central-1".into()));
-    // As GitHub keeps what a job was asked for with.
+    // GitHub stores the event of a job in such a file.
     let event = world.path("event.json");
     let payload = serde_json::json!({"client_payload": {"token": crate::support::world::TOKEN}});
     std::fs::write(&event, payload.to_string()).unwrap();
@@ -162,7 +162,7 @@ async fn sighup_ignored_at_the_start_stays_ignored() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Wait);
     world.add_run(world.config("plan"));
-    // As `nohup` does it.
+    // `nohup` does the same.
     let mut command = world.execute_in_shell("trap '' HUP; exec \"$0\" \"$@\"");
     let child = command.spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());

@@ -39,7 +39,7 @@ fn found<'w>(words: &'w [String], text: &str) -> Vec<&'w str> {
     words.iter().filter(is_in).map(String::as_str).collect()
 }
 
-/// The text of a page without code, which may quote what it likes.
+/// The text of a page without code.
 fn prose(markdown: &str) -> String {
     let blocks = markdown.split("```").step_by(2);
     blocks.flat_map(|block| block.split('`').step_by(2)).collect::<Vec<_>>().join(" ` ")

@@ -1,7 +1,7 @@
-//! What an OpenTelemetry collector is told of a run, in the protocol's own messages.
+//! The data that an OpenTelemetry collector gets of a run, in the protocol's own messages.
 //!
-//! The collector is a stand-in that keeps what it is sent: it takes each body apart with the
-//! definitions that OpenTelemetry publishes.
+//! The collector is a stand-in that stores the received bodies and parses them with the definitions
+//! that OpenTelemetry publishes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use prost::Message;
 
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// What a collector was sent.
+/// The data that a collector received.
 #[derive(Default)]
 struct Taken {
     traces: Vec<ExportTraceServiceRequest>,
@@ -98,7 +98,7 @@ fn attributes(of: &[KeyValue]) -> BTreeMap<String, String> {
     of.iter().map(|it| (it.key.clone(), value(it))).collect()
 }
 
-/// Prints what it is part of.
+/// Prints its trace context.
 const SHOWING: &str = r#"
 resource "terraform_data" "shown" {
   provisioner "local-exec" {
@@ -150,7 +150,7 @@ async fn run_is_one_trace_with_a_span_for_each_phase_and_request() {
         assert_eq!(span.parent_span_id, named(parent).unwrap().span_id, "{request}");
         assert_eq!(attributes(&span.attributes)["http.response.status_code"], "200");
     }
-    // What Terraform starts is part of the same.
+    // Programs of Terraform belong to the same trace.
     let traceparent = format!("00-{}-{}-01", hex::encode(&run.trace_id), hex::encode(&run.span_id));
     assert!(world.shown(&end).contains(&format!("it is {traceparent}")));
     assert_eq!(

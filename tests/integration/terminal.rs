@@ -1,12 +1,12 @@
-//! What somebody at a terminal sees of a run, and that nobody else sees anything of it.
+//! The output of a run at a terminal, and that no other output has parts of it.
 
 use serde_json::json;
 
 use crate::support::terminal::{INTERRUPT, STOP_OUTPUT, SUSPEND, Terminal};
 use crate::support::world::{TOKEN, World, eventually, wrapped};
 
-/// Three resources, the second of which is held until the file `go` is there, or the world is gone:
-/// what a failed test leaves behind must not wait for ever.
+/// Three resources. The second waits until the file `go` exists or the world is gone, so that a
+/// failed test leaves no process behind.
 fn held(world: &World) -> String {
     let (started, go) = (world.path("started"), world.path("go"));
     format!(
@@ -31,7 +31,7 @@ resource "terraform_data" "third" {{
     )
 }
 
-/// A world whose run applies that.
+/// A world whose run applies that module.
 async fn held_world() -> World {
     let world = World::new(&[]).await;
     world.commit(&[("main.tf", &held(&world))]);
@@ -49,7 +49,7 @@ fn is_live(line: &str) -> bool {
     line.contains(" going on") || line.contains(" done  ") || line.starts_with("apply 0s")
 }
 
-/// Every line of children that the registry has got is there, whole and in order.
+/// Asserts that the screen has every log line that the registry received, complete and in order.
 fn assert_lines_are_whole(world: &World, shown: &str) {
     let mut shown = shown.lines();
     for line in world.received().logs {
@@ -226,7 +226,7 @@ async fn failed_run_ends_with_its_reason_and_without_a_live_line() {
 async fn suspended_run_removes_its_live_line_and_redraws_it_after_continue() {
     let world = held_world().await;
     let terminal = Terminal::new(200, 200);
-    // A shell with jobs, as people have one; its answer to the stop is the next command.
+    // A shell with job control; it reads the next command when the job is stopped.
     let script = "set -m; \"$0\" \"$@\"; echo it stopped; read -r line; fg; echo it ended with $?";
     let child = terminal.start(&wrapped(&world.execute(), &["bash", "-c", script]));
     terminal.shows("what is being created", |text| text.contains(BUSY)).await;

@@ -1,5 +1,5 @@
-//! Settings for Terraform, from a file and from the run: what of them reaches Terraform, what wins,
-//! and what is said about the rest.
+//! Settings for Terraform, from a file and from the run: how they reach Terraform, their
+//! precedence, and warnings.
 
 mod errors;
 mod precedence;
@@ -17,7 +17,7 @@ use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::terraform_registry::{TerraformRegistry, unpack_provider};
 use crate::support::world::{End, MODULE, World};
 
-/// Shows what Terraform was given.
+/// Prints the values that Terraform got.
 const SHOWS_CONFIG: &str = r#"
 resource "terraform_data" "shows" {
   triggers_replace = timestamp()
@@ -27,7 +27,7 @@ resource "terraform_data" "shows" {
 }
 "#;
 
-/// Writes a settings file and has the runner take it.
+/// Writes a settings file and sets its path for the runner.
 fn lay_down(world: &mut World, text: &str) -> PathBuf {
     let path = world.path("settings.yaml");
     std::fs::write(&path, text).unwrap();
@@ -47,7 +47,7 @@ fn assert_succeeded(end: &End) {
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
 }
 
-/// The warnings of the run's log but for Terraform's; standard error has them too.
+/// The warnings in the run's log, except Terraform's. Standard error contains them as well.
 fn warnings(world: &World, end: &End) -> Vec<String> {
     let log = world.received().log_text();
     let warnings: Vec<_> = log
@@ -63,7 +63,7 @@ fn warnings(world: &World, end: &End) -> Vec<String> {
     warnings
 }
 
-/// Both ways to lay settings down mean the same.
+/// Both formats of a settings file are equivalent.
 async fn in_both_ways(
     world: &mut World,
     mut config: Value,
@@ -137,7 +137,7 @@ async fn network_mirror_serves_providers_and_gets_the_token_of_its_host() {
     in_both_ways(&mut world, config, &settings, async |world, end| {
         let log = world.received().log_text();
         assert!(log.contains("Installed example.com/acme/tiny v1.0.0"), "{log}");
-        // It is a provider in name only.
+        // The file is not a working provider.
         assert_eq!(world.last_status()["error"]["phase"], "plan", "{log}");
         let asked = registry.requests();
         assert!(asked.iter().any(|(path, _)| path.ends_with("tiny.zip")), "{asked:?}");

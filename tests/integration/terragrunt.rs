@@ -1,10 +1,10 @@
 //! Whole runs through Terragrunt: installed from a signed site, around the real Terraform.
 //!
-//! Terragrunt itself is a stand-in, a script that does what its documentation and its source say: it
-//! copies the unit, once with its `source` where it has one, below `TG_DOWNLOAD_DIR`, starts `TG_TF_PATH`
-//! there as a child with the arguments behind `run --`, sets `inputs`, logs to standard error, keeps
-//! SIGTERM to itself for a while, and ends with 255 where its child was killed, or with what the unit
-//! says. What only the real one does is not shown here.
+//! Terragrunt itself is a stand-in: a script that follows its documentation and source. It copies
+//! the unit, and its `source` if there is one, below `TG_DOWNLOAD_DIR`. It starts `TG_TF_PATH`
+//! there with the arguments after `run --`, sets `inputs`, logs to standard error and delays
+//! SIGTERM. It ends with 255 if its child was killed, or as the unit says. Other behaviour of the
+//! real Terragrunt is not tested here.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -19,19 +19,19 @@ use crate::support::release_site::{ReleaseSite, executable};
 use crate::support::terraform::machine_terraform;
 use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
 
-/// A unit that gets its module from elsewhere, as the stand-in reads it.
+/// A unit with a `source`, in the form that the stand-in parses.
 const UNIT: &str = "terraform {\n  source = \"../module\"\n}\ninputs = {\n  name = \"unit\"\n}\n";
 
-/// An apply that stands still and ends as Terraform does when it is asked to.
+/// An apply that blocks, and stops on SIGTERM as Terraform does.
 const STANDS: &str = ": > READY; exec sleep 1000";
 
-/// One whose Terraform does not answer any more: only a kill ends it.
+/// An apply whose Terraform does not respond to signals: only SIGKILL ends it.
 const HANGS: &str = "kill -STOP $PPID; : > READY; exec sleep 1000";
 
-/// One whose Terraform is killed by somebody.
+/// An apply whose Terraform is killed by another process.
 const DIES: &str = "kill -KILL $PPID; exec sleep 1000";
 
-/// The stand-in in this version.
+/// The stand-in for this version.
 fn terragrunt(world: &World, version: &str) -> String {
     let record = world.path("record");
     format!(
@@ -70,7 +70,7 @@ exit "$code"
     )
 }
 
-/// A world with the stand-in on a release site, and a run of it.
+/// A world with the stand-in on a release site.
 struct Bench {
     world: World,
     _site: ReleaseSite,
@@ -100,7 +100,7 @@ impl Bench {
         std::fs::read_to_string(self.world.path("record").join(name)).unwrap_or_default()
     }
 
-    /// Has the module in `module`, or the unit itself, do `act` at apply.
+    /// Makes the module in `module`, or the unit itself, execute `act` at apply.
     fn does(&self, directory: &str, act: &str) {
         let act = act.replace("READY", self.world.path("ready").to_str().unwrap());
         let module = format!(
@@ -109,7 +109,7 @@ impl Bench {
         self.world.commit(&[(&format!("{directory}/main.tf"), &module)]);
     }
 
-    /// Starts a run and waits until it does what it does at apply.
+    /// Starts a run and waits until its apply executes the script.
     async fn start(&self, config: Value) -> (tokio::process::Child, Pid) {
         self.world.add_run(config);
         let child = self.world.execute().spawn().unwrap();
@@ -119,7 +119,7 @@ impl Bench {
         (child, pid)
     }
 
-    /// Starts a run, and sends SIGTERM in the middle of its apply.
+    /// Starts a run, and sends SIGTERM during its apply.
     async fn interrupted(&self, config: Value) -> End {
         let (child, pid) = self.start(config).await;
         kill(pid, Signal::SIGTERM).unwrap();
@@ -129,7 +129,7 @@ impl Bench {
         end
     }
 
-    /// What the last status says of the failure, and its hint.
+    /// The message and the hint of the last status.
     fn error(&self) -> (String, String) {
         let error = self.world.last_status()["error"].clone();
         let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
@@ -187,7 +187,7 @@ async fn unit_without_a_local_module_is_planned_applied_and_destroyed() {
 #[tokio::test]
 async fn older_terragrunt_gets_the_settings_by_its_own_names() {
     let files = [("unit/terragrunt.hcl", ""), ("unit/main.tf", MODULE)];
-    // From before the signatures, so it is on PATH.
+    // This version has no signed releases, so it is on PATH.
     let mut world = World::new(&files).await;
     std::fs::create_dir(world.path("record")).unwrap();
     let bin = world.use_bare_path();
@@ -361,7 +361,7 @@ async fn provider_of_the_module_is_available_after_init() {
         let files = [("unit/terragrunt.hcl", unit), (module_file, &module), (lock_file, &lock)];
         let mut bench = Bench::new(&files, "1.0.0").await;
         mirror.serve(&mut bench.world);
-        // A test of a module without tests; Terraform looks for all packages in any case.
+        // Runs `test` on a module without tests. Terraform still searches for all packages.
         let end = bench.world.run(bench.config("test")).await;
         assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, bench.world.received().log_text());
     }
@@ -545,7 +545,7 @@ async fn local_run_keeps_the_default_location_of_terragrunts_copies() {
     let mut command = bench.world.command(&arguments);
     command.args(["terragrunt-1.0.0", "--module-dir"]).arg(&module);
     assert_well(&bench.world.end(&command.output().await.unwrap()));
-    // Without a backend, the state is there.
+    // Without a backend, the state is in the copy.
     let state = module.join(".terragrunt-cache/aa/bb/terraform.tfstate");
     assert!(std::fs::read_to_string(state).unwrap().contains("hello world"));
 }

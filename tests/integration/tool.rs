@@ -1,4 +1,4 @@
-//! Making a tool ready: PATH, cache, download and verification, against a site on loopback.
+//! Installing a tool: PATH, cache, download and verification, with a site on loopback.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 
 use crate::support::release_site::{Fault, ReleaseSite, archive, executable, platform, stand_in};
 
-/// A cache and a PATH of a test's own, and the options that name them.
+/// A cache and a PATH for one test, and the options that name them.
 struct Home {
     directory: tempfile::TempDir,
     options: ToolOptions,
@@ -39,7 +39,7 @@ impl Home {
         Self { directory, options }
     }
 
-    /// Puts a stand-in into a new directory at the end of PATH.
+    /// Installs a stand-in in a new directory at the end of PATH.
     fn on_path(&mut self, name: &str, version: &str) -> PathBuf {
         let mut directories: Vec<_> =
             self.options.search_path.iter().flat_map(std::env::split_paths).collect();
@@ -58,12 +58,12 @@ impl Home {
         choose(wish, Reach::InstalledFirst, &self.options).await.map(|request| request.to_string())
     }
 
-    /// Where `version` of Terraform is kept.
+    /// The directory of `version` of Terraform.
     fn kept(&self, version: &str) -> PathBuf {
         self.options.cache.join("terraform").join(version)
     }
 
-    /// All names in the directory of Terraform, but for the books that are kept there.
+    /// All names in the directory of Terraform, except metadata.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.options.cache.join("terraform")).unwrap();
         let mut names: Vec<_> =
@@ -165,7 +165,7 @@ async fn exact_version_is_found_anywhere_on_path() {
     home.on_path("terraform", "1.9.7");
     let wanted = home.on_path("terraform", "1.9.8");
     let tool = home.ready("1.9.8").await.unwrap();
-    // A script may start another version elsewhere.
+    // A script may start another version in another directory.
     assert_eq!((tool.origin, tool.path), (Origin::Shim, wanted));
     assert!(site.requests().is_empty());
 }
@@ -182,7 +182,7 @@ async fn another_version_on_path_is_never_used() {
 async fn concurrent_runs_download_a_version_once() {
     let site = ReleaseSite::start(&[("1.9.8", &b"binary".repeat(100_000))]);
     let home = Home::new(&site);
-    // Boxed as what may go to another thread, so that callers may spawn it.
+    // Boxed as `Send`, so that callers can spawn it.
     let runs = (0..8).map(|_| home.ready("1.9.8").boxed());
     let tools = futures_util::future::join_all(runs).await;
     let mut origins: Vec<_> = tools.into_iter().map(|tool| tool.unwrap().origin).collect();
@@ -215,7 +215,7 @@ async fn run_that_waits_for_another_installation_logs_it() {
             assert!(line.contains("(a test), which has been installing terraform 1.9.8 since"), "{line}");
         },
     }
-    // The first one is gone with its future: the second goes on.
+    // The first installation is cancelled with its future: the second continues.
     site.behave();
     assert_eq!(second.await.unwrap().origin, Origin::Downloaded);
 }
@@ -282,7 +282,7 @@ async fn missing_signature_is_an_error() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     site.misbehave(".72D7468F.sig", Fault::Missing);
     let home = Home::new(&site);
-    // The other name of the signature serves as well.
+    // The other name of the signature is accepted as well.
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
 
     site.misbehave("_SHA256SUMS.sig", Fault::Missing);
@@ -316,7 +316,7 @@ async fn archive_without_the_executable_is_refused_even_if_signed() {
 
 #[tokio::test]
 async fn version_without_an_archive_for_this_platform_is_named() {
-    // The checksum file of another version, under the name of this one, is such a case.
+    // For example, the checksum file of another version under the name of this one.
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let home = Home::new(&site);
     let proxy = axum::Router::new().fallback({
@@ -369,7 +369,7 @@ async fn modified_executable_is_downloaded_again() {
     assert_eq!(std::fs::read(&path).unwrap(), b"binary");
     assert_eq!(home.names(), [".1.9.8.lock", "1.9.8"]);
 
-    // Where it cannot be downloaded again, there is no tool.
+    // If it cannot be downloaded again, the tool is missing.
     std::fs::write(&path, b"BINARY").unwrap();
     site.misbehave("_SHA256SUMS", Fault::Missing);
     home.ready("1.9.8").await.unwrap_err();
@@ -399,7 +399,7 @@ async fn incomplete_installation_is_not_used() {
         std::fs::remove_file(broken).unwrap();
         assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
     }
-    // What a killed run left goes with the next installation.
+    // The next installation removes the leftovers of a killed run.
     let left = home.options.cache.join("terraform/.partial-1.9.8~abc");
     executable(&left.join("terraform"), b"half");
     std::fs::remove_dir_all(home.kept("1.9.8")).unwrap();

@@ -1,4 +1,4 @@
-//! Which tool a local run really starts, among what is on PATH, in the cache and released.
+//! The tool that a local run starts, chosen from PATH, the cache and released versions.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,19 @@ use crate::support::machine::{Machine, Said};
 use crate::support::release_site::{ReleaseSite, executable, stand_in, terragrunt_stand_in};
 use crate::support::terraform::machine_terraform;
 
-/// A site with stand-ins of these versions.
+/// A release site with stand-ins of these versions.
 fn site(versions: &[&str]) -> ReleaseSite {
     let releases: Vec<_> = versions.iter().map(|it| (*it, stand_in(bare(it)))).collect();
     let releases: Vec<_> = releases.iter().map(|(it, script)| (*it, script.as_bytes())).collect();
     ReleaseSite::start(&releases)
 }
 
-/// `1.8.3` of `opentofu-1.8.3`.
+/// The version in a name such as `opentofu-1.8.3`.
 fn bare(version: &str) -> &str {
     version.rsplit('-').next().unwrap()
 }
 
-/// Writes a module called `module`.
+/// Writes the module directory `module`.
 fn module(machine: &Machine, files: &[(&str, &str)]) {
     fs::create_dir_all(machine.path("module")).unwrap();
     for (name, text) in files {
@@ -35,7 +35,7 @@ fn local(machine: &Machine, words: &[&str]) -> Said {
     machine.run(&[&run, words].concat())
 }
 
-/// What a local run says that it uses, at last.
+/// The tool that a local run reports to use.
 fn used(machine: &Machine, words: &[&str]) -> String {
     last_used(&local(machine, words))
 }
@@ -45,12 +45,12 @@ fn last_used(said: &Said) -> String {
     line.unwrap_or_else(|| panic!("{said:#?}")).replace("INFO ", "")
 }
 
-/// Product and version of `Using PRODUCT VERSION (PATH)`.
+/// Product and version in `Using PRODUCT VERSION (PATH)`.
 fn version_in(line: &str) -> &str {
     line.trim_start_matches("Using ").split(" (").next().unwrap()
 }
 
-/// What is on a machine, and what its module asks for.
+/// The tools on a machine, and the version that its module requests.
 struct Case {
     defaults: &'static [&'static str],
     path: &'static [&'static str],
@@ -59,7 +59,7 @@ struct Case {
 }
 
 impl Case {
-    /// The machine, on which every release is a stand-in that can nothing but say its version.
+    /// The machine. Every release is a stand-in that only prints its version.
     fn machine(&self, site: &ReleaseSite) -> Machine {
         let machine = Machine::with_site(site);
         for version in self.defaults.iter().chain(self.cached) {
@@ -186,7 +186,7 @@ fn which_from_uses_the_configured_default_version() {
     assert!(help.contains("BUTLER_DEFAULT_TOOL_VERSION"), "{help}");
 }
 
-/// As the proxy of a version manager does: where it stands decides which version it is.
+/// A proxy of a version manager: the version depends on the directory in which it runs.
 fn shim(machine: &Machine, elsewhere: &str, in_module: &str) {
     let script = format!(
         "#!/bin/sh\nversion={elsewhere}\n[ -e main.tf ] && version={in_module}\n\
@@ -220,7 +220,7 @@ fn shim_with_the_same_version_in_the_module_is_used() {
     let mut machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
     shim(&machine, "1.8.5", "1.8.5");
-    // What is for other commands does not keep it from answering.
+    // Variables for other commands do not affect the version query.
     machine.set("TF_CLI_ARGS", "-lock-timeout=5s");
     let used = used(&machine, &["--tf-version", "1.8.5"]);
     assert_eq!(used, "Using terraform 1.8.5 (<machine>/bin/terraform)");
@@ -228,7 +228,7 @@ fn shim_with_the_same_version_in_the_module_is_used() {
     assert!(site.requests().is_empty());
 }
 
-/// In an environment in which Terraform does not even tell its version.
+/// Terraform cannot even print its version in this environment.
 #[test]
 fn version_is_queried_again_in_the_module_for_scripts_only() {
     let (program, version) = machine_terraform();
@@ -278,7 +278,7 @@ fn shims_are_never_used_for_terragrunt() {
     );
 }
 
-/// The tool itself tries to have itself removed, from under its run.
+/// The tool itself tries to uninstall its own version during the run.
 #[test]
 fn cached_version_on_path_is_not_removed_while_a_run_uses_it() {
     let directory = tempfile::tempdir().unwrap();

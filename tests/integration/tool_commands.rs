@@ -1,4 +1,4 @@
-//! The commands of `tool`, typed in on a machine of their own, against a release site on loopback.
+//! The commands of `tool` on a separate machine, with a release site on loopback.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -39,7 +39,8 @@ fn signature_by_an_unknown_key_is_refused_with_a_hint() {
     "]].assert_eq(&said.shown().replace(issuer, "<stranger>"));
 }
 
-/// A tool that says what it was given, and ends with 7; with `wait` it waits for SIGTERM and ends with 42.
+/// A tool that prints its inputs and ends with 7. With `wait` it waits for SIGTERM and ends with
+/// 42.
 const SPEAKING: &str = r#"#!/bin/sh
 if [ "$1" = wait ]; then
   trap 'exit 42' TERM
@@ -58,7 +59,7 @@ fn exec_passes_arguments_streams_environment_and_exit_code() {
     let mut machine = Machine::with_site(&site);
     machine.set("BUTLER_TOKEN", "brce_hunter2");
     machine.set("AWS_REGION", "eu-central-1");
-    // `read` and `echo` are the shell's own.
+    // `read` and `echo` are shell builtins.
     let mut child = machine
         .command(&["tool", "exec", "1.9", "--", "plan", "-var", "a=b c", "--json"])
         .stdin(Stdio::piped())
@@ -114,7 +115,7 @@ fn exec_never_starts_a_modified_executable_and_explains_a_missing_version() {
     machine.run(&["tool", "install", "1.9.8"]).well();
     let path = machine.kept("terraform", "1.9.8").join("terraform");
     std::fs::write(&path, "#!/bin/sh\necho changed\n").unwrap();
-    // It is replaced by what is verified.
+    // The modified executable is replaced by a verified one.
     let said = machine.run(&["tool", "exec", "1.9.8", "--", "plan"]);
     assert_eq!(said.code, Some(7), "{said:?}");
     assert!(!said.stdout.contains("changed"), "{said:?}");

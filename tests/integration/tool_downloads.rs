@@ -1,5 +1,5 @@
-//! Where releases come from: mirrors, credentials, proxies, certificates, what breaks on the way,
-//! and machines without network.
+//! Sources of releases: mirrors, credentials, proxies, certificates, failures, and machines without
+//! network.
 
 mod broken;
 mod bundles;
@@ -21,14 +21,14 @@ use crate::support::release_site::{Fault, ReleaseSite, archive, platform, stand_
 
 const INSTALL: [&str; 3] = ["tool", "install", "1.9.8"];
 
-/// `user` and `hunter2` as `Authorization` has them.
+/// The header `Authorization` for `user` and `hunter2`.
 const BASIC: &str = "Basic dXNlcjpodW50ZXIy";
 
 fn site() -> ReleaseSite {
     ReleaseSite::start(&[("1.9.8", b"binary")])
 }
 
-/// A machine that says nothing but errors.
+/// A machine that logs only errors.
 fn quiet(site: &ReleaseSite) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "error");

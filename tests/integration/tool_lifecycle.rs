@@ -1,4 +1,4 @@
-//! The life of an installed version while several processes want something of it.
+//! Installed versions while several processes use, install and remove them.
 
 #[cfg(target_os = "linux")]
 mod kills;
@@ -21,7 +21,7 @@ use butler_runner::tool::{
 use crate::support::machine::{Machine, Said};
 use crate::support::release_site::{ReleaseSite, platform};
 
-/// What a process of the test asks the machine with.
+/// Options for requests to the machine's cache.
 fn options(machine: &Machine, site: &ReleaseSite) -> ToolOptions {
     ToolOptions {
         cache: machine.path("cache"),
@@ -52,7 +52,7 @@ fn users_of(options: &ToolOptions) -> Vec<User> {
     users(&request("1.9.8"), options).unwrap()
 }
 
-/// The history: version, what was done, how it ended, and why it failed.
+/// The history: version, operation, result, and the reason of a failure.
 fn history_of(options: &ToolOptions) -> Vec<String> {
     let entries = history(Product::Terraform, options).unwrap();
     let shown = |Entry { version, operation, state, error, .. }: Entry| {
@@ -62,13 +62,13 @@ fn history_of(options: &ToolOptions) -> Vec<String> {
     entries.into_iter().map(shown).collect()
 }
 
-/// How often an archive was asked for.
+/// The number of requests for an archive.
 fn archives(site: &ReleaseSite) -> usize {
     let end = format!("{}.zip", platform());
     site.requests().iter().filter(|path| path.ends_with(&end)).count()
 }
 
-/// What is kept of Terraform, but for what is known about its versions.
+/// The entries of Terraform's cache directory, except the metadata of versions.
 fn kept(machine: &Machine) -> Vec<String> {
     let entries = std::fs::read_dir(machine.path("cache/terraform")).into_iter().flatten();
     let mut names: Vec<_> =
@@ -95,7 +95,7 @@ fn ended(machine: &Machine, child: Child) -> Said {
     machine.said(&child.wait_with_output().unwrap())
 }
 
-/// What was said, without the number of `pid` and without times.
+/// The output without the number of `pid` and without times.
 fn shown(said: &Said, pid: u32) -> String {
     let mut words = Vec::new();
     for word in said.shown().split_inclusive([' ', '\n', ';']) {
@@ -110,7 +110,7 @@ fn shown(said: &Said, pid: u32) -> String {
     words.concat()
 }
 
-/// Whether the file at `path` is there and can be executed.
+/// Whether the file at `path` exists and is executable.
 fn is_executable(path: &Path) -> bool {
     nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
 }
@@ -124,7 +124,7 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// `sleep`, a real executable that can stand in for Terraform, and runs as long as it is told.
+/// `sleep`, a real executable that replaces Terraform and runs for a given time.
 fn sleeping() -> Vec<u8> {
     std::fs::read("/bin/sleep").unwrap()
 }
@@ -145,7 +145,7 @@ impl Drop for Ends {
     }
 }
 
-/// `butler-runner WORDS` in a namespace of its own, after the shell has done `before`.
+/// `butler-runner WORDS` in its own mount namespace, after the shell script `before`.
 fn with_mounts(machine: &Machine, before: &str, words: &[&str]) -> Command {
     let script = format!("{before}\nexec \"$0\" \"$@\"");
     let shell =

@@ -1,5 +1,5 @@
-//! `tool list`, `tool status` and `tool verify`: what is there, how it stands, and whether it is
-//! what was verified.
+//! `tool list`, `tool status` and `tool verify`: the installed versions, their state, and whether
+//! they are unchanged.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use crate::support::machine::{Machine, Said};
 use crate::support::release_site::{Fault, ReleaseSite};
 use crate::support::world::eventually;
 
-/// A machine with these versions installed from the site; the first of each product is its default.
+/// A machine with these versions installed from the site. The first version of each product is its
+/// default.
 fn machine_with(site: &ReleaseSite, versions: &[&str]) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "error");
@@ -25,7 +26,7 @@ fn machine_with(site: &ReleaseSite, versions: &[&str]) -> Machine {
     machine
 }
 
-/// What was said, without moments, fingerprints and sums.
+/// The output without times, fingerprints and checksums.
 fn steady(said: &Said) -> String {
     let words = said.shown().split_inclusive([' ', '\n', '(', ')']);
     let names = words.flat_map(|word| {
@@ -187,7 +188,7 @@ fn state_is_failed_after_a_failed_first_installation() {
     assert!(error.contains("is not the archive that was signed"), "{error}");
 }
 
-/// A command of the test's own, ended with it.
+/// A child process that is killed when it is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -317,7 +318,7 @@ fn available_versions_are_sorted_newest_first_and_hide_prereleases() {
     assert_eq!(machine.run(&["tool", "list", "--prereleases"]).code, Some(2));
 }
 
-/// Makes each kind of damage to one of the versions.
+/// Damages each of the versions in another way.
 fn damage(machine: &Machine) -> Vec<PathBuf> {
     let binary = |version: &str| machine.kept("terraform", version).join("terraform");
     std::fs::write(binary("1.9.1"), "changed").unwrap();
@@ -375,7 +376,7 @@ fn verify_reports_every_kind_of_damage_and_removes_nothing() {
 fn install_replaces_a_version_that_verify_rejects() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine_with(&site, &["1.9.8"]);
-    // The file looks as it did when it was recorded, so that only reading it can tell.
+    // The file has its recorded size and time, so only its content shows the difference.
     let record = machine.kept("terraform", "1.9.8").join("install.json");
     edit(&record, |record| record["executableSha256"] = "0".repeat(64).into());
     machine.run(&["tool", "status"]).well();

@@ -1,4 +1,4 @@
-//! Which version the commands of `tool` and the runs take, and the default of a machine.
+//! The version that `tool` commands and runs choose, and the default version of a machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ const RELEASED: &[(&str, &[u8])] = &[
     ("opentofu-1.9.0", b"binary"),
 ];
 
-/// A machine whose commands only say what goes wrong.
+/// A machine whose commands log only warnings and errors.
 fn machine(site: &ReleaseSite) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "warn");
     machine
 }
 
-/// Writes files below `name` on the machine; what ends in `/` is a directory.
+/// Writes files below `name` on the machine. A name that ends in `/` is a directory.
 fn tree(machine: &Machine, name: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = machine.path(name);
     fs::create_dir_all(&root).unwrap();
@@ -47,7 +47,7 @@ fn required(constraint: &str) -> String {
     format!("terraform {{\n  required_version = \"{constraint}\"\n}}\n")
 }
 
-/// Product and version of what a command answered.
+/// Product and version in the output of a command.
 fn named(said: &Said) -> String {
     let json = said.json();
     format!("{} {}", json["product"].as_str().unwrap(), json["version"].as_str().unwrap())
@@ -59,7 +59,7 @@ fn from(machine: &Machine, directory: &Path, words: &[&str]) -> String {
     named(&machine.run(&all).well())
 }
 
-/// What the table in the documentation shows.
+/// The cases of the table in the documentation.
 const TEXTS: [&str; 15] = [
     "1.9.8",
     "v1.10.5",
@@ -449,7 +449,7 @@ async fn run_prefers_version_file_then_required_version_then_default() {
         }
         let mut config = world.config("plan");
         config["source"]["workingDirectory"] = json!("network");
-        // A stand-in can nothing but say its version: what counts is who was chosen.
+        // A stand-in only prints its version; the test is about the choice.
         world.run(config).await;
         let tool = world.last_status()["tool"].clone();
         assert_eq!(tool, format!("terraform {expected}"), "{files:?} {used} {default:?}");

@@ -1,5 +1,5 @@
-//! `trigger` and `ci-status`: runs started at CI systems that answer as the real ones do, late, wrongly,
-//! or not at all.
+//! `trigger` and `ci-status` with CI systems that respond like the real ones: late, wrongly, or not
+//! at all.
 
 mod app;
 mod generated;
@@ -15,16 +15,16 @@ use crate::support::ci_server::CiServer;
 use crate::support::documented::assert_documented;
 use crate::support::machine::{Machine, Said};
 
-/// The run that is handed on.
+/// The run that is triggered.
 const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
 /// Its callback token.
 const TOKEN: &str = "brce_callback0123456789";
 
-/// What the runner logs in with.
+/// The credentials of the runner.
 const CI_TOKEN: &str = "ghp_hunter2hunter2hunter2";
 
-/// A machine with a run to hand on, and a login.
+/// A machine with a run to trigger, and credentials.
 fn machine(server: &CiServer) -> Machine {
     let mut machine = Machine::new();
     machine.set("BUTLER_ENDPOINT", "https://portal.example.com/api/registry");
@@ -37,13 +37,13 @@ fn machine(server: &CiServer) -> Machine {
     machine
 }
 
-/// Types `butler-runner WORDS --url SERVER` in.
+/// Runs `butler-runner WORDS --url SERVER`.
 fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
     let url = server.url();
     machine.run(&[words, &["--url", &url]].concat())
 }
 
-/// What a command said on standard error.
+/// The standard error of a command.
 fn complaint(said: &Said, code: i32) -> String {
     assert_eq!(said.code, Some(code), "{said:#?}");
     assert_eq!(said.stdout, "");

@@ -1,5 +1,5 @@
-//! Whose signatures count, over what and from when: the command that installs, on a machine of its
-//! own, against a site whose files are signed by gpg as a mirror's operator would do it.
+//! Trusted signatures: by which key, over which content and at which time. The install command runs
+//! with a site whose files are signed by gpg, as a mirror's operator would do it.
 
 use expect_test::{Expect, expect};
 
@@ -8,7 +8,7 @@ use crate::support::machine::Machine;
 use crate::support::release_site::{Fault, ReleaseSite, terragrunt_stand_in};
 use crate::support::vendors::Vendors;
 
-/// Installs from a mirror whose operator signed the checksum file, made a key and let it expire.
+/// Installs from a mirror whose operator signed the checksum file with a key that expires.
 struct Mirror {
     site: ReleaseSite,
     gpg: Gpg,
@@ -16,7 +16,7 @@ struct Mirror {
 }
 
 impl Mirror {
-    /// A mirror with a key that was made on that day.
+    /// A mirror with a key that was created on that day.
     fn with_key(algorithm: &str, made: Day) -> Self {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let gpg = Gpg::with_key(algorithm, made);
@@ -24,13 +24,13 @@ impl Mirror {
         Self { site, gpg, machine }
     }
 
-    /// Signs on that day; what is signed is what the site hands out.
+    /// Signs on that day, and serves the signature.
     fn sign(&self, day: Day, hash: &str) {
         let signature = self.gpg.sign(&self.site.file("SHA256SUMS").1, day, hash);
         self.site.replace("SHA256SUMS.72D7468F.sig", signature);
     }
 
-    /// What installing says, down to its warnings.
+    /// The output of an installation with its warnings.
     fn says(&mut self, expected: &Expect) {
         self.machine.set("BUTLER_SIGNING_KEY", self.gpg.key_file());
         self.machine.set("BUTLER_LOG", "warn");
@@ -195,7 +195,7 @@ fn wrong_signature_and_modified_checksums_are_refused() {
     }
 }
 
-/// `text` without what differs from run to run: key ids, sums and times.
+/// `text` without key ids, checksums and times.
 fn steady(text: &str) -> String {
     let is_hex = |word: &str| word.len() >= 16 && word.chars().all(|c| c.is_ascii_hexdigit());
     let is_time = |word: &str| word.len() == 20 && word.ends_with('Z') && word.contains('T');

@@ -1,4 +1,4 @@
-//! What only shows where the runner is not root: who may read its memory, and what it can wipe.
+//! Properties of a runner that is not root: protection of its memory, and what it can wipe.
 
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World};
@@ -28,7 +28,7 @@ async fn files_without_owner_permissions_are_wiped() {
     let tool = StandIn::install(&mut world, AtPlan::Do(lock));
     world.add_run(world.config("plan"));
     let output = world.execute_as_user().output().await.unwrap();
-    // Asserts that nothing is left.
+    // Asserts that no file is left.
     let end = world.end(&output);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert!(!end.stderr.contains("may remain"), "{}", end.stderr);

@@ -1,4 +1,4 @@
-//! What the real Terraform makes of the variable files.
+//! Variable files of the runner with the real Terraform.
 
 use std::path::PathBuf;
 

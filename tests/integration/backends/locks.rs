@@ -1,4 +1,5 @@
-//! What a run that meets a lock is told of it, backend by backend, and that a graceful stop releases it.
+//! The report of a run that meets a lock, for each backend, and that a graceful stop releases the
+//! lock.
 
 use butler_runner::engine::KilledLock;
 use nix::sys::signal::{Signal, kill};
@@ -14,8 +15,8 @@ use crate::support::object_store::{ObjectStore, TABLE};
 use crate::support::postgres::Postgres;
 use crate::support::world::{MODULE, World, eventually};
 
-/// Has one run stand still under its lock and asserts that another one says so, and that a graceful
-/// stop of the first releases it. Returns what is told of the lock.
+/// Lets one run block while it holds the lock. Asserts that another run reports the lock, and that
+/// a graceful stop of the first releases it. Returns the report.
 async fn told_and_released(backend: &Value) -> &'static str {
     let holder = World::new(&[]).await;
     let ready = holder.path("ready");

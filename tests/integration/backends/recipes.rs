@@ -1,4 +1,4 @@
-//! The recipes of `docs/backends.md`, with the tests' own servers in the place of the examples'.
+//! The recipes of `docs/backends.md`, with the tests' own servers in place of the examples.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -69,7 +69,7 @@ async fn kubernetes_recipe_stores_the_state() {
     assert_eq!(cluster.object(secret).unwrap()["metadata"]["labels"]["team"], "network");
     assert!(cluster.object(lease).unwrap()["spec"]["holderIdentity"].is_null());
 
-    // A host and a token by themselves do not do, as the recipe says; beside the file they count.
+    // A host and a token do not suffice, as the recipe says; with the file they count.
     let login = json!({
         "host": cluster.endpoint(),
         "token": kubernetes::TOKEN,
@@ -110,7 +110,7 @@ async fn gcs_recipe_stores_the_state() {
 
 #[tokio::test]
 async fn azurerm_recipe_sends_requests_to_the_storage_account() {
-    // What stands between Terraform and Azure learns which host is asked for, and lets nothing through.
+    // A proxy between Terraform and Azure records the requested host and forwards nothing.
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let asked = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The s3 backend against a server that checks signatures: logins, and what the module says.
+//! The s3 backend with a server that verifies signatures: credentials, and the block of the module.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{config, failure};
 use crate::support::object_store::ObjectStore;
 use crate::support::world::{MODULE, World, merge};
 
-/// Where the recipe's state is.
+/// The path of the recipe's state.
 const KEY: &str = "network/terraform.tfstate";
 
 fn backend(store: &ObjectStore, changes: &Value) -> Value {
@@ -30,7 +30,7 @@ async fn wrong_s3_credentials_are_reported_with_the_servers_reason_and_masked() 
         let (message, _) = failure(&world);
         assert!(message.contains("StatusCode: 403") && message.contains(reason), "{message}");
         let shown = world.shown(&end);
-        // Terraform tells of old names only beside an error.
+        // Terraform reports deprecated names only beside an error.
         assert!(!shown.contains("Deprecated"), "the flat endpoint is translated: {shown}");
         for secret in [value, &store.access_key, &store.secret_key] {
             assert!(!shown.contains(secret), "{shown}");
@@ -41,7 +41,7 @@ async fn wrong_s3_credentials_are_reported_with_the_servers_reason_and_masked() 
 #[tokio::test]
 async fn backend_of_the_run_replaces_a_block_of_the_same_type() {
     let store = ObjectStore::start().await;
-    // None of this is good where the run's state is; with any of it left, `init` would fail.
+    // None of these settings is valid for the run's state; `init` would fail if one remained.
     let block = r#"
 terraform {
   backend "s3" {

@@ -1,5 +1,5 @@
-//! All settings of each backend, as `terraform init` takes them: as they are, and with numbers and
-//! booleans as strings.
+//! All settings of each backend are accepted by `terraform init`: with their types, and with
+//! numbers and booleans as strings.
 
 use butler_base::secret::PrivateDirectory;
 use butler_protocol::spec::Backend;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::cloud_storage::{self, CloudStorage};
 use crate::support::terraform::{TestModule, flag};
 
-/// What `init` prints with these settings.
+/// The output of `init` with these settings.
 fn initialised(kind: &str, settings: &Value) -> String {
     let module = TestModule::new(&[("main.tf", "output \"a\" {\n  value = 1\n}\n")]);
     let settings = settings.as_object().unwrap().iter();
@@ -19,7 +19,7 @@ fn initialised(kind: &str, settings: &Value) -> String {
     let tool = "1.11.4".parse().unwrap();
     let files = write_backend(&backend, &tool, &module.directory(), &private).unwrap();
     let mut init = module.command(&["init".to_owned(), flag("backend-config", &files.config_file)]);
-    // Nothing of this leaves the machine.
+    // None of these settings is sent to another machine.
     let output = init.env("HTTPS_PROXY", "http://127.0.0.1:1").output().unwrap();
     [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat()
 }
@@ -36,7 +36,7 @@ fn as_strings(value: &Value) -> Value {
     }
 }
 
-/// Asserts that Terraform takes the settings, and gets as far as to what `expected` says.
+/// Asserts that Terraform accepts the settings and then fails with `expected`.
 fn assert_taken(kind: &str, settings: &Value, expected: &str) {
     for settings in [settings.clone(), as_strings(settings)] {
         let output = initialised(kind, &settings);
@@ -102,7 +102,7 @@ fn terraform_accepts_all_s3_settings() {
         "workspace_key_prefix": "workspaces",
     });
     let mut without_ids = settings;
-    // It is refused beside `skip_requesting_account_id`.
+    // It conflicts with `skip_requesting_account_id`.
     without_ids.as_object_mut().unwrap().remove("allowed_account_ids");
     assert_taken("s3", &without_ids, "Cannot assume IAM Role");
     // As it was before Terraform 1.6: of these names, 1.11.4 knows none.
@@ -188,7 +188,7 @@ fn terraform_accepts_all_kubernetes_settings() {
             "env": {"REGION": "eu-central-1", "DEPTH": 2},
         },
     });
-    // Terraform itself leaves a part out that Kubernetes' client has come to want.
+    // Terraform itself omits a part that the Kubernetes client requires.
     assert_taken("kubernetes", &settings, "interactiveMode must be specified");
     let mut without_exec = settings;
     without_exec.as_object_mut().unwrap().remove("exec");

@@ -1,11 +1,12 @@
-//! `--dry-run server`: what the cluster checks before anything is created, and what nobody checks.
+//! `--dry-run server`: the checks of the cluster before anything is created, and those that are
+//! missing.
 
 use super::{JOB, Scene};
 use crate::support::api_server::{Broken, NAMESPACE};
 
 const PODS: &str = "/api/v1/namespaces/runs/pods";
 
-/// Everything that a Job can need of its namespace, and where the cluster keeps it.
+/// All objects of the namespace that a Job can need, and their paths.
 const NEEDS: [(&str, &str, &str); 5] = [
     ("--pull-secret", "registry-login", "secrets"),
     ("--env-from", "git-token", "secrets"),
@@ -42,7 +43,7 @@ async fn dry_run_validates_all_objects_and_creates_none() {
     assert_eq!(scene.cluster.objects(), before);
 }
 
-/// The cluster takes a Job whose pod it would never take.
+/// The cluster accepts a Job whose pod it would reject.
 #[tokio::test]
 async fn dry_run_reports_a_pod_that_would_be_refused() {
     let quota = "pods \"x\" is forbidden: exceeded quota: runs, requested: pods=1, used: pods=0, limited: pods=0";
@@ -78,7 +79,7 @@ async fn dry_run_reports_all_problems_of_the_namespace_together() {
     );
 }
 
-/// An account that may create Jobs need not be allowed to do more.
+/// An account that can create Jobs may lack other permissions.
 #[tokio::test]
 async fn dry_run_lists_checks_without_permission() {
     let scene = Scene::still().await;

@@ -1,4 +1,5 @@
-//! Every way in: tokens, certificates, helper programs, the pod's own account, proxies, contexts.
+//! All authentication methods: tokens, certificates, helpers, the pod's service account, proxies,
+//! contexts.
 
 use serde_json::json;
 
@@ -51,7 +52,8 @@ async fn proxy_of_the_kubeconfig_or_the_environment_is_used() {
     scene.log_in(&scene.cluster.kubeconfig_of(&token, &[("proxy-url", &proxy.url(""))]));
     assert_eq!(scene.applied(&["--dry-run", "server"]).await.code, Some(0));
     assert!(proxy.asked().contains(&connect), "{:?}", proxy.asked());
-    // NO_PROXY is about the environment's proxy; the proxy has the cluster's own address here.
+    // NO_PROXY applies to the environment's proxy; the proxy of the kubeconfig gets the cluster's
+    // own address.
     let before = proxy.asked().len();
     let mut command = scene.apply(&["--dry-run", "server"]);
     command.env("NO_PROXY", "127.0.0.1,localhost");
@@ -105,7 +107,7 @@ async fn missing_cluster_configuration_is_an_error() {
     said.says("hint: set KUBECONFIG, or name a file with --kubeconfig\n");
 }
 
-/// In a pod its own cluster would be the next that is known, and is not what was asked for.
+/// In a pod, the default would be its own cluster, which was not requested.
 #[tokio::test]
 async fn missing_named_file_or_context_does_not_fall_back_to_the_service_account() {
     let scene = Scene::still().await;
@@ -127,7 +129,7 @@ async fn missing_named_file_or_context_does_not_fall_back_to_the_service_account
     }
 }
 
-/// Its lines are secrets, or stand next to some.
+/// Its lines are secrets, or are next to secrets.
 #[tokio::test]
 async fn kubeconfig_that_cannot_be_parsed_is_not_quoted() {
     let scene = Scene::still().await;

@@ -1,4 +1,4 @@
-//! What is printed: valid, the same each time, and what is created.
+//! Printed manifests are valid, reproducible, and equal to the created objects.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use crate::support::linters::{kubernetes_validate_with, yaml, yamllint};
 use crate::support::machine::Machine;
 use crate::support::world::RUN_ID;
 
-/// Versions whose schemas are held against what is printed: the oldest that is still looked after
-/// by a large vendor, and newer ones.
+/// Versions whose schemas are checked: the oldest that a large vendor still supports, and newer
+/// ones.
 const VERSIONS: [&str; 3] = ["1.29", "1.31", "1.33"];
 
-/// Everything that can be asked for.
+/// All options.
 const EVERYTHING: &[&str] = &[
     "--endpoint",
     "https://portal.example.com:8443/api/registry",
@@ -102,7 +102,7 @@ fn printed_manifests_are_valid_and_reproducible() {
         (EVERYTHING, expect_file!["../../data/kubernetes/everything.yaml"]),
     ] {
         let text = printed(words);
-        // A new release is another image and nothing else.
+        // A new release changes only the image.
         file.assert_eq(&text.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
         assert_eq!(text, printed(words));
         yamllint(&text).unwrap();
@@ -182,7 +182,7 @@ fn termination_grace_period_of_the_pod_is_ten_seconds_longer_than_the_tools() {
 async fn created_objects_equal_the_printed_manifests() {
     let scene = Scene::still().await;
     scene.cluster.course(Course::Unschedulable);
-    // The options of a cloud print an account as well, which outlives runs and is not created.
+    // The options of a cloud also print a service account, which outlives runs and is not created.
     let options: Vec<_> = EVERYTHING.iter().skip(4).copied().collect();
     let options: Vec<_> =
         options.into_iter().filter(|word| !matches!(*word, "--namespace" | "terraform")).collect();
@@ -191,7 +191,7 @@ async fn created_objects_equal_the_printed_manifests() {
     let endpoint = scene.world.endpoint();
     let words = [&["--endpoint", &*endpoint, "--run-id", RUN_ID], &*options].concat();
     let text = printed(&words);
-    // What the Job owns has names that nothing else has had.
+    // Objects that the Job owns have unique names.
     let own = scene.cluster.names("secrets").remove(0);
     assert!(own.starts_with(&format!("{JOB}-")) && own.len() == JOB.len() + 17, "{own}");
     assert!(scene.cluster.names("networkpolicies").iter().eq([&own]));
@@ -244,11 +244,12 @@ fn manifest_file_with_a_token_is_readable_by_its_owner_only() {
     let words = ["generate", "kubernetes", "--output", "run.yaml"];
     machine.run(&words).well();
     assert_eq!(mode("run.yaml"), "600");
-    // Over a file that others could read, too, and without a moment in which they can read this one.
+    // Replaces a file that others could read, without making the new content readable to them.
     std::fs::set_permissions(machine.path("run.yaml"), PermissionsExt::from_mode(0o644)).unwrap();
     machine.run(&[&words[..], &["--force"]].concat()).well();
     assert_eq!(mode("run.yaml"), "600");
-    // What has no such place is for all, and no file is opened to more than could read it before.
+    // A file without a token is readable for all, but permissions of an existing file are not
+    // extended.
     let words = ["generate", "circleci", "--output", "config.yml"];
     machine.run(&words).well();
     assert_eq!(mode("config.yml"), "644");

@@ -1,4 +1,4 @@
-//! A cluster that is away for a while, and one that will never answer.
+//! A cluster with a temporary outage, and one that can never be reached.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -34,7 +34,7 @@ async fn outage_is_logged_once_at_its_begin_and_once_at_its_end() {
     assert!(!said.contains("ERROR") && !said.contains("client error"), "{said}");
 }
 
-/// What the command said of a cluster that will never answer: at once, and once.
+/// Asserts that a permanent failure is reported without retries.
 fn never(said: &Said, error: &str) {
     assert_eq!(said.code, Some(1), "{said:#?}");
     assert!(said.stderr.starts_with(&format!("error: {error}")), "{said:#?}");
@@ -59,7 +59,7 @@ async fn unresolvable_cluster_host_fails_without_retries() {
     let scene = Scene::still().await;
     let server = "https://cluster.invalid:6443";
     scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": TOKEN}), &[("server", server)]));
-    // No resolver is asked, so that the answer is a final one everywhere.
+    // No resolver is involved, so the error is permanent on every machine.
     let hosts = scene.world.path("nsswitch.conf");
     std::fs::write(&hosts, "hosts: files\n").unwrap();
     let mounts = format!("mount --bind {} /etc/nsswitch.conf", hosts.display());
@@ -79,7 +79,7 @@ async fn refused_cluster_login_fails_without_retries() {
     );
 }
 
-/// What a helper prints is a token, even where it is not what is expected.
+/// The output of a helper contains a token, even if its format is unexpected.
 #[tokio::test]
 async fn malformed_output_of_the_credential_helper_fails_without_retries_and_is_not_quoted() {
     let scene = Scene::still().await;

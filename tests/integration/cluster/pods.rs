@@ -1,4 +1,4 @@
-//! What the runner finds in its pod, and what the kubelet says about containers.
+//! The environment of the runner in its pod, and the container statuses of the kubelet.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::release_site::ReleaseSite;
 use crate::support::terraform::machine_terraform;
 use crate::support::world::{MODULE, World};
 
-/// The root of an empty volume is writable for every user (02777).
+/// The root of an empty volume is writable for all users (02777).
 #[tokio::test]
 async fn default_pod_has_a_cache_that_only_its_user_can_write() {
     let (program, version) = machine_terraform();
@@ -37,7 +37,7 @@ async fn default_pod_has_a_cache_that_only_its_user_can_write() {
     assert_eq!(mode(&volume.join("butler-runner")) & 0o077, 0, "for nobody else");
 }
 
-/// A run whose container waits, as the pod says it with `told`.
+/// A run whose container waits, with `told` as the status of the pod.
 async fn waiting(course: Course, told: &str) -> (Scene, tokio::process::Child, Collected) {
     let scene = Scene::still().await;
     scene.cluster.course(course);
@@ -47,7 +47,7 @@ async fn waiting(course: Course, told: &str) -> (Scene, tokio::process::Child, C
     (scene, child, stderr)
 }
 
-/// The kubelet makes up exit code 137 for a container that it never started.
+/// The kubelet reports exit code 137 for a container that it never started.
 #[tokio::test]
 async fn deadline_before_the_container_starts_is_not_an_exit_of_the_runner() {
     for (course, told, said_so) in [
@@ -102,7 +102,7 @@ async fn status_of_a_container_that_never_started_has_no_exit_code() {
     child.wait().await.unwrap();
 }
 
-/// The kubelet of a lost node ends no pod, so that nothing more comes of the Job.
+/// The kubelet of a lost node does not end the pod, so the Job does not end.
 #[tokio::test]
 async fn pod_that_its_node_does_not_terminate_is_reported_after_a_timeout() {
     let scene = Scene::new("apply", SLOW).await;

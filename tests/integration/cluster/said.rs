@@ -1,10 +1,10 @@
-//! What a command says, at its end or while it goes on.
+//! The output of a command, at its end or while it runs.
 
 use std::process::Output;
 
 use crate::support::world::TOKEN;
 
-/// What the command said.
+/// The output of a command.
 #[derive(Debug)]
 pub(super) struct Said {
     pub(super) code: Option<i32>,
@@ -24,25 +24,25 @@ impl Said {
         said
     }
 
-    /// Whether it said this on standard error.
+    /// Asserts that standard error contains this.
     #[track_caller]
     pub(super) fn says(&self, text: &str) {
         assert!(self.stderr.contains(text), "it does not say `{text}`: {self:#?}");
     }
 
-    /// Whether this is the last that it said on standard error.
+    /// Asserts that standard error ends with this.
     #[track_caller]
     pub(super) fn ends_with(&self, text: &str) {
         assert!(self.stderr.ends_with(text), "it does not end with `{text}`: {self:#?}");
     }
 
-    /// How many lines on standard error have this in them.
+    /// The number of lines on standard error that contain this.
     pub(super) fn count(&self, text: &str) -> usize {
         self.stderr.lines().filter(|line| line.contains(text)).count()
     }
 }
 
-/// A stream that is read while the process goes on.
+/// A stream that is read while the process runs.
 pub(super) struct Collected {
     lines: tokio::io::Lines<tokio::io::BufReader<tokio::process::ChildStderr>>,
     seen: String,
@@ -54,7 +54,7 @@ impl Collected {
         Self { lines: tokio::io::BufReader::new(stream).lines(), seen: String::new() }
     }
 
-    /// Reads until a line has this in it.
+    /// Reads until a line contains this.
     pub(super) async fn until(&mut self, text: &str) {
         while let Some(line) = self.lines.next_line().await.unwrap() {
             self.seen.push_str(&line);

@@ -1,10 +1,10 @@
-//! `apply` and `destroy` ask at a terminal, and nowhere else.
+//! `apply` and `destroy` prompt at a terminal only.
 
 use super::{MODULE, applied, command, run, state_file, well, world};
 use crate::support::terminal::{INTERRUPT, Terminal};
 use crate::support::world::{End, World};
 
-/// Types `answer` when the question is there.
+/// Types `answer` at the prompt.
 async fn answered(world: &World, words: &[&str], answer: &[u8]) -> (End, String) {
     let terminal = Terminal::new(200, 200);
     let module = world.path("module");

@@ -1,4 +1,4 @@
-//! What the plan is made with, and how `drift` and `plan --detailed-exitcode` end.
+//! Options of the plan, and the exit codes of `drift` and `plan --detailed-exitcode`.
 
 use super::{MODULE, applied, run, well, world, wrap_terraform, write};
 
@@ -87,8 +87,8 @@ async fn detailed_exit_code_of_plan_is_0_1_or_2() {
     assert_eq!(end.code, Some(64), "{}", end.stderr);
 }
 
-/// What providers without a network manage cannot change outside of Terraform, so that what `show`
-/// says of drift is put into the plan that real Terraform has made.
+/// Resources of providers without a network cannot drift, so the drift in the output of `show` is
+/// added to the plan of the real Terraform.
 const DRIFTED: &str = r#"
 [ "$1" = show ] || exec "$real" "$@"
 drift='{"address":"terraform_data.server","mode":"managed","type":"terraform_data","name":"server","change":{"actions":["update"],"before":{"input":"small"},"after":{"input":"big"}}}'

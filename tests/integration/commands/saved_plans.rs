@@ -1,4 +1,4 @@
-//! `plan --out` saves a plan with all that it takes to apply it, and `apply` applies exactly that.
+//! `plan --out` saves a plan with all files that it needs, and `apply` applies exactly that plan.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,7 +10,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Has `plan` also write a file into the module, as the data source `archive_file` does.
+/// Makes `plan` also write a file to the module, as the data source `archive_file` does.
 fn with_created_files(world: &mut World) {
     let create = "if [ \"$1\" = plan ]; then mkdir -p build && echo content > build/a.zip; fi";
     wrap_terraform(world, &format!("{create}\nexec \"$real\" \"$@\""));
@@ -27,7 +27,7 @@ async fn saved_plan_is_applied_unchanged_despite_later_edits() {
     let plan = world.path("module/my.plan");
     assert_eq!(mode(&plan), 0o600);
     write(&world, "main.tf", &MODULE.replace("small", "second"));
-    // The version of the plan counts, and no other.
+    // Only the version of the plan counts.
     write(&world, ".terraform-version", "0.99.0");
     let end = well(&world, &["apply", "my.plan"]).await;
     assert!(end.stdout.contains("# terraform_data.server will be created"), "{}", end.stdout);
@@ -66,7 +66,7 @@ async fn files_created_by_the_plan_are_restored_at_the_same_path() {
     std::fs::remove_dir_all(world.path("module/build")).unwrap();
     std::fs::remove_dir_all(world.path("module/.terraform")).unwrap_or_default();
 
-    // Another one in its place is not overwritten, and nothing is applied.
+    // A different file at the path is not overwritten, and nothing is applied.
     write(&world, "build/a.zip", "another");
     let end = run(&world, &["apply", "my.plan"]).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -75,7 +75,7 @@ async fn files_created_by_the_plan_are_restored_at_the_same_path() {
         "{}",
         end.stderr
     );
-    // Nor is a link followed out of the directory.
+    // A symbolic link out of the directory is not followed.
     std::fs::remove_dir_all(world.path("module/build")).unwrap();
     std::fs::create_dir(world.path("outside")).unwrap();
     std::os::unix::fs::symlink(world.path("outside"), world.path("module/build")).unwrap();

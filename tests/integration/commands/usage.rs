@@ -1,4 +1,4 @@
-//! Typos, and words where none belong, are answered in two lines before anything is started.
+//! Typos and unexpected arguments are two-line errors before anything starts.
 
 use super::{MODULE, run, well, world, write};
 

@@ -1,5 +1,5 @@
-//! A job that fails before the runner could report tells the registry so, once, and nothing after the
-//! runner has taken over.
+//! A job that fails before the runner starts reports this to the registry, once; after the start,
+//! only the runner reports.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -13,7 +13,7 @@ use crate::support::environment::find_program;
 use crate::support::release_site::{Fault, executable};
 use crate::support::world::{RUN_ID, TOKEN, World};
 
-/// What the registry was told of a run that never started; asserts that it is told once and in full.
+/// The report of a run that never started. Asserts that there is one complete report.
 fn told(world: &World) -> String {
     let received = world.received();
     assert_eq!(world.statuses(), ["failed"]);
@@ -27,7 +27,7 @@ fn told(world: &World) -> String {
     summary
 }
 
-/// Asserts that neither the log nor the arguments of curl have the token.
+/// Asserts that the token is not in the log and not in the arguments of curl.
 fn kept_secret(world: &World, output: &Output) {
     let said = shown(output);
     assert!(!said.contains(TOKEN), "{said}");
@@ -37,7 +37,7 @@ fn kept_secret(world: &World, output: &Output) {
     assert!(!arguments.contains(TOKEN), "{arguments}");
 }
 
-/// A directory whose curl notes its arguments.
+/// Installs a curl that records its arguments. Returns its directory.
 fn noting_curl(world: &World) -> PathBuf {
     let curl = find_program("curl").unwrap();
     let script = format!(
@@ -49,7 +49,7 @@ fn noting_curl(world: &World) -> PathBuf {
     world.path("noting")
 }
 
-/// PATH with this directory before it.
+/// PATH with this directory first.
 fn path_with(directory: PathBuf) -> std::ffi::OsString {
     let mut paths = vec![directory];
     paths.extend(std::env::split_paths(&crate::support::environment::search_path()));
@@ -77,7 +77,7 @@ async fn github_job_with_a_failed_installation_or_login_reports_the_run_as_faile
             assert_eq!(step(&done, "Keep the report").outcome, "skipped");
             let report = step(&done, "Report a run that did not start");
             let output = report.output.as_ref().unwrap();
-            // GitHub prints the environment of a step before it begins.
+            // GitHub prints the environment of a step before it starts.
             assert!(!report.given.values().any(|value| value.contains(TOKEN)), "{report:?}");
             kept_secret(&world, output);
             let place = "https://github.com/acme/infra/actions/runs/42";
@@ -169,7 +169,7 @@ async fn shell_trace_of_the_failure_report_does_not_print_the_token() {
     let world = world("plan", &releases).await;
     releases.site.misbehave(&archive(), Fault::Missing);
     let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
-    // From where the shell has the token.
+    // The source of the token in the shell.
     let (before, report) = script.split_once("# Ends a run").unwrap();
     let script = format!("{before}set -x\n# Ends a run{report}");
     let output = in_gitlab(&world, &script).output().await.unwrap();

@@ -1,5 +1,5 @@
-//! The workflow of `generate github-actions` and the action of this repository, step by step as GitHub
-//! carries them out, from the event to the artifact.
+//! The workflow of `generate github-actions` and the action of this repository, executed step by
+//! step as by GitHub, from the event to the artifact.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::support::linters::{
 };
 use crate::support::world::{RUN_ID, TOKEN, World};
 
-/// Where steps are: a workflow of its own, or a step of another one.
+/// The origin of steps: a workflow, or an action that a workflow uses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     Workflow,
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Self; 2] = [Self::Workflow, Self::Action];
 
-    /// A job for `event` with its steps.
+    /// The steps of a job for `event`.
     pub(super) fn job<'world>(
         self,
         world: &'world World,
@@ -50,13 +50,13 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// What starts a run by hand, or by `trigger`.
+/// The event of a manual start or of `trigger`.
 pub(super) fn by_hand() -> Value {
     let inputs = json!({"callback_token": TOKEN, "run_id": RUN_ID});
     json!({"inputs": inputs, "ref": "refs/heads/main"})
 }
 
-/// What the registry sends, with these fields of clouds.
+/// The event that the registry sends, with these fields of clouds.
 pub(super) fn dispatched(clouds: &Value) -> Value {
     let mut payload = json!({
         "butler_url": "",
@@ -134,7 +134,7 @@ async fn github_job_logs_in_to_the_clouds_of_the_event() {
                     Some("projects/1/providers/p a@b project-1"),
                 ],
             ),
-            // The repository's own are for events that name no cloud.
+            // The repository's own identities are used for events without a cloud.
             (by_hand(), true, [Some("role in us-east-1"), Some("provider  ")]),
             (dispatched(&aws), true, [Some("arn:aws:iam::1:role/a in us-east-1"), None]),
             (dispatched(&gcp), true, [None, Some("projects/1/providers/p a@b project-1")]),
@@ -148,7 +148,7 @@ async fn github_job_logs_in_to_the_clouds_of_the_event() {
                 job.set(context, role, "role");
                 job.set(context, provider, "provider");
             }
-            // Nothing behind the logins is of interest.
+            // Steps after the logins do not matter here.
             let logins = steps.as_array().unwrap().iter();
             let logins = logins.filter(|step| step["name"].as_str().unwrap().starts_with("Log in"));
             let done = job.carry_out(&Value::Array(logins.cloned().collect())).await;
@@ -196,7 +196,7 @@ fn first_step_masks_only_the_token_of_the_event() {
     }
 }
 
-/// `UPDATE_EXPECT=1` writes it anew.
+/// `UPDATE_EXPECT=1` rewrites the file.
 #[test]
 fn action_of_this_repository_matches_the_generated_workflow() {
     let documented = read("docs/ci-output.md");
@@ -204,7 +204,7 @@ fn action_of_this_repository_matches_the_generated_workflow() {
     let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
     let outputs: Vec<_> = rows.map(|row| row.split('`').nth(1).unwrap()).collect();
     assert!(outputs.contains(&"plan-changes"), "{outputs:?}");
-    // The template takes what lives as long as the program.
+    // The template needs a static string.
     let outputs = outputs.into_iter().map(|name| &*name.to_owned().leak()).collect();
     let action = butler_start::generate::action(outputs);
     expect_file!["../../../action.yml"].assert_eq(&action);

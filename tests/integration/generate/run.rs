@@ -1,6 +1,5 @@
-//! What is generated does what it says: the shell of each target, as it is written with no options,
-//! from the download to the exit code. `github.com` is a site on loopback, to which curl is led by
-//! its own configuration.
+//! The scripts of generated files without options, executed from the download to the exit code.
+//! `github.com` is a site on loopback; the configuration of curl redirects to it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,14 +14,14 @@ use crate::support::environment::find_program;
 use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually, wrapped};
 
-/// The release of this version on a `github.com` of a test's own.
+/// The release of this version on a local `github.com`.
 pub(super) struct Releases {
     authority: Authority,
     pub(super) site: ReleaseSite,
 }
 
 impl Releases {
-    /// With an archive that holds `binary`.
+    /// A release whose archive contains `binary`.
     pub(super) fn with(binary: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let archive = archive();
@@ -45,12 +44,12 @@ impl Releases {
         Self { authority, site }
     }
 
-    /// With the runner that is tested.
+    /// A release with the runner under test.
     pub(super) fn of_the_runner() -> Self {
         Self::with(Path::new(env!("CARGO_BIN_EXE_butler-runner")))
     }
 
-    /// Leads the curl of whoever has this home directory here.
+    /// Redirects the curl of this home directory to the site.
     pub(super) fn lead_there(&self, home: &Path) {
         let port = self.site.url().port().unwrap();
         let bundle = self.authority.bundle();
@@ -66,7 +65,7 @@ pub(super) fn archive() -> String {
     format!("butler-runner_{}.tar.gz", platform())
 }
 
-/// What a shell makes of the word that stands in a line of `script` between these two.
+/// The shell word between these two texts in a line of `script`.
 pub(super) fn shell_word(script: &str, before: &str, after: &str) -> String {
     let mut lines = script.lines().filter_map(|line| line.trim_start().strip_prefix(before));
     let line = lines.next_back().unwrap();
@@ -76,7 +75,7 @@ pub(super) fn shell_word(script: &str, before: &str, after: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A job's shell in the world, with what the CI system gives it.
+/// A job's shell in the world, with the environment of the CI system.
 pub(super) fn job(
     world: &World,
     shell: &[&str],
@@ -89,7 +88,7 @@ pub(super) fn job(
     command
 }
 
-/// A world in which a run waits, and whose curl gets to `releases`.
+/// A world with a waiting run, whose curl reaches `releases`.
 pub(super) async fn world(operation: &str, releases: &Releases) -> World {
     let world = World::new(&[("main.tf", MODULE)]).await;
     for name in ["workspace", "workspace-tmp"] {
@@ -123,7 +122,7 @@ async fn gitlab_job_installs_the_runner_and_returns_the_exit_code_of_the_run() {
     }
 }
 
-/// The job's shell with what GitLab gives it.
+/// The job's shell with GitLab's environment.
 pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command {
     let (endpoint, workspace) = (world.endpoint(), world.path("workspace"));
     let variables = [
@@ -149,7 +148,7 @@ async fn jenkins_step_installs_the_runner_and_returns_the_exit_code_of_the_run()
     }
 }
 
-/// The step's shell with what Jenkins gives it.
+/// The step's shell with Jenkins' environment.
 pub(super) fn in_jenkins(world: &World, script: &str) -> tokio::process::Command {
     let text = |name: &str| world.path(name).display().to_string();
     let variables = [
@@ -202,7 +201,8 @@ async fn jenkins_cookie_is_not_inherited_and_its_signal_stops_terraform_graceful
     let inherited = std::fs::read_to_string(&started).unwrap();
     assert!(!inherited.contains("COOKIE="), "{inherited}");
     assert!(inherited.contains("JENKINS_URL="), "{inherited}");
-    // Root can read the runner's environment; a build's abort as another user does not find it.
+    // Root can read the runner's environment; Jenkins runs as another user and does not find the
+    // cookie.
     let found = with_variable(&world, "JENKINS_SERVER_COOKIE");
     assert_eq!(found, [Pid::from_raw(process.id().unwrap().cast_signed())], "the runner alone");
     kill(found[0], Signal::SIGTERM).unwrap();
@@ -214,10 +214,10 @@ async fn jenkins_cookie_is_not_inherited_and_its_signal_stops_terraform_graceful
     assert!(!world.path(".terraform.tfstate.lock.info").exists());
 }
 
-/// A stand-in for the runner that says so.
+/// A stand-in for the runner that prints a marker.
 const STAND_IN: &str = "#!/bin/sh\necho it began\n";
 
-/// A machine with the programs that the installation takes, and a release of a stand-in.
+/// A machine with the programs that the installation needs, and a release of a stand-in.
 struct Bare {
     releases: Releases,
     directory: tempfile::TempDir,
@@ -266,8 +266,8 @@ impl Bare {
         std::fs::remove_file(self.path("bin").join(name)).unwrap();
     }
 
-    /// Installs as `generic` says, with these options, and runs what is there then; returns the exit
-    /// code and what was said.
+    /// Installs with the commands of `generic` and these options, and runs the installed stand-in.
+    /// Returns the exit code and the output.
     fn install(&self, options: &[&str]) -> (Option<i32>, String) {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
         let answer = generate("generic", &options).well().json();
@@ -292,7 +292,7 @@ impl Bare {
         (output.status.code(), String::from_utf8(text).unwrap())
     }
 
-    /// The message of an installation that has to fail.
+    /// The output of an installation that must fail.
     fn refused(&self, options: &[&str]) -> String {
         let (code, text) = self.install(options);
         assert_eq!(code, Some(1), "{text}");
@@ -393,13 +393,13 @@ fn attestation_is_required_if_the_github_cli_is_installed() {
     assert_eq!(std::fs::read_to_string(&asked).unwrap(), expected);
 }
 
-/// What is left below these directories that holds this token.
+/// The files below these directories that contain this token.
 fn holding_a_token(token: &str, places: &[&Path]) -> Vec<PathBuf> {
     let found = Command::new("grep").args(["-rlF", token]).args(places).output().unwrap();
     String::from_utf8(found.stdout).unwrap().lines().map(PathBuf::from).collect()
 }
 
-/// Says what it was given for the clouds.
+/// Prints the cloud credentials that it got.
 const SEEN: &str = "#!/bin/sh
 cat \"$AWS_WEB_IDENTITY_TOKEN_FILE\" && echo
 echo \"$AWS_WEB_IDENTITY_TOKEN_FILE\"

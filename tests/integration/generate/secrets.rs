@@ -1,4 +1,4 @@
-//! `--secret`: what a run finds in its environment of the secrets of the CI system.
+//! `--secret`: secrets of the CI system in the environment of a run.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::run::{Releases, in_gitlab, in_jenkins, shown, world};
 use super::{generate, gitlab_script, jenkins_script};
 use crate::support::world::World;
 
-/// A module that only a job with the secret can plan.
+/// A module that can be planned only by a job with the secret.
 const WITH_SECRET: &str = r#"
 variable "password" {
   type      = string
@@ -29,7 +29,7 @@ fn options() -> Vec<String> {
     vec!["--secret=DB_PASSWORD=PROD_PASSWORD".to_owned()]
 }
 
-/// A run whose variable names the secret.
+/// A run whose variable refers to the secret.
 async fn run_with_secret(releases: &Releases) -> World {
     let world = world("plan", releases).await;
     world.commit(&[("main.tf", WITH_SECRET)]);

@@ -1,4 +1,4 @@
-//! Caches that somebody else can reach, and releases that are signed, but for something else.
+//! Caches that other users can modify, and releases with signatures over other content.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn assert_unsafe(result: Result<InstalledTool, ToolError>, part: &Path, fault: &
     assert!(error.to_string().contains(fault), "{error}");
 }
 
-/// What another user could exchange, from the outside to the inside.
+/// The parts that another user could replace, from the outermost to the innermost.
 fn parts(cache: &Path) -> [PathBuf; 4] {
     let version = cache.join("terraform/1.9.8");
     let [record, executable] = ["install.json", "terraform"].map(|name| version.join(name));
@@ -114,7 +114,7 @@ async fn executable_swapped_after_verification_is_never_returned() {
             std::fs::rename(beside, path).unwrap();
         },
         |path| {
-            // Of the same size, and with the time of the one before.
+            // The same size and time as before.
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
             let time = file.metadata().unwrap().modified().unwrap();
             std::os::unix::fs::FileExt::write_at(&file, b"B", 0).unwrap();
@@ -139,7 +139,7 @@ async fn valid_signature_over_another_version_is_refused() {
     let site = ReleaseSite::start(&[("1.5.7", b"old"), ("1.11.4", b"new")]);
     let directory = tempfile::tempdir().unwrap();
     let options = options(&site, &directory.path().join("cache"));
-    // The checksum file and the signatures of the older version, as a mirror could hand them out.
+    // The checksum file and signatures of the older version, as a mirror could serve them.
     for (asked, given) in [
         ("terraform_1.11.4_SHA256SUMS", "terraform_1.5.7_SHA256SUMS"),
         ("terraform_1.11.4_SHA256SUMS.72D7468F.sig", "terraform_1.5.7_SHA256SUMS.72D7468F.sig"),
@@ -149,7 +149,7 @@ async fn valid_signature_over_another_version_is_refused() {
     let error = install(&options, "1.11.4").await.unwrap_err();
     assert!(matches!(error, ToolError::NotReleased { .. }), "{error:?}");
 
-    // The older archive under the newer one's name.
+    // The older archive under the name of the newer one.
     site.behave();
     let [asked, given] = ["1.11.4", "1.5.7"].map(|version| {
         format!("terraform_{version}_{}.zip", crate::support::release_site::platform())
@@ -204,7 +204,7 @@ async fn signed_but_ambiguous_checksum_file_is_refused() {
         let ToolError::Checksums(error) = error else { panic!("{error:?}") };
         assert_eq!(matches!(error, ChecksumsError::Twice { .. }), twice, "{error:?}");
     }
-    // A release's checksum file has 4 kB; one without end is given up, not read.
+    // A real checksum file has 4 kB; an endless one is rejected before it is read.
     let site = ReleaseSite::start_with_checksums("1.9.8", &line.repeat(20_000));
     let directory = tempfile::tempdir().unwrap();
     let error = install(&options(&site, &directory.path().join("cache")), "1.9.8").await;

@@ -1,4 +1,4 @@
-//! Configurations as somebody writes them who wants more than a run.
+//! Malicious configurations.
 
 use serde_json::{Value, json};
 
@@ -7,22 +7,22 @@ use crate::support::documented::assert_documented;
 use crate::support::git_server::GitServer;
 use crate::support::world::{End, MODULE, World, merge, sequence};
 
-/// In every configuration, and shown in no case.
+/// A secret in every configuration, which no output may contain.
 const SECRET: &str = "hunter22-secret";
 
-/// What would be there if a command in a configuration had been carried out. It is replaced by a
-/// path in the test's own directory.
+/// The file that a command in a configuration would create. It is replaced by a path in the test's
+/// own directory.
 const CANARY: &str = "CANARY";
 
 /// A configuration that is refused.
 struct Case {
-    /// What is wrong with it, for the table.
+    /// The problem, for the table.
     what: &'static str,
-    /// The changes to a good configuration, as JSON.
+    /// The changes to a valid configuration, as JSON.
     changes: &'static str,
     /// The phase that fails.
     phase: &'static str,
-    /// What the reason says.
+    /// A part of the reason.
     reason: &'static str,
 }
 
@@ -213,8 +213,8 @@ fn config(world: &World, changes: &Value) -> Value {
     config
 }
 
-/// The run failed in `phase` with a reason that has `reason` in it, was reported once, and left
-/// and showed nothing.
+/// Asserts that the run failed in `phase` with a reason that contains `reason`, was reported once,
+/// left no files and printed no secret.
 fn assert_refused(world: &World, end: &End, (what, phase, reason): (&str, &str, &str)) {
     assert_eq!(end.code, Some(1), "{what}: {}", end.stderr);
     let statuses = world.statuses();

@@ -1,4 +1,4 @@
-//! What becomes of the environment variables that a run asks for.
+//! Environment variables that a run requests, and how the runner treats them.
 
 use butler_runner::workspace::{Fate, HARMLESS_OPTIONS, NAME_RULES};
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::support::documented::assert_documented;
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World};
 
-/// A name that the rule is for.
+/// A name to which the rule applies.
 fn example(rule: &str) -> String {
     match rule.strip_prefix('*') {
         Some(end) => format!("OWN{end}"),

@@ -1,4 +1,4 @@
-//! Repositories as somebody writes them who wants out of the clone.
+//! Malicious repositories that try to get out of the clone.
 
 use std::os::unix::fs::symlink;
 
@@ -40,8 +40,8 @@ async fn version_file_that_links_to_a_secret_is_not_quoted() {
     assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
 }
 
-/// The user of this machine has filters, hooks and templates, as Git LFS installs them; none of
-/// them is for a clone of somebody else's repository.
+/// The user of this machine has filters, hooks and templates, as Git LFS installs them. They must
+/// not apply to the clone.
 #[tokio::test]
 async fn git_filters_hooks_and_templates_are_not_executed() {
     let world = World::new(&[
@@ -86,23 +86,23 @@ async fn submodules_execute_no_command_and_stay_in_the_clone() {
     let touch = format!("touch {}", canary.display());
     let escape = world.path("escape");
     let modules = [
-        // How git is talked into commands.
+        // Ways to make git execute commands.
         format!("[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c '{touch}'\n"),
         format!("[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack={touch}\n"),
         format!("[submodule \"x\"]\n\tpath = x\n\turl = {good}\n\tupdate = !{touch}\n"),
         format!("[submodule \"x\"]\n\tpath = x\n\turl = ssh://-oProxyCommand={touch}/x\n"),
-        // A name is where git would keep its data, and part of a setting's name.
+        // A name is a path in git's directory, and part of a setting's name.
         format!("[submodule \"../../../../../../escape\"]\n\tpath = x\n\turl = {good}\n"),
         format!("[submodule \"{}\"]\n\tpath = x\n\turl = {good}\n", escape.display()),
         format!("[submodule \"x\\ny\"]\n\tpath = x\n\turl = {good}\n"),
-        // A local repository by a way that is no URL.
+        // A local repository by a path that is not a URL.
         format!("[submodule \"x\"]\n\tpath = x\n\turl = {}\n", inner.path().display()),
         "[submodule \"x\"]\n\tpath = x\n\turl = ../../../../../../../../etc\n".to_owned(),
     ];
     for text in modules {
         let outer = Repository::create(&[("main.tf", MODULE)]);
         std::fs::write(outer.path().join("modules"), &text).unwrap();
-        // Without git's own look at .gitmodules.
+        // Without git's own check of .gitmodules.
         let modules = outer.git(&["hash-object", "-w", "modules"]);
         for entry in [format!("100644,{modules},.gitmodules"), format!("160000,{},x", inner.head())]
         {
@@ -145,7 +145,7 @@ async fn repository_larger_than_the_disk_fails_with_a_reason() {
     let large: String = (0..6_000_000).map(|_| random.alphanumeric()).collect();
     let world = World::new(&[("main.tf", MODULE), ("large.bin", &large)]).await;
     world.add_run(world.config("plan"));
-    // No file of the runner and its children may have more than two mebibytes.
+    // Limits all files of the runner and its children to 2 MiB.
     let mut limited = world.execute_in_shell("trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\"");
     let end = world.end(&limited.output().await.unwrap());
     assert_eq!(end.code, Some(1), "{}", end.stderr);

@@ -1,8 +1,8 @@
 //! Which file of a crate uses which, read from the syntax trees.
 //!
 //! An edge means that code of one file names something that another file defines. Re-exports are
-//! followed to the file that defines the name. `mod` items, re-exports themselves, and test code are
-//! not edges.
+//! followed to the file that defines the name. `mod` items, re-exports themselves, and test code
+//! are not edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,10 +16,10 @@ pub(super) type Edges = BTreeMap<String, BTreeSet<String>>;
 
 type ModulePath = Vec<String>;
 
-/// A file of a crate, as far as paths are concerned.
+/// A file of a crate with the paths that it uses.
 struct File {
     path: String,
-    /// Names that a private or public `use` brings into scope, with what they stand for.
+    /// Names that a private or public `use` imports, with their full paths.
     imports: BTreeMap<String, ModulePath>,
     /// Names that it re-exports. A subset of `imports`.
     exports: BTreeSet<String>,
@@ -92,13 +92,14 @@ fn reachable<'e>(edges: &'e Edges, start: &'e str) -> BTreeSet<&'e str> {
 }
 
 impl Crate {
-    /// The file that defines what `path` names in the code of `module`; none outside of the crate.
+    /// The file that defines `path`, as used in the code of `module`; `None` if it is outside of
+    /// the crate.
     fn defining_file(&self, module: &ModulePath, path: &[String]) -> Option<&String> {
         self.resolve(module, path, 0)
     }
 
     fn resolve(&self, module: &ModulePath, path: &[String], depth: usize) -> Option<&String> {
-        // Imports can name each other only finitely often.
+        // Chains of imports are finite; this is a limit for malformed code.
         if depth > 16 {
             return None;
         }
@@ -110,7 +111,7 @@ impl Crate {
             name => {
                 let file = self.modules.get(module)?;
                 if let Some(target) = file.imports.get(name) {
-                    // An import by its own name is a name from outside of the crate.
+                    // An import by its own name comes from outside of the crate.
                     if target.first() == path.first() {
                         return None;
                     }
@@ -125,7 +126,7 @@ impl Crate {
                 (child, rest)
             }
         };
-        // As far as modules go.
+        // Follows modules as far as possible.
         while let Some((name, tail)) = rest.split_first() {
             if name == "super" {
                 place.pop()?;
@@ -145,7 +146,7 @@ impl Crate {
             }
             return Some(&file.path);
         }
-        // A module itself: what is used of it is named by further paths.
+        // The path names a module; other paths name its items.
         None
     }
 }

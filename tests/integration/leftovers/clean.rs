@@ -7,7 +7,7 @@ use super::{Case, Precious, config};
 use crate::support::stand_in::StandIn;
 use crate::support::world::{End, MODULE, RUN_ID, World, eventually, with_mounts};
 
-/// An apply that waits for a file called `go` in `$TMPDIR/..` while it creates its resource.
+/// An apply that waits for the file `go` in `$TMPDIR/..` while it creates its resource.
 const WAITING: &str = r#"
 resource "terraform_data" "waits" {
   provisioner "local-exec" {
@@ -25,7 +25,7 @@ async fn clean(world: &World, arguments: &[&str]) -> End {
     }
 }
 
-/// The lines that `clean` prints for `paths`.
+/// The output of `clean` for `paths`.
 fn lines(paths: &[PathBuf], before: &str, after: &str) -> Vec<String> {
     paths.iter().map(|path| format!("{before} {}{after}", path.display())).collect()
 }
@@ -73,7 +73,7 @@ async fn two_concurrent_cleans_wipe_each_leftover_once() {
 #[tokio::test]
 async fn clean_ignores_directories_that_no_run_created() {
     let world = World::new(&[]).await;
-    // The cache's stand-in for a home directory, a user's own directory, and a link into it.
+    // A fallback home in the cache, a directory of the user, and a symbolic link to it.
     let own =
         ["butler-runner-0", "butler-runner-run-mine"].map(|name| world.path("tmp").join(name));
     for path in &own {
@@ -117,8 +117,8 @@ async fn clean_does_not_wipe_a_state_that_it_cannot_move_to_recovery() {
     tool.planning().await;
     let left = Case::named("apply, which could not store its state").kill(&world, runner).await;
     eventually("an end of all processes", || world.processes().is_empty()).await;
-    // Neither can hold a file: there is one in the place of the one directory, the other is only
-    // to be read.
+    // Neither directory can hold a file: a file is in place of the first, and the second is
+    // read-only.
     std::fs::write(world.path("cache/recovery"), "a file").unwrap();
     let tmp = world.path("tmp");
     let mounts = format!(
@@ -132,7 +132,7 @@ async fn clean_does_not_wipe_a_state_that_it_cannot_move_to_recovery() {
     assert!(said.contains("cannot be moved from there"), "{said}");
     let state = left[0].join("source/errored.tfstate");
     assert_eq!(std::fs::read_to_string(state).unwrap(), "precious\n");
-    // With room for it, it is kept, and the rest is wiped.
+    // If there is room, the state is kept, and the other files are wiped.
     std::fs::remove_file(world.path("cache/recovery")).unwrap();
     let output = world.command(&["clean"]).output().await.unwrap();
     let end = world.end(&output);
@@ -166,7 +166,7 @@ async fn clean_does_not_enter_mounts_in_a_leftover() {
     assert!(said.contains("something is mounted there"), "{said}");
     precious.assert_untouched();
     assert!(!left[0].join("module").exists(), "what can be removed is");
-    // Without the mounts, all of it is.
+    // Without the mounts, all of it is wiped.
     let output = world.command(&["clean"]).output().await.unwrap();
     assert_eq!(world.end(&output).code, Some(0));
     precious.assert_untouched();
@@ -182,7 +182,7 @@ async fn leftovers_of_a_run_on_another_host_are_kept() {
     let said = std::fs::read_to_string(&secrets).unwrap();
     let (_, owner) = said.split_once('\n').unwrap();
     std::fs::write(&secrets, format!("another-boot another-host\n{owner}")).unwrap();
-    // The run's directory is not to be seen from here.
+    // The run's directory is not visible from this host.
     let hidden = world.path("hidden");
     std::fs::rename(&left[0], &hidden).unwrap();
     let end = clean(&world, &[]).await;
@@ -192,7 +192,7 @@ async fn leftovers_of_a_run_on_another_host_are_kept() {
     );
     assert_eq!((end.code, &*end.stdout), (Some(0), &*line), "{}", end.stderr);
     assert!(left[1].exists());
-    // Once it is to be seen, its locks tell.
+    // Once the directory is visible, its locks decide.
     std::fs::rename(&hidden, &left[0]).unwrap();
     let output = world.command(&["clean"]).output().await.unwrap();
     assert_eq!(world.end(&output).code, Some(0));
@@ -204,7 +204,7 @@ async fn only_leftovers_of_this_host_are_wiped_if_locks_may_be_local_to_each_hos
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
     eventually("an end of all processes", || world.processes().is_empty()).await;
-    // A file system that nobody takes for a local one.
+    // A file system that is not local.
     let (tmp, moved) = (world.path("tmp"), world.path("moved"));
     std::fs::rename(&left[0], &moved).unwrap();
     let (tmp, moved) = (tmp.display(), moved.display());

@@ -1,4 +1,4 @@
-//! Where a run's secrets lie, and what happens where they cannot be written or wiped.
+//! The location of a run's secret files, and failures to write or wipe them.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Precious, SECRET, config};
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World, with_mounts};
 
-/// Where the tool's variable files were, by the arguments of `plan`.
+/// The directory of the variable files, from the arguments of `plan`.
 fn variable_file(tool: &StandIn) -> String {
     let arguments = tool.record("arguments");
     let file = arguments.split(' ').find_map(|word| word.strip_prefix("-var-file="));
@@ -20,14 +20,14 @@ async fn secret_files_are_on_tmpfs_if_available() {
     world.add_run(config(&world, "plan"));
     let mut job = world.execute();
     job.env_remove("BUTLER_TMPFS_DIR");
-    // As much as is needed, whatever the machine has.
+    // Enough room, on every machine.
     let mounts = "mount -t tmpfs -o size=32m none /dev/shm";
     let end = world.end(&with_mounts(&job, mounts).output().await.unwrap());
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let file = variable_file(&tool);
     assert!(file.starts_with("/dev/shm/butler-runner-run-"), "{file}");
 
-    // Less than that is left to others.
+    // Below the reserve that is left to other processes.
     world.add_run(config(&world, "plan"));
     let mounts = "mount -t tmpfs -o size=1m none /dev/shm";
     let end = world.end(&with_mounts(&job, mounts).output().await.unwrap());
@@ -71,7 +71,7 @@ async fn full_work_directory_is_reported_with_a_hint() {
     std::fs::create_dir(&work).unwrap();
     world.set("BUTLER_WORK_DIR", &work);
     world.add_run(config(&world, "plan"));
-    // Its root is all the files that it can have.
+    // The file system has only the inode of its root.
     let mounts = format!("mount -t tmpfs -o nr_inodes=1 none '{}'", work.display());
     let output = with_mounts(&world.execute(), &mounts).output().await.unwrap();
     let end = world.end(&output);
@@ -86,7 +86,7 @@ async fn full_work_directory_is_reported_with_a_hint() {
 #[tokio::test]
 async fn failed_wipe_is_reported_and_completed_by_the_next_run() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    // What is mounted cannot be removed; it is gone with the runner's namespace.
+    // A mount point cannot be removed; it disappears with the runner's namespace.
     let act = "mkdir .terraform/held; mount -t tmpfs none .terraform/held; \
                echo hunter22 > .terraform/held/file; echo hunter22 > .terraform/file";
     let tool = StandIn::install(&mut world, AtPlan::Do(act));
@@ -117,7 +117,7 @@ async fn failed_wipe_is_reported_and_completed_by_the_next_run() {
 async fn files_mounted_in_the_run_directory_survive_the_wipe() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let precious = Precious::make(&world);
-    // As a provisioner does it; the clone is on the same file system.
+    // A provisioner can mount like this; the clone is on the same file system.
     let act = precious.mounts(&["mounted", ".terraform/mounted"], "file".as_ref());
     let act = format!("mkdir mounted .terraform/mounted; echo hunter22 > file; {act}; exit 1");
     StandIn::doing(&mut world, &[("plan", &act)]);
@@ -135,7 +135,7 @@ async fn files_mounted_in_the_run_directory_survive_the_wipe() {
 #[tokio::test]
 async fn state_that_cannot_be_moved_to_recovery_is_not_wiped() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    // Nothing is moved out of a mount.
+    // Files are not moved out of a mount.
     let act = "echo precious > errored.tfstate; run=$(cd .terraform/..; cd ..; pwd -P); \
                echo hunter22 > .terraform/secret; mount --bind \"$run\" \"$run\"; exit 1";
     StandIn::doing(&mut world, &[("plan", act)]);

@@ -1,4 +1,4 @@
-//! What the tool complains about is part of the result, from each command.
+//! Diagnostics of the tool are part of the result, for each command.
 
 use serde_json::{Value, json};
 

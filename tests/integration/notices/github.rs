@@ -12,7 +12,7 @@ use crate::support::world::{End, MODULE, World};
 
 const CHECK: &str = "check \"c\" {\n  assert {\n    condition     = var.name == \"x\"\n    error_message = \"Not x.\"\n  }\n}\n";
 
-/// A step in a job of the world's own repository.
+/// A step of a job on the world's own repository.
 pub(super) async fn step(files: &[(&str, &str)]) -> World {
     let mut world = World::new(files).await;
     for (name, file) in [("GITHUB_STEP_SUMMARY", "summary"), ("GITHUB_OUTPUT", "output")] {
@@ -28,7 +28,7 @@ pub(super) async fn step(files: &[(&str, &str)]) -> World {
     world
 }
 
-/// The outputs of the step, as GitHub reads them.
+/// The outputs of the step, parsed as by GitHub.
 pub(super) fn outputs(world: &World) -> BTreeMap<String, String> {
     let text = read(&world.path("output"));
     let mut lines = text.lines();
@@ -129,7 +129,7 @@ async fn output_of_a_module_is_never_a_workflow_command() {
         let on_stderr = commands(System::GitHubActions, &end.stderr);
         assert!(on_stderr.iter().all(|(name, _)| name == "add-mask"), "{on_stderr:#?}");
         assert!(on_stderr.iter().all(|(_, line)| !line.contains("hacked")), "{on_stderr:#?}");
-        // The registry gets it as it was printed.
+        // The registry gets the unchanged output.
         let log = world.received().log_text();
         assert!(log.contains("::stop-commands::hacked"), "{log}");
     }

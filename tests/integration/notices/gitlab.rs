@@ -1,4 +1,4 @@
-//! GitLab: sections, and the files that it picks up as reports.
+//! GitLab: sections, and the files that it collects as reports.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ async fn files_of_an_earlier_run_are_removed() {
         names(directory).into_iter().filter(|name| !name.starts_with("kept")).collect()
     };
     for directory in [&reports, &all] {
-        // What others keep there stays, and a link is not followed.
+        // Other files there remain, and a symbolic link is not followed.
         std::fs::create_dir_all(directory.join("kept")).unwrap();
         std::fs::write(directory.join("kept.json"), "kept").unwrap();
         std::os::unix::fs::symlink("kept.json", directory.join("terraform.json")).unwrap();

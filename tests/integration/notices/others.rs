@@ -1,4 +1,4 @@
-//! The other systems: what they can fold and annotate, and plain lines where they cannot.
+//! Other CI systems: groups and annotations if they support them, and plain lines otherwise.
 
 use butler_base::event::Phase;
 use butler_runner::ci::{System, notation};
@@ -92,7 +92,7 @@ fn documentation_lists_the_output_of_each_ci_system() {
     assert_documented("docs/ci-output.md", "systems", &rows);
 }
 
-/// The times, which are others each time, by what they are.
+/// Replaces times, which differ between runs, by their kind.
 fn without_times(line: &str) -> String {
     let stamp = line.split_once("Z ").filter(|(time, _)| time.len() == 19);
     let line = stamp.map_or(line.to_owned(), |(_, rest)| format!("TIME {rest}"));

@@ -1,4 +1,4 @@
-//! Runs of which the registry does not know how they ended: whoever is told beside learns why.
+//! Runs whose end the registry did not accept: all other reports contain the reason.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::github::{outputs, step};
 use super::{read, run};
 use crate::support::world::{End, Fault, MODULE, RUN_ID, World};
 
-/// A step whose registry answers `statuses` to reports of the status, one after the other.
+/// A step whose registry responds to status reports with `statuses`, in order.
 async fn refusing(statuses: &[(u16, usize)]) -> World {
     let world = step(&[("main.tf", MODULE)]).await;
     let faults = statuses.iter().map(|&(status, times)| Fault {
@@ -19,7 +19,7 @@ async fn refusing(statuses: &[(u16, usize)]) -> World {
     world
 }
 
-/// Asserts that everybody is told the same.
+/// Asserts that all reports contain the same reason.
 fn assert_told(world: &World, end: &End, result: &Value, status: &str, said: &str) {
     assert_eq!(result["status"], status, "{result:#}");
     assert_eq!(Some(result["exit_code"].as_i64().unwrap()), end.code.map(i64::from));
@@ -45,7 +45,7 @@ async fn run_with_an_undelivered_final_status_has_not_succeeded() {
         (400, 4, "failed", "the final status was not delivered: "),
         (409, 3, "cancelled", "the registry had ended the run (409) before its end was reported"),
     ] {
-        // The first says that the run has begun.
+        // The first response is to the status `running`.
         let world = refusing(&[(200, 1), (answer, usize::MAX)]).await;
         let (end, result) = run(&world, "plan").await;
         assert_eq!(end.code, Some(code), "{}", end.stderr);

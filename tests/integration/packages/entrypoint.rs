@@ -1,5 +1,5 @@
-//! The entry point of the image, on this machine: the runner is in PATH, as it is in the image.
-//! `make image-test` runs it in the image itself.
+//! The entry point of the image on this machine, with the runner on PATH as in the image. `make
+//! image-test` runs it in the image itself.
 
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::support::environment::search_path;
 use crate::support::linters::shellcheck;
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// A directory with the runner, and a PATH that begins with it.
+/// A directory with the runner, and a PATH that starts with it.
 struct Installed {
     _directory: tempfile::TempDir,
     path: OsString,
@@ -95,7 +95,7 @@ async fn image_executes_a_run_with_exec_and_without_arguments() {
 fn image_without_arguments_executes_a_run_only_if_settings_name_one() {
     let installed = Installed::new();
     assert!(installed.says(&[]).contains("Usage: butler-runner"));
-    // CI systems set variables that are empty.
+    // CI systems set variables to empty values.
     let output = installed.container(&[]).env("BUTLER_URL", "").output().unwrap();
     assert!(succeeded(&output).contains("Usage: butler-runner"));
     for (name, value) in [

@@ -14,15 +14,15 @@ use super::{print_lines, released};
 use crate::support::stand_in::StandIn;
 use crate::support::world::{MODULE, World, eventually, sequence};
 
-/// What a run has sent.
+/// The requests of a run.
 struct Sent {
-    /// Its requests, in order.
+    /// Requests in order.
     names: Vec<String>,
-    /// Over how many connections they came.
+    /// The number of connections.
     connections: usize,
 }
 
-/// The world's registry behind a meter.
+/// The world's registry behind a counter.
 struct Meter {
     endpoint: String,
     sent: Arc<Mutex<Vec<String>>>,
@@ -44,7 +44,7 @@ impl Meter {
         Self { endpoint, sent, connections }
     }
 
-    /// Carries out the world's run.
+    /// Executes the world's run.
     async fn run(&self, world: &World, operation: &str) -> Sent {
         world.add_run(world.config(operation));
         let mut command = released(world, &[]);
@@ -78,8 +78,8 @@ async fn small_run_sends_few_requests_over_few_connections() {
     ] {
         let sent = meter.run(&world, operation).await;
         assert_eq!(sent.names, sequence(reports), "{operation}");
-        // One connection is kept. Requests whose buffers would keep secrets use one of their own:
-        // the configuration, the plan and the outputs.
+        // One connection is kept open. Requests whose buffers contain secrets use their own
+        // connections: the configuration, the plan and the outputs.
         assert_eq!(sent.connections, 2 + reports.len(), "{operation}");
     }
 }
@@ -107,7 +107,7 @@ async fn run_without_output_sends_no_log() {
     tool.planning().await;
     let count =
         |name: &str| world.received().request_names().iter().filter(|it| *it == name).count();
-    // The registry is asked every interval in which there could be a log, too.
+    // The registry is also polled in each interval of the log.
     let intervals = async |count_of: usize| {
         let end = count("GET status") + count_of;
         eventually("an interval's end", || count("GET status") >= end).await;

@@ -1,4 +1,4 @@
-//! Who gets to see credentials, and who does not.
+//! Which servers and processes get credentials.
 
 use std::process::Command;
 

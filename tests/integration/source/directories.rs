@@ -1,4 +1,4 @@
-//! Repositories in a directory of this machine: nothing is copied but the files of the commit.
+//! Repositories in a local directory: only the files of the commit are copied.
 
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{Case, MAIN, with_history};
 use crate::support::git_server::{Repository, git};
 use crate::support::root::as_root_async;
 
-/// How many objects are in the clone itself, loose or packed.
+/// The number of objects in the clone itself, loose or packed.
 fn own_objects(clone: &Path) -> usize {
     let counted = git(clone, &["count-objects", "-v"]);
     let numbers = counted.lines().filter_map(|line| line.split_once(": "));
@@ -35,7 +35,7 @@ async fn local_directory_is_cloned_without_copying_objects() {
         assert_eq!(own_objects(&case.clone()), 0, "{reference}");
         assert!(!case.said("history"), "{reference}");
         assert!(checkout.directory.join("main.tf").is_file());
-        // Git itself takes it for a complete repository.
+        // Git itself treats it as a complete repository.
         assert_eq!(&git(&case.clone(), &["rev-parse", "HEAD"]), commit);
         assert_eq!(git(&case.clone(), &["status", "--porcelain"]), "");
         git(&case.clone(), &["fsck", "--strict"]);
@@ -77,7 +77,7 @@ async fn worktree_is_cloned() {
     assert_eq!(case.succeed().await.commit, repository.head());
 }
 
-/// The file of an object that is not in a pack.
+/// The file of a loose object.
 fn loose(repository: &Repository, name: &str) -> PathBuf {
     let id = repository.git(&["rev-parse", name]);
     repository.path().join(".git/objects").join(&id[..2]).join(&id[2..])

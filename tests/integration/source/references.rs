@@ -1,4 +1,4 @@
-//! Which commit a reference leads to, and how much of the history comes with it.
+//! The commit that a reference resolves to, and how much history is fetched.
 
 use butler_source::git::FetchError;
 

@@ -1,4 +1,4 @@
-//! What the fetch leaves on the disk must be what the module needs.
+//! The files of a fetch must be complete for the module.
 
 use butler_base::error::Advice;
 use butler_source::git::FetchError;

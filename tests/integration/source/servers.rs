@@ -1,4 +1,4 @@
-//! Servers that are trusted, missing, silent or behind a proxy.
+//! Git servers that are trusted, missing, silent or behind a proxy.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -25,7 +25,7 @@ async fn git_server_certificate_is_verified_with_the_ca_bundle() {
     let error = case.fail().await;
     assert!(matches!(error, FetchError::Certificate { .. }), "{error:?}");
     assert!(error.advice().unwrap().contains("--ca-bundle"));
-    // The bundle adds to the system's certificates and does not take their place.
+    // The bundle is added to the system's certificates and does not replace them.
     let system = Authority::create();
     let second = GitServer::with_tls(Behaviour::default(), &system);
     for server in [server, second] {
@@ -36,7 +36,7 @@ async fn git_server_certificate_is_verified_with_the_ca_bundle() {
     }
 }
 
-/// Whoever opens the pipe waits for a writer that never comes.
+/// Opening this pipe blocks forever, because nothing writes to it.
 #[tokio::test]
 async fn system_certificates_are_not_read_for_a_local_repository() {
     let repository = with_history();
@@ -78,7 +78,7 @@ async fn git_fetch_uses_the_proxy_of_the_environment() {
     case.succeed().await;
 }
 
-/// Serves `CONNECT`, one connection after the other, and notes where they lead.
+/// Serves `CONNECT` requests one at a time and records their targets.
 async fn proxy_for(listener: &tokio::net::TcpListener, targets: &Mutex<Vec<String>>) {
     loop {
         let (mut client, _) = listener.accept().await.unwrap();
@@ -117,7 +117,7 @@ async fn stop_ends_a_fetch_from_a_silent_server() {
         let server = std::thread::spawn(move || {
             let (mut connection, _) = listener.accept().unwrap();
             stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
-            // The end of the connection is the end of the child.
+            // The child ends when the connection ends.
             let mut received = Vec::new();
             let _ = connection.read_to_end(&mut received);
         });

@@ -1,4 +1,4 @@
-//! The same credentials for git, when Terraform starts it.
+//! The credentials of the run for git, if Terraform starts it.
 
 use butler_protocol::spec::GitCredentials;
 
@@ -34,7 +34,7 @@ async fn git_sends_the_token_to_the_same_server_only() {
     for case in
         [Case::new(&url, "main").token(TOKEN), Case::new(&url, "main").environment_token(None)]
     {
-        // A helper of the user's own must not be asked for this server.
+        // The user's own credential helper must not be asked for this server.
         let case = case.in_home(".gitconfig", "[credential]\n\thelper = \"!touch asked; :\"\n");
         let output = case.ls_remote(&url);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

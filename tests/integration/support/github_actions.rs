@@ -1,5 +1,6 @@
-//! Steps of GitHub Actions on this machine: expressions, conditions, outputs and the environment are
-//! what GitHub documents. Scripts are run for real; an action of others is only noted, with its inputs.
+//! Executes steps of GitHub Actions on this machine: expressions, conditions, outputs and
+//! environment as GitHub documents them. Scripts are executed; third-party actions are only
+//! recorded with their inputs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,30 +11,30 @@ use serde_json::{Map, Value, json};
 use super::environment::search_path;
 use super::world::{World, wrapped};
 
-/// A job: what its expressions can name, and what becomes of it.
+/// A job: the contexts of its expressions, and its results.
 pub(crate) struct Job<'world> {
     world: &'world World,
     context: Value,
     variables: BTreeMap<String, String>,
     has_failed: bool,
-    /// Actions of others that fail, by the names of their steps.
+    /// Third-party actions that fail, by the names of their steps.
     pub(crate) failing: Vec<&'static str>,
 }
 
-/// A step that has been looked at.
+/// A step that was executed or skipped.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) name: String,
     /// `success`, `failure` or `skipped`.
     pub(crate) outcome: &'static str,
-    /// What it was given: `env` of a script, `with` of an action.
+    /// Its inputs: `env` of a script, `with` of an action.
     pub(crate) given: BTreeMap<String, String>,
-    /// How its script ended.
+    /// The output of its script.
     pub(crate) output: Option<Output>,
 }
 
 impl<'world> Job<'world> {
-    /// A job for `event`, which is the document that GitHub sends.
+    /// A job for `event`, the document that GitHub sends.
     pub(crate) fn new(world: &'world World, event: &Value) -> Self {
         let temporary = world.path("runner-temp");
         std::fs::create_dir_all(&temporary).unwrap();
@@ -75,14 +76,14 @@ impl<'world> Job<'world> {
         self.context[context][name] = json!(value);
     }
 
-    /// Has the job's inputs be those of an action, as it declares them, and not those of the event.
+    /// Uses the declared inputs of an action instead of those of the event.
     pub(crate) fn declare(&mut self, inputs: &Value) {
         let inputs = inputs.as_object().unwrap().iter();
         let inputs = inputs.map(|(name, input)| (name.clone(), input["default"].clone()));
         self.context["inputs"] = Value::Object(inputs.collect());
     }
 
-    /// Carries out `steps`, each that its condition lets.
+    /// Executes the `steps` whose condition holds.
     pub(crate) async fn carry_out(&mut self, steps: &Value) -> Vec<Step> {
         let mut done = Vec::new();
         for step in steps.as_array().unwrap() {
@@ -142,7 +143,7 @@ impl<'world> Job<'world> {
         command.output().await.unwrap()
     }
 
-    /// `text` with the values of its expressions.
+    /// `text` with its expressions evaluated.
     fn filled_in(&self, text: &str) -> String {
         let mut parts = text.split("${{");
         let mut filled = parts.next().unwrap().to_owned();
@@ -164,7 +165,7 @@ impl<'world> Job<'world> {
     }
 }
 
-/// Reads an expression and has its value.
+/// Parses and evaluates an expression.
 struct Reader<'text, 'job, 'world> {
     rest: &'text str,
     job: &'job Job<'world>,
@@ -256,7 +257,7 @@ fn as_text(value: &Value) -> String {
     }
 }
 
-/// What a step has told those after it.
+/// The values that a step has set for later steps.
 fn read_outputs(path: &Path) -> Map<String, Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();

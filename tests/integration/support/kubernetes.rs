@@ -1,5 +1,5 @@
-//! As much of a Kubernetes API server as Terraform's `kubernetes` backend asks for: secrets and
-//! leases of one namespace, with their versions. No registry of packages has a real one.
+//! The parts of a Kubernetes API server that Terraform's `kubernetes` backend uses: secrets and
+//! leases of one namespace, with their versions. No package registry has a real one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::authority::Authority;
 use super::git_server::TlsListener;
 
-/// The one token that it knows.
+/// The only valid token.
 pub(crate) const TOKEN: &str = "eyJhbGciOi.cluster-token.x1";
 
 #[derive(Default)]
@@ -51,14 +51,14 @@ impl Cluster {
         let router = Router::new().fallback(answer);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("https://{}", listener.local_addr().unwrap());
-        // Over plain HTTP, Kubernetes' client leaves its login out.
+        // Over plain HTTP, the Kubernetes client omits its credentials.
         let authority = Authority::create();
         let listener = TlsListener { listener, acceptor: authority.acceptor() };
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self { endpoint, authority, server, kept }
     }
 
-    /// A kubeconfig file for it.
+    /// A kubeconfig file for the server.
     pub(crate) fn kubeconfig(&self) -> String {
         let authority = base64::engine::general_purpose::STANDARD.encode(self.certificate());
         let cluster = json!({"server": self.endpoint, "certificate-authority-data": authority});
@@ -88,7 +88,7 @@ impl Cluster {
         self.kept.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// The paths of everything that it keeps.
+    /// The paths of all stored objects.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.kept.lock().unwrap().objects.keys().cloned().collect()
     }
@@ -158,7 +158,7 @@ impl Kept {
     }
 }
 
-/// The labels that `labelSelector=NAME=VALUE,...` asks for.
+/// The labels of `labelSelector=NAME=VALUE,...`.
 fn selector(query: &str) -> Vec<(String, String)> {
     let mut parameters = url::form_urlencoded::parse(query.as_bytes());
     let labels = parameters.find(|(name, _)| name == "labelSelector");

@@ -1,4 +1,4 @@
-//! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
+//! Servers, repositories and runs for tests, each on a free port and in its own directory.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod accounted;
@@ -40,7 +40,7 @@ pub(crate) mod world;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The runner as this test run was built with it, in an environment without any of its settings.
+/// The runner of this test build, in an environment without any of its settings.
 pub(crate) fn runner() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
     let inherited = ["HOME", "PATH", "TMPDIR"];
@@ -50,7 +50,7 @@ pub(crate) fn runner() -> Command {
     command
 }
 
-/// The static release binary: what `BUTLER_TEST_STATIC_BINARY` names, else the one below `target/`.
+/// The static release binary: `BUTLER_TEST_STATIC_BINARY`, or the one below `target/`.
 pub(crate) fn static_runner() -> PathBuf {
     #[expect(clippy::disallowed_methods, reason = "set by the Makefile for the tests")]
     let named = std::env::var_os("BUTLER_TEST_STATIC_BINARY").map(PathBuf::from);

@@ -1,5 +1,5 @@
-//! A line to the registry that fails on purpose: a TCP server in front of it that answers itself,
-//! resets, hangs, or loses what the registry answered, and remembers what came by.
+//! A faulty connection to the registry: a TCP server in front of it that responds itself, resets,
+//! hangs, or drops the registry's responses, and records the requests.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -12,41 +12,41 @@ use url::Url;
 
 use super::world::eventually;
 
-/// What happens to a request.
+/// The fault of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
-    /// It is answered with this status, these header lines and this body.
+    /// The proxy responds with this status, these header lines and this body.
     Answer(u16, &'static str, &'static str),
-    /// The connection is closed, and the registry never sees it.
+    /// The proxy closes the connection; the registry does not get the request.
     Close,
-    /// The connection is reset, and the registry never sees it.
+    /// The proxy resets the connection; the registry does not get the request.
     Reset,
-    /// No answer comes, and the registry never sees it.
+    /// No response; the registry does not get the request.
     Hang,
-    /// No answer comes, and the registry sees it late: just after the final status.
+    /// No response; the registry gets the request late, just after the final status.
     Late,
-    /// The registry answers, but the connection is closed instead of handing that on.
+    /// The registry responds, but the proxy closes the connection instead.
     Lose,
 }
 
-/// To which requests it happens.
+/// The requests with the fault.
 #[derive(Clone, Debug)]
 pub(crate) enum When {
-    /// To the first so many of the named ones.
+    /// The first of the named requests, this many.
     First(usize),
-    /// To every third of the named ones.
+    /// Every third of the named requests.
     EveryThird,
-    /// To all of the named ones.
+    /// All named requests.
     Always,
-    /// From the first of the named ones on to all requests, for so long.
+    /// All requests from the first named one on, for this time.
     For(Duration),
-    /// From the first of the named ones on to all requests, until this file exists.
+    /// All requests from the first named one on, until this file exists.
     Until(PathBuf),
-    /// To those that are not the first on their connection; named or not.
+    /// All requests on reused connections, named or not.
     Reused,
 }
 
-/// A fault of the line.
+/// A fault of the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     /// `GET status`, `GET config`, `POST running`, `POST logs`, `POST plan`, `POST outputs` or
@@ -56,16 +56,16 @@ pub(crate) struct Trouble {
     pub(crate) when: When,
 }
 
-/// Something that came by.
+/// An observed event.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A request, and whether it got into trouble.
+    /// A request, with or without a fault.
     Request(Seen),
-    /// The client hung up on a request that got no answer.
+    /// The client closed the connection of a request without a response.
     HungUp(String),
 }
 
-/// A request.
+/// An observed request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     /// Its name, as in [`Trouble`].
@@ -76,7 +76,7 @@ pub(crate) struct Seen {
     pub(crate) troubled: bool,
 }
 
-/// The line; it ends with the value.
+/// The proxy. It ends with the value.
 pub(crate) struct Proxy {
     endpoint: String,
     shared: Arc<Shared>,
@@ -103,7 +103,7 @@ struct Request {
 }
 
 impl Proxy {
-    /// A line with `trouble` to the registry at `endpoint`.
+    /// A proxy with `trouble` to the registry at `endpoint`.
     pub(crate) async fn start(endpoint: &str, trouble: Trouble) -> Self {
         let mut url: Url = endpoint.parse().unwrap();
         let registry = format!("127.0.0.1:{}", url.port().unwrap());
@@ -120,17 +120,17 @@ impl Proxy {
         Self { endpoint: url.into(), shared, task }
     }
 
-    /// What the runner must be told to use it.
+    /// The endpoint for the runner.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Everything that came by until now.
+    /// All observed events.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.shared.state.lock().unwrap().events.clone()
     }
 
-    /// The requests of this name that came by until now.
+    /// The observed requests of this name.
     pub(crate) fn seen(&self, name: &str) -> Vec<Seen> {
         let request = |event| match event {
             Event::Request(seen) if seen.name == name => Some(seen),
@@ -139,7 +139,7 @@ impl Proxy {
         self.events().into_iter().filter_map(request).collect()
     }
 
-    /// Waits until a request of this name has come by.
+    /// Waits for a request of this name.
     pub(crate) async fn until_seen(&self, name: &str) {
         eventually(name, || !self.seen(name).is_empty()).await;
     }
@@ -152,7 +152,7 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    /// Notes a request down, and says what happens to it.
+    /// Records a request, and returns its fault.
     fn judge(&self, request: &Request, reused: bool) -> Option<Act> {
         let mut state = self.state.lock().unwrap();
         let name = request.name();
@@ -176,7 +176,7 @@ impl Shared {
 }
 
 impl Request {
-    /// The next one; none where the client hangs up.
+    /// The next request; `None` if the client closes the connection.
     async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -209,7 +209,7 @@ impl Request {
         }
     }
 
-    /// What the registry answers, byte for byte.
+    /// The response of the registry, byte for byte.
     async fn forward(&self, registry: &str) -> std::io::Result<Vec<u8>> {
         let mut stream = BufReader::new(TcpStream::connect(registry).await?);
         stream.write_all(self.head.as_bytes()).await?;

@@ -1,4 +1,4 @@
-//! What is wrong with settings is said before anything starts, with line, place and remedy.
+//! Errors in settings are reported before anything starts, with line, field and hint.
 
 use expect_test::expect;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::lay_down;
 use crate::support::world::{MODULE, World};
 
-/// Files with a mistake each.
+/// Files with one error each.
 const BROKEN: &[&str] = &[
     "terraformrc:\n  providerInstallation:\n    networkMiror:\n      url: https://a\n",
     "# nothing yet\nterraformRC: {}\nlogging:\n  level: loud\n  colour: blue\n",

@@ -1,4 +1,4 @@
-//! What counts where several places speak about the same thing, and what is said about the rest.
+//! Which of several sources of a setting counts, and the warnings about the others.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::support::authority::Authority;
 use crate::support::terraform_registry::{TerraformRegistry, unpack_provider};
 use crate::support::world::{MODULE, World};
 
-/// Shows the variables that everybody has an opinion on.
+/// Prints the variables that several sources set.
 const SHOWS_VARIABLES: &str = r#"
 resource "terraform_data" "shows" {
   provisioner "local-exec" {
@@ -19,7 +19,8 @@ resource "terraform_data" "shows" {
 }
 "#;
 
-/// Runs with a file, a run and an environment of these settings; what is warned of is `expected`.
+/// Runs with these settings in the file, the run and the environment; the warnings must be
+/// `expected`.
 async fn check(
     file: &str,
     run: Value,
@@ -89,7 +90,7 @@ async fn provider_sources_of_the_run_count_only_if_the_file_has_none() {
     lay_down(&mut world, &from(&ours).to_string());
     let mut config = world.config("plan");
     config["terraformSettings"] = from(&world.path("nowhere"));
-    // Not even looked up.
+    // Not even resolved.
     config["terraformSettings"]["terraformrc"]["credentials"] =
         json!({"app.terraform.io": {"token": {"secretId": "nobody-has-it"}}});
     let end = world.run(config).await;

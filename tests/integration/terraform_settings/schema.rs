@@ -1,4 +1,4 @@
-//! The schemas that `butler-runner schema` prints, and the readers that they are for, agree.
+//! The schemas that `butler-runner schema` prints agree with the parsers.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::documented::assert_documented;
 use crate::support::machine::Machine;
 
-/// What the documentation shows.
+/// The documented settings.
 const DOCUMENTATION: &str = include_str!("../../../docs/settings-file.md");
 
 fn schema(document: &str) -> Value {
@@ -24,14 +24,14 @@ fn validator(document: &str) -> Validator {
     jsonschema::draft202012::new(&schema(document)).unwrap()
 }
 
-/// Whether the reader takes a settings file of this text.
+/// Parses this settings file.
 fn taken(text: &str) -> Result<(), String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     read_settings_file(file.path()).map(drop).map_err(|error| error.to_string())
 }
 
-/// The keys of each place that the schema knows, by the name that the reader has for the place.
+/// The keys of each object in the schema, by the parser's name of the object.
 fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
     fn walk<'schema>(
         root: &'schema Value,
@@ -101,7 +101,7 @@ fn misspelled_keys_are_rejected_by_both_and_corrected_by_the_parser() {
     }
 }
 
-/// The fenced blocks of the documentation in this language.
+/// The fenced code blocks of the documentation in this language.
 fn documented(language: &str) -> Vec<&'static str> {
     let opening = format!("```{language}\n");
     let blocks = DOCUMENTATION.split(&opening).skip(1);
@@ -162,7 +162,7 @@ fn schema_and_parser_reject_the_same_documents() {
     }
 }
 
-/// The mirror at `url`.
+/// Settings with a mirror at `url`.
 fn mirror(url: &str) -> Value {
     json!({"terraformrc": {"providerInstallation": {"networkMirror": {"url": url}}}})
 }
@@ -269,7 +269,7 @@ fn schema_and_parser_of_a_run_accept_the_same_fields() {
     let errors: Vec<_> = validator.iter_errors(&full).map(|it| it.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
     parse_config(full.to_string().as_bytes()).unwrap();
-    // Each field of the schema is in the document above, and of the wrong type both refuse it.
+    // The document above has each field of the schema; with a wrong type, both must reject it.
     let mut places = vec![(String::new(), &schema)];
     let mut fields = 0;
     while let Some((place, node)) = places.pop() {
@@ -279,7 +279,7 @@ fn schema_and_parser_of_a_run_accept_the_same_fields() {
             let anything = key == "value" || pointer == "/terraformSettings";
             if !anything {
                 let mut broken = full.clone();
-                // No text, number, boolean, null, and no object.
+                // Not a string, number, boolean, null or object.
                 *broken.pointer_mut(&pointer).unwrap() = json!([[]]);
                 assert!(!validator.is_valid(&broken), "{pointer}");
                 assert!(parse_config(broken.to_string().as_bytes()).is_err(), "{pointer}");
@@ -328,7 +328,7 @@ fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
     assert!(validator.is_valid(&run));
 }
 
-/// Settings that people write, by backend.
+/// Typical settings by backend.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "kubernetes",

@@ -1,4 +1,4 @@
-//! What breaks on the way, takes long, or is not what it should be, and what is seen of a download.
+//! Interrupted, slow and modified downloads, and how progress is shown.
 
 use super::*;
 use crate::support::terminal::{INTERRUPT, Terminal};
@@ -88,7 +88,7 @@ fn download_fails_if_every_attempt_is_interrupted() {
     );
 }
 
-/// An archive that does not fit into one piece, with an executable that says `binary` in it.
+/// An archive larger than one chunk, with an executable that prints `binary`.
 fn large() -> Vec<u8> {
     let noise: Vec<u8> = (0..600_000).map(|_| fastrand::u8(..)).collect();
     archive(&[("noise", &noise), ("terraform", b"binary")])

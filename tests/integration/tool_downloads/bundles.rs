@@ -1,4 +1,4 @@
-//! Bundles: written, grown, interrupted, and installed from without network.
+//! Bundles: created, extended, interrupted, and installed without network.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn bundle_is_reproducible() {
     assert!(names.is_sorted(), "{names:?}");
 }
 
-/// What is being made or was left in the directory of the machine.
+/// Temporary and leftover files in the machine's directory.
 fn half_made(machine: &Machine) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(machine.path("")).unwrap().map(|entry| entry.unwrap().path());
     let is_hidden =
@@ -90,7 +90,7 @@ async fn interrupted_bundle_leaves_no_files_and_leftovers_of_a_killed_one_are_re
             assert!(half_made(&machine).is_empty());
         }
     }
-    // Who comes next tidies up, but takes nothing from somebody who is still at work.
+    // The next process removes leftovers, but not the files of a running process.
     let child = machine.command(&["tool", "bundle", "1.9.9"]).spawn().unwrap();
     site.asked_for_times(held, 4).await;
     assert_eq!(half_made(&machine).len(), 1);

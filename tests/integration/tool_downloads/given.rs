@@ -1,4 +1,4 @@
-//! Directories and tars as mirrors, and archives that the user names, with their sums.
+//! Directories and tar archives as mirrors, and archives that the user names with checksums.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn directory_and_its_tar_archive_work_as_mirror_and_as_url() {
             let mut machine = Machine::new();
             machine.set("BUTLER_SIGNING_KEY", site.key_file());
             installed(machine.run(&[&INSTALL[..], &[flag, &url]].concat()), &machine);
-            // The keys of others are not trusted for being on a disk.
+            // Keys in the mirror directory are not trusted.
             let machine = Machine::new();
             let said = machine.run(&[&INSTALL[..], &[flag, &url]].concat());
             assert!(said.stderr.contains("unknown key"), "{said:?}");
@@ -45,7 +45,7 @@ fn missing_version_in_a_mirror_directory_is_named() {
     );
 }
 
-/// A server with nothing but the archive, under a name of its own.
+/// A server with only the archive, under its own name.
 fn bare_archive(place: &Path, executable: &str) -> (url::Url, String) {
     use sha2::Digest;
     let archive = archive(&[("terraform", executable.as_bytes())]);
@@ -66,7 +66,7 @@ fn url_with_a_checksum_needs_no_signature_and_is_recorded_as_such() {
     assert_eq!(record["signer"], "none, checksum given by the user");
     assert_eq!(record["archiveUrl"], url.as_str());
     assert_eq!(format!("sha256:{}", record["archiveSha256"].as_str().unwrap()), sum);
-    // It is there now; who gives another sum does not get it for the one that was meant.
+    // The version is installed now. Another checksum must not select it.
     machine.run(&words).well();
     let other = format!("sha256:{}", "0".repeat(64));
     let said = machine.run(&[&INSTALL[..], &["--checksum", &other]].concat());
@@ -115,7 +115,7 @@ fn url_without_a_checksum_needs_a_signed_checksum_file_beside_it() {
         let name = path.rsplit('/').next().unwrap();
         std::fs::write(machine.path("tmp").join(name), content).unwrap();
     }
-    // What is signed is the site's archive and not ours, which has other files in it.
+    // The signature covers the archive of the site, and ours has other content.
     let said = machine.run(&words);
     assert!(said.stderr.contains("is not the archive that was signed"), "{said:?}");
     std::fs::write(machine.path("tmp/ours.zip"), site.file(".zip").1).unwrap();

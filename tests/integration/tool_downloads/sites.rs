@@ -1,4 +1,4 @@
-//! Mirrors and their logins, redirects, certificates and proxies.
+//! Mirrors and their credentials, redirects, certificates and proxies.
 
 use super::*;
 
@@ -140,7 +140,7 @@ fn mirror_credentials_are_not_sent_to_a_url_of_another_origin() {
         }
     }
     assert!(mirror.requests().is_empty());
-    // The mirror itself is told, whatever of it is asked for.
+    // The mirror itself gets the credentials with every URL on it.
     let mut machine = Machine::with_site(&mirror);
     machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
     let url = mirror.url();
@@ -218,7 +218,7 @@ fn self_signed_server_is_accepted_if_its_certificate_is_in_the_bundle() {
     installed(machine.run(&INSTALL), &machine);
 }
 
-/// Whoever opens the pipe waits for a writer that never comes.
+/// Opening this pipe blocks forever, because nothing writes to it.
 #[test]
 fn system_certificates_are_not_read_without_tls() {
     let site = site();

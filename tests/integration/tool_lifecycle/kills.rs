@@ -1,4 +1,4 @@
-//! kill -9 at each point of an install and of a removal, and the install that comes after it.
+//! kill -9 at each point of an install and of a removal, and the next install.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use crate::support::traced::Stopped;
 struct Case {
     command: &'static str,
     killed: &'static str,
-    /// What is left in the directory of the product, but for what is known about the version.
+    /// The leftovers in the directory of the product, except metadata of the version.
     stays: Stays,
-    /// Whether the next install downloads it.
+    /// Whether the next install downloads the version.
     next: Next,
 }
 
@@ -65,7 +65,7 @@ impl Case {
     }
 }
 
-/// A machine, its site, and what is looked for on it.
+/// A machine, its site, and the observed state.
 struct Scene {
     site: ReleaseSite,
     machine: Machine,
@@ -80,7 +80,7 @@ impl Scene {
         Self { site, machine, options }
     }
 
-    /// Kills a process at this point, with -9, and holds what comes of it to the table.
+    /// Kills a process at this point with -9, and asserts that the result matches the table.
     fn hold(case: &Case, kill: impl FnOnce(&Self)) {
         let scene = Self::new();
         let Self { site, machine, options } = &scene;
@@ -95,7 +95,7 @@ impl Scene {
             other => panic!("{}: {other:?}", case.killed),
         };
         assert_eq!(found, case.stays, "{} {}", case.command, case.killed);
-        // The dead are not believed.
+        // Records of dead processes are ignored.
         assert_eq!(queue_of(options), Queue::default(), "{}", case.killed);
         assert_eq!(users_of(options), [], "{}", case.killed);
         site.behave();
@@ -107,7 +107,7 @@ impl Scene {
         assert_eq!(std::fs::read(path).unwrap(), b"binary ".repeat(100_000));
         assert_eq!(site.requests().len() == before, case.next == Next::FindsIt, "{}", case.killed);
         assert_eq!(kept(machine), ["1.9.8"], "{}: leftovers", case.killed);
-        // Nobody is in the way of anybody.
+        // No process blocks another one.
         machine.run(&["tool", "uninstall", "1.9.8", "--drain-period", "0"]).well();
         assert_eq!(kept(machine), [""; 0]);
     }
@@ -118,7 +118,7 @@ impl Scene {
         Stopped::at(&self.machine.command(words), move || reached(&files)).kill();
     }
 
-    /// Starts `butler-runner WORDS` and kills it when `reached` holds, wherever it waits then.
+    /// Starts `butler-runner WORDS` and kills it when `reached` holds.
     fn kill_when(&self, words: &[&str], reached: impl Fn() -> bool) {
         let mut child = spawn(&self.machine, words);
         eventually("the point", reached);
@@ -134,7 +134,7 @@ impl Scene {
     }
 }
 
-/// What can be seen in the directory of the product.
+/// The entries of the product's directory.
 pub(super) struct Files(pub(super) PathBuf);
 
 impl Files {
@@ -144,7 +144,7 @@ impl Files {
         names.find(|path| path.to_string_lossy().contains(".partial-1.9.8~"))
     }
 
-    /// Whether the half-made directory is there and has `name` in it, with something in that.
+    /// Whether the temporary directory exists and contains a non-empty `name`.
     fn has_half(&self, name: &str) -> bool {
         let path = self.partial().map(|partial| partial.join(name));
         path.is_some_and(|path| path.metadata().is_ok_and(|found| found.len() > 0))
@@ -154,7 +154,7 @@ impl Files {
         self.0.join("1.9.8").exists()
     }
 
-    /// Whether a process says that it does this.
+    /// Whether a process has recorded this operation.
     pub(super) fn says(&self, doing: &str) -> bool {
         let entries = std::fs::read_dir(self.0.join(".1.9.8.users")).into_iter().flatten();
         let contents = entries.flatten().filter_map(|entry| {
@@ -164,8 +164,8 @@ impl Files {
         contents.into_iter().any(|content| content.contains(&format!("\"doing\":\"{doing}\"")))
     }
 
-    /// Whether somebody has made sure that nobody uses the version. Read from the kernel's table:
-    /// to try the lock would be to take it for a moment.
+    /// Whether a process holds the exclusive lock on the version. Read from the kernel's table,
+    /// because an attempt to lock would take the lock.
     pub(super) fn is_claimed(&self) -> bool {
         let Ok(used) = std::fs::metadata(self.0.join(".1.9.8.users/used")) else { return false };
         let inode = format!(":{}", used.ino());

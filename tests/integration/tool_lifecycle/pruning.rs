@@ -1,4 +1,4 @@
-//! Making room: what goes, in which order, and what never does.
+//! Pruning: what is removed, in which order, and what is never removed.
 
 use std::time::SystemTime;
 
@@ -43,7 +43,7 @@ fn last_used(machine: &Machine, product: &str, version: &str, days: u32) {
     file.set_modified(SystemTime::now() - DAY * days).unwrap();
 }
 
-/// What was said, without times.
+/// The output without times.
 fn timeless(said: &Said) -> String {
     shown(said, u32::MAX)
 }
@@ -62,7 +62,7 @@ fn prune_removes_versions_unused_for_the_given_time() {
     "]]
     .assert_eq(&timeless(&told));
     assert_eq!(kept(&machine), ["1.7.5", "1.8.5", "1.9.8"]);
-    // To ask where it is, is to use it.
+    // A request for the path counts as a use.
     machine.run(&["tool", "which", "1.7.5"]).well();
     let said = machine.run(&prune);
     expect![[r"
@@ -81,7 +81,7 @@ fn prune_removes_versions_unused_for_the_given_time() {
     .assert_eq(
         machine.run(&["tool", "--product", "terraform", "prune", "--unused-for", "30d"]).shown(),
     );
-    // What is known about a version goes with it.
+    // The metadata of a version is removed with it.
     assert!(!machine.path("cache/terraform/.1.9.8.users").exists());
     assert!(!machine.path("cache/terraform/.1.9.8.lock").exists());
 }
@@ -169,7 +169,7 @@ fn prune_without_a_limit_removes_only_leftovers() {
     std::fs::write(half.join("terraform"), [0; 1500]).unwrap();
     let unknown = product.join(".partial-1.2.3~abc");
     std::fs::create_dir(&unknown).unwrap();
-    // One is being written just now, the other never will be.
+    // One is being written at this moment; the other was abandoned.
     let (fresh, stale) = (product.join(".record-fresh"), product.join("1.9.8/.record-stale"));
     for path in [&fresh, &stale] {
         std::fs::write(path, "{").unwrap();
@@ -253,7 +253,7 @@ fn leftover_that_cannot_be_removed_fails_the_prune() {
     let (_site, machine, _) = well_used();
     let half = machine.path("cache/terraform/.partial-1.9.8~abc");
     std::fs::create_dir(&half).unwrap();
-    // Nobody can remove what something is mounted on.
+    // A mount point cannot be removed.
     let mount = format!("mount --bind '{0}' '{0}'", half.display());
     let prune = with_mounts(&machine, &mount, &["tool", "prune"]).output().unwrap();
     let said = machine.said(&prune);
@@ -282,7 +282,7 @@ fn metadata_of_a_version_is_removed_with_one_rename() {
         Stopped::at(&machine.command(&["tool", "--product", "terraform", "prune"]), move || {
             !used.exists()
         });
-    // So that a run that comes now locks a file that nobody is about to remove.
+    // A run that starts at this moment must lock a file that is not about to be removed.
     assert!(!users.exists(), "a run could lock a file in it");
     let starting = std::thread::spawn(move || {
         let tool = runtime().block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();

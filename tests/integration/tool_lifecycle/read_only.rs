@@ -1,4 +1,4 @@
-//! Caches that somebody else made: read-only ones, those of root, and those that cannot be read.
+//! Caches that another user created: read-only ones, those of root, and unreadable ones.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -50,7 +50,7 @@ fn cache_of_another_user_fails_verification() {
     });
 }
 
-/// A machine whose cache is where it is by itself, with 1.9.8 in it.
+/// A machine with the default cache directory and 1.9.8 in it.
 fn at_home() -> (ReleaseSite, Machine) {
     let site = ReleaseSite::start(&[("1.8.5", b"other"), ("1.9.8", b"binary")]);
     let mut machine = Machine::with_site(&site);
@@ -84,7 +84,7 @@ fn tools_in_a_read_only_home_are_used() {
     about("warning  settings", "is not writable: installed tools are used");
     about("warning  cache", "cannot write to");
     about("ok       tools", "terraform 1.9.8 in the cache, unchanged");
-    // What has to be written goes elsewhere.
+    // Temporary files are written to another directory.
     let stand_in = format!("tmp/butler-runner-{}", nix::unistd::Uid::effective());
     assert!(machine.path(&stand_in).is_dir());
 }
@@ -119,7 +119,7 @@ fn tools_in_a_home_owned_by_another_user_are_ignored_with_a_warning() {
     });
 }
 
-/// Lets `nobody` come to the machine's files, as far as they are readable.
+/// Makes the machine's directories accessible for `nobody`.
 fn open_up(machine: &Machine) {
     for path in [machine.path("."), machine.path("cache"), machine.path("cache/terraform")] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
@@ -132,7 +132,7 @@ fn lock_held_by_a_user_other_than_the_owner_is_detected() {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let machine = Machine::with_site(&site);
         machine.run(&["tool", "install", "1.9.8"]).well();
-        // What is made after the cache was opened to others has to be so as well.
+        // Files that are created after the cache was made readable must be readable as well.
         std::fs::remove_dir_all(machine.path("cache/terraform/.1.9.8.users")).unwrap();
         machine.run(&["tool", "which", "1.9.8"]).well();
         open_up(&machine);
@@ -162,7 +162,7 @@ fn user_who_cannot_mark_a_version_as_in_use_gets_a_warning() {
         let used = machine.path("cache/terraform/.1.9.8.users/used");
         std::fs::set_permissions(&used, PermissionsExt::from_mode(0o600)).unwrap();
         open_up(&machine);
-        // The build's own directory may be closed to others.
+        // Other users may not have access to the build directory.
         let runner = machine.path("bin/butler-runner");
         let install = machine.command(&["tool", "install", "1.9.8"]);
         let copied = Command::new("cp").arg(install.get_program()).arg(&runner).status().unwrap();

@@ -1,4 +1,4 @@
-//! Removing a version: who is in the way, and that nobody gets a path that disappears.
+//! Removing a version: processes that prevent it, and that returned paths do not disappear.
 
 use butler_base::cancel::Stop;
 use butler_runner::tool::{Origin, UninstallError, Uninstalled, ready, uninstall};
@@ -62,7 +62,7 @@ fn uninstall_removes_a_version_and_accepts_a_missing_one() {
     assert!(!empty.path("cache").exists(), "nothing is made where nothing is");
 }
 
-/// A Terraform that waits in `plan` until there is a file called `go` in `record`.
+/// A Terraform that waits in `plan` until there is a file `go` in `record`.
 fn waiting_in_plan(record: &Path) -> String {
     format!(
         r#"#!/bin/sh
@@ -209,7 +209,7 @@ fn run_started_during_the_rename_installs_the_version_again() {
     let stopped = Stopped::at(&machine.command(&AT_ONCE), claimed);
     let pid = stopped.pid();
     assert!(machine.kept("terraform", "1.9.8").exists());
-    // The version is still there, and must not be handed out any more.
+    // The version still exists, and must not be returned any more.
     let (say, said) = std::sync::mpsc::channel();
     let starting = std::thread::spawn({
         let options = options.clone();
@@ -282,9 +282,9 @@ fn returned_paths_never_disappear_during_concurrent_removal() {
             .map(|_| {
                 scope.spawn(|| {
                     let runtime = runtime();
-                    // A client's connections belong to the runtime that made them.
+                    // A client's connections belong to the runtime that created them.
                     let options = self::options(&machine, &site);
-                    // Until it was removed under their eyes, and a few times more.
+                    // Until the version was removed during use, and a few more times.
                     for round in 0.. {
                         if round >= 25 && archives(&site) > 1 {
                             break;
@@ -308,7 +308,7 @@ fn returned_paths_never_disappear_during_concurrent_removal() {
     assert!(archives(&site) > 1);
 }
 
-/// A cache that is mounted read-only for a run: nobody can write who uses it.
+/// A cache that is mounted read-only for a run, so that its user cannot write to it.
 #[cfg(target_os = "linux")]
 #[test]
 fn user_with_a_read_only_cache_is_detected_but_not_named() {

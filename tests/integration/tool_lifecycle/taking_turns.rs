@@ -1,4 +1,4 @@
-//! Several processes install: one download a version, and nobody waits without a reason.
+//! Concurrent installations: one download per version, and no unnecessary waits.
 
 use expect_test::expect;
 
@@ -75,7 +75,7 @@ fn install_without_waiting_names_the_process_that_installs() {
         error: timed out after 300ms while waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
         hint: end that process, or increase --tool-timeout
     "]].assert_eq(&shown(&said, first.id()));
-    // The variable means the same.
+    // The variable has the same effect.
     let mut command = machine.command(&["tool", "install", "1.9.8"]);
     let output = command.env("BUTLER_TOOL_TIMEOUT", "300ms").output().unwrap();
     assert!(machine.said(&output).stderr.contains("timed out after 300ms"));
@@ -92,7 +92,7 @@ fn failed_install_keeps_the_cache_is_recorded_and_can_be_retried() {
     let machine = Machine::with_site(&site);
     let options = options(&machine, &site);
     let path = machine.run(&["tool", "install", "1.9.8"]).well().printed_path().to_owned();
-    // Somebody has changed it, so it has to be installed again, and cannot be.
+    // The executable was modified, so it must be installed again, which fails.
     std::fs::write(&path, "changed").unwrap();
     site.misbehave(".zip", Fault::Changed);
     assert_eq!(machine.run(&["tool", "install", "1.9.8"]).code, Some(1));

@@ -1,5 +1,5 @@
-//! GitHub Apps: a token that the App's key signs, one for the installation that may no more than it
-//! has to, and a new one when that has run out.
+//! GitHub Apps: a token signed with the App's key, a token of the installation with minimal
+//! permissions, and its renewal after expiry.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -21,9 +21,9 @@ use crate::support::machine::Machine;
 struct Apps {
     hub: Hub,
     key: PKey<Private>,
-    /// How long tokens hold, in seconds.
+    /// Lifetime of tokens in seconds.
     lifetime: u64,
-    /// The token that is good now.
+    /// The valid token.
     token: Option<String>,
     given: usize,
 }
@@ -74,7 +74,7 @@ impl Apps {
         Reply::json(201, &json!({"token": token, "expires_at": until, "permissions": permissions}))
     }
 
-    /// Goes on if the token is one of the App's own, by the server's clock.
+    /// Continues if the App's JWT is valid by the clock of the server.
     fn as_app(&mut self, token: &str, then: impl FnOnce(&mut Self) -> Reply) -> Reply {
         let parts: Vec<&str> = token.split('.').collect();
         let [header, claims, signature] = parts[..] else {
@@ -131,7 +131,7 @@ fn app_accepts_both_key_formats_and_requests_minimal_permissions() {
     let keys = [
         rsa.private_key_to_pem().unwrap(),
         apps.key.private_key_to_pem_pkcs8().unwrap(),
-        // As a variable of one line has it.
+        // The key in the form of a one-line variable.
         String::from_utf8(rsa.private_key_to_pem().unwrap())
             .unwrap()
             .replace('\n', "\\n")
@@ -177,7 +177,7 @@ fn expired_or_revoked_app_token_is_renewed_while_a_run_is_followed() {
     apps.hub.add("x", "workflow_dispatch", 0);
     let id = apps.hub.runs[0]["id"].as_u64().unwrap().to_string();
     let key = apps.key.private_key_to_pem_pkcs8().unwrap();
-    // Less than is worth to begin with: each question gets a new one.
+    // Below the minimum remaining lifetime: each request gets a new token.
     apps.lifetime = 60;
     let apps = Arc::new(Mutex::new(apps));
     let (shared, mut asked) = (apps.clone(), 0);

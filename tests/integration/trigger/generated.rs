@@ -1,5 +1,5 @@
-//! What `generate` writes is started by what `trigger` sends: each event, input, variable and
-//! parameter has the same name on both sides, and the job makes of it the run that was handed on.
+//! Files of `generate` work with `trigger`: events, inputs, variables and parameters have the same
+//! names, and the job executes the run that was passed.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,17 +12,17 @@ use crate::support::ci_server::{CiServer, Received, Reply};
 use crate::support::linters::yaml;
 use crate::support::machine::Machine;
 
-/// The registry that the run is handed on with.
+/// The registry of the triggered run.
 const ENDPOINT: &str = "https://portal.example.com/api/registry";
 
-/// The one that the CI system's settings name.
+/// The registry in the settings of the CI system.
 const SETTING: &str = "https://setting.example.com/api/registry";
 
 fn generated(target: &str) -> String {
     Machine::new().run(&["generate", target]).well().stdout
 }
 
-/// What `script` hands to the runner that it becomes at its end.
+/// The command line and environment of the runner that `script` starts at its end.
 fn runner_environment(script: &str, variables: &Map<String, Value>) -> BTreeMap<String, String> {
     let shown = script.replace("exec butler-runner execute", "exec env");
     assert_ne!(shown, script, "the runner is not started:\n{script}");
@@ -36,13 +36,13 @@ fn runner_environment(script: &str, variables: &Map<String, Value>) -> BTreeMap<
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Makes sure that the runner is told which run it is, and where it comes from.
+/// Asserts that the runner gets the run and its endpoint.
 fn assert_told(environment: &BTreeMap<String, String>, endpoint: &str) {
     let told = ["BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"].map(|name| &*environment[name]);
     assert_eq!(told, [endpoint, RUN_ID, TOKEN]);
 }
 
-/// `text` with its expressions, which are names with `||` between them, as GitHub reads them.
+/// Evaluates the expressions in `text` as GitHub does; they are names joined by `||`.
 fn evaluated(text: &str, contexts: &Value) -> String {
     let mut parts = text.split("${{");
     let mut read = parts.next().unwrap().to_owned();
@@ -58,7 +58,7 @@ fn evaluated(text: &str, contexts: &Value) -> String {
     read
 }
 
-/// What a workflow finds when this request starts it, if it is one that does.
+/// The event that a workflow gets from this request, if the request starts one.
 fn contexts_of(workflow: &Value, request: &Received) -> Value {
     let body = request.json();
     let mut contexts = json!({"secrets": {"BUTLER_REGISTRY_URL": SETTING}});
@@ -110,7 +110,7 @@ fn generated_workflow_accepts_both_events_and_its_run_is_found_by_name() {
         let run = steps.iter().find(|step| step["id"] == "execute").unwrap();
         let environment = run["env"].as_object().unwrap().iter().map(told);
         assert_told(&environment.collect(), endpoint);
-        // The token is masked wherever the event has it.
+        // The token is masked in every form of the event.
         let event = tempfile::NamedTempFile::new().unwrap();
         let content = serde_json::to_string_pretty(&contexts["github"]["event"]).unwrap();
         event.as_file().write_all(content.as_bytes()).unwrap();
@@ -143,13 +143,13 @@ fn generated_gitlab_job_runs_in_a_triggered_pipeline() {
     variables.insert("CI_PROJECT_DIR".to_owned(), json!(project.path()));
     variables.insert("CI_SERVER_HOST".to_owned(), json!("gitlab.example.com"));
     assert_told(&runner_environment(script, &variables), ENDPOINT);
-    // What starts the job by other means need not say which registry it is.
+    // A job started by other means need not name the registry.
     variables.insert("BUTLER_REGISTRY_URL".to_owned(), json!(SETTING));
     variables.remove("BUTLER_ENDPOINT").unwrap();
     assert_told(&runner_environment(script, &variables), SETTING);
 }
 
-/// The parameters of a Jenkinsfile, as the job's API has them: name and type.
+/// The parameters of a Jenkinsfile in the form of the job's API: name and type.
 fn parameters(pipeline: &str) -> Vec<Value> {
     let (_, block) = pipeline.split_once("    parameters {\n").unwrap();
     let (block, _) = block.split_once("\n    }\n").unwrap();
@@ -183,7 +183,7 @@ fn generated_jenkinsfile_declares_the_parameters_of_the_trigger() {
     assert_eq!(said.well().stderr, "", "the token is in a password parameter");
     let sent = server.received_by("POST").remove(0).form();
 
-    // Jenkins hands on what is declared and drops the rest.
+    // Jenkins passes declared parameters and drops the others.
     let mut variables: Map<String, Value> = declared
         .iter()
         .map(|it| it["name"].as_str().unwrap())

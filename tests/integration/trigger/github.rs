@@ -1,4 +1,4 @@
-//! GitHub: the run that an order makes is found, whatever else is there and whatever the clocks say.
+//! GitHub: the run of a dispatch is found despite other runs and clock skew.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use super::{CI_TOKEN, RUN_ID, TOKEN, machine, type_in};
 use crate::support::ci_server::{CiServer, Received, Reply};
 use crate::support::machine::{Machine, Said};
 
-/// The words of a plain order.
+/// The arguments of a plain trigger command.
 pub(super) const START: &[&str] = &[
     "trigger",
     "github-actions",
@@ -21,20 +21,21 @@ pub(super) const START: &[&str] = &[
     "main",
 ];
 
-/// A server of a company, with one repository and one workflow whose `run-name` carries the run's id.
+/// A GitHub Enterprise server with one repository and one workflow whose `run-name` contains the
+/// run id.
 #[derive(Default)]
 pub(super) struct Hub {
     /// Newest last.
     pub(super) runs: Vec<Value>,
-    /// How far its clock is ahead, in seconds.
+    /// Clock skew of the server in seconds; positive is ahead.
     pub(super) ahead: i64,
-    /// Whether it says which run a dispatch made.
+    /// Whether the dispatch response names the run.
     pub(super) says_details: bool,
-    /// How many lists there are after an order before its run shows.
+    /// Number of list requests after a dispatch before its run is listed.
     pub(super) slow: usize,
-    /// What is said to the next requests of this beginning instead.
+    /// Replies to the next requests with this prefix.
     pub(super) faults: Vec<(&'static str, Reply)>,
-    /// Runs that do not show yet, with the number of lists that they wait for.
+    /// Runs that are not listed yet, with the number of list requests until they are.
     pub(super) hidden: Vec<(usize, Value)>,
 }
 
@@ -61,7 +62,7 @@ impl Hub {
         if self.ahead < 0 { SystemTime::now() - ahead } else { SystemTime::now() + ahead }
     }
 
-    /// A run that somebody has started, so long ago.
+    /// A run that another user started this long ago.
     pub(super) fn add(&mut self, title: &str, event: &str, ago: u64) -> u64 {
         let run = self.run(title, event, ago);
         let id = run["id"].as_u64().unwrap();
@@ -94,7 +95,7 @@ impl Hub {
 
     pub(super) fn reply(&mut self, request: &Received) -> Reply {
         let line = request.line();
-        // What is lost on its way back was carried out all the same.
+        // A dispatch with a lost response still starts a run.
         let fault = self.faults.iter().position(|(beginning, _)| line.starts_with(beginning));
         if let Some(at) = fault {
             return self.faults.remove(at).1;
@@ -140,7 +141,7 @@ impl Hub {
         Reply::empty(204)
     }
 
-    /// Newest first, as the API has them.
+    /// Newest first, as in the API.
     fn list(&mut self, request: &Received) -> Reply {
         for (waits, run) in std::mem::take(&mut self.hidden) {
             match waits {
@@ -171,7 +172,7 @@ pub(super) fn not_found() -> Reply {
     Reply::json(404, &json!({"message": "Not Found", "documentation_url": url, "status": "404"}))
 }
 
-/// The id that was printed.
+/// The printed id.
 pub(super) fn printed(said: Said) -> u64 {
     let said = said.well();
     let answer = said.json();
@@ -184,7 +185,7 @@ pub(super) fn printed(said: Said) -> u64 {
     id
 }
 
-/// The runs of this id on the server.
+/// The runs with this id on the server.
 fn runs_of(hub: &Mutex<Hub>, run_id: &str) -> Vec<u64> {
     let hub = hub.lock().unwrap();
     let all = hub.runs.iter().chain(hub.hidden.iter().map(|(_, run)| run));
@@ -236,7 +237,7 @@ fn two_dispatches_in_the_same_second_find_their_own_runs() {
         if request.method != "GET" {
             return reply;
         }
-        // All show at once, and the one with whose id the others begin is the oldest.
+        // All appear at once, and the oldest has an id that is a prefix of the others.
         if hub.runs.len() < ids.len() {
             return Reply::json(200, &json!({"workflow_runs": []}));
         }
@@ -277,7 +278,7 @@ fn older_run_with_the_same_id_is_not_reported_as_the_new_one() {
 #[test]
 fn run_on_the_second_page_of_the_list_is_found() {
     let (server, hub) = Hub { slow: 0, ..Hub::default() }.start();
-    // The page with them comes between the order and the first look.
+    // Other runs appear between the dispatch and the first list request.
     let title = "Butler run of somebody else";
     let made = Mutex::new(false);
     let shared = hub.clone();
@@ -389,7 +390,7 @@ fn run_id_is_in_the_hint_if_it_cannot_be_printed() {
     assert!(said.stderr.ends_with(&hint), "{}", said.stderr);
 }
 
-/// What `ci-status` says of a run in this state, and its exit code.
+/// Status and exit code of `ci-status` for a run in this state.
 fn status_of(machine: &Machine, server: &CiServer, id: u64) -> (Value, Option<i32>) {
     let words = ["ci-status", "github", "--repository", "octo/infra"];
     let id = id.to_string();
@@ -433,7 +434,7 @@ fn triggered_run_is_followed_to_its_end() {
         let run = &mut shared.lock().unwrap().runs[0].clone();
         match *asked {
             1 => {}
-            // Once it is not there for a moment: that ends nothing.
+            // A single 404 does not end the wait.
             2 => return Reply::empty(502),
             _ => (run["status"], run["conclusion"]) = (json!("completed"), json!("cancelled")),
         }

@@ -1,4 +1,5 @@
-//! GitLab: a trigger token starts a pipeline, an access token reads it and finds one that was lost.
+//! GitLab: a trigger token starts a pipeline, and an access token reads it and finds it after a
+//! lost response.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -53,7 +54,7 @@ fn below(request: &Received) -> String {
     format!("{} {path}", request.method)
 }
 
-/// Types it in for a GitLab below `/gitlab`.
+/// Runs the command with a GitLab below `/gitlab`.
 fn type_in_below(
     machine: &Machine,
     server: &CiServer,
@@ -112,7 +113,7 @@ fn default_branch_is_read_with_the_access_token() {
     .assert_eq(&complaint(&said, 2));
 }
 
-/// A GitLab that starts pipelines but does not say which; `made` is what it then shows.
+/// A GitLab that starts pipelines without naming them; afterwards its list contains `made`.
 fn forgetful(answer: Reply, made: bool, named: bool) -> CiServer {
     let mut started = false;
     CiServer::start(move |request| match below(request).as_str() {
@@ -304,7 +305,7 @@ fn sign_in_page_is_not_a_pipeline() {
         error: GitLab redirects to `<server>/users/sign_in` when asked to start the pipeline
         hint: this is a sign-in page: the credentials were rejected, or --url is not the address of the API
     "]].assert_eq(&complaint(&said, 4));
-    // What says that it went well may have passed the order on.
+    // A success page of a proxy may mean that the request was forwarded.
     let server = CiServer::start(|_| Reply::page(200, "<!DOCTYPE html>"));
     let said = type_in_below(&gitlab_machine(&server, false), &server, START);
     let text = complaint(&said, 1);

@@ -1,5 +1,5 @@
-//! Jenkins: a crumb with its session, a place in the queue that becomes a build, and a server that does
-//! not know the address by which it is reached.
+//! Jenkins: a crumb with its session, a queue item that becomes a build, and a server that does not
+//! know its public URL.
 
 use base64::Engine;
 use expect_test::{Expect, expect};
@@ -17,10 +17,10 @@ const CRUMB: &str = "GET /jenkins/crumbIssuer/api/json";
 const JOB: &str = "GET /jenkins/job/team/job/infra%20run/api/json";
 const ITEM: &str = "GET /jenkins/queue/item/39/api/json";
 
-/// Builds from this one on are newer than an order.
+/// Builds with this number and higher are newer than the trigger.
 const NEXT_BUILD: u64 = 30;
 
-/// Types it in for a Jenkins below `/jenkins`.
+/// Runs the command with a Jenkins below `/jenkins`.
 fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
     let url = format!("{}/jenkins", server.url());
     machine.run(&[words, &["--url", &url]].concat())
@@ -43,7 +43,7 @@ fn crumb() -> Reply {
         .with("set-cookie", "JSESSIONID.9f=node0abc.node0;Path=/jenkins;Secure;HttpOnly")
 }
 
-/// The job with its parameters and its builds.
+/// The job with its parameters and builds.
 fn job(builds: &Value) -> Reply {
     let parameter = |name: &str, kind: &str| json!({"_class": format!("hudson.model.{kind}"), "name": name, "type": kind});
     let parameters = [
@@ -60,7 +60,7 @@ fn job(builds: &Value) -> Reply {
     )
 }
 
-/// The place in the queue, as a server behind a proxy says it.
+/// The queue item with the URL that a server behind a proxy returns.
 fn created() -> Reply {
     Reply::empty(201).with("location", "http://inside:8080/jenkins/queue/item/39/")
 }
@@ -84,7 +84,7 @@ fn item(build: Option<u64>) -> Reply {
     Reply::json(200, &item)
 }
 
-/// What was started, with the server's address called by name.
+/// The started run, with the server's URL replaced by a name.
 fn started(server: &CiServer, said: Said) -> (String, String) {
     let answer = said.well().json();
     let text = |name: &str| answer[name].as_str().unwrap().replace(&server.url(), "<server>");
@@ -169,7 +169,7 @@ fn build_cancelled_in_the_queue_is_reported() {
     .assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 1));
 }
 
-/// A Jenkins that does not say where it put an order, with its queue and its builds.
+/// A Jenkins with a queue and builds, whose trigger response does not name the queue item.
 fn forgetful(answer: Reply, queue: Value, builds: Value) -> CiServer {
     let mut ordered = false;
     CiServer::start(move |request: &Received| match request.line().as_str() {
@@ -185,7 +185,7 @@ fn forgetful(answer: Reply, queue: Value, builds: Value) -> CiServer {
     })
 }
 
-/// What builds and places in the queue are told of a run.
+/// The parameters of builds and queue items of a run.
 fn told(run_id: &str) -> Value {
     json!([{"parameters": [{"name": "RUN_ID", "value": run_id}, {"name": "CALLBACK_TOKEN"}]}, {}])
 }
@@ -210,7 +210,7 @@ fn build_is_found_in_the_queue_or_the_build_list_after_a_lost_response() {
         let server = forgetful(answer, json!([]), builds.clone());
         assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
     }
-    // What was there before is of an earlier order.
+    // Builds that exist before belong to an earlier trigger.
     let earlier = json!([{"number": NEXT_BUILD - 1, "building": true, "actions": told(RUN_ID)}]);
     for answer in [Reply::Lost, nameless] {
         let server = forgetful(answer, json!([]), earlier.clone());
@@ -233,7 +233,7 @@ fn build_merged_with_a_queued_one_is_followed() {
     assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
 }
 
-/// What `ci-status` says of this id.
+/// The output of `ci-status` for this id.
 fn status_of(server: &CiServer, id: &str) -> Said {
     let words = ["ci-status", "jenkins", "--job", "team/infra run", "--user", "bot"];
     let words = [&words[..], &["--external-run-id", id]].concat();
@@ -416,7 +416,7 @@ fn status_is_derived_from_the_jenkins_build() {
             ITEM => item(Some(35)),
             other => panic!("{other}"),
         });
-        // A place in the queue leads to the build that came of it.
+        // A queue item is resolved to its build.
         for id in ["35", "queue/39"] {
             let said = status_of(&server, id);
             assert_eq!((said.code, &said.json()["status"]), (Some(code), &json!(expected)));

@@ -1,5 +1,5 @@
-//! Neither what the runner logs in with nor the run's token is seen on its way: not in the process
-//! list, not in the environment that others can read, not in a log, an answer or an error.
+//! Credentials and the run's token are not visible: not in the process list, the readable
+//! environment, logs, output or errors.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ fn trigger_secrets_are_not_visible_on_the_machine() {
     let child = machine.command(&[START, &["--url", &url]].concat()).spawn().unwrap();
     waits.recv().unwrap();
     let commands = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).unwrap();
-    // Only root can read it at all.
+    // Only root can read the file.
     let environment = std::fs::read(format!("/proc/{}/environ", child.id())).unwrap_or_default();
     go_on.send(()).unwrap();
     let said = machine.said(&child.wait_with_output().unwrap());
@@ -85,7 +85,7 @@ fn secrets_in_urls_of_the_server_are_masked_on_standard_output() {
 
 #[test]
 fn server_without_tls_causes_a_warning() {
-    // An address for documentation: nobody answers there (RFC 5737).
+    // An address reserved for documentation, where no server responds (RFC 5737).
     let other = CiServer::start(|_| Reply::empty(404));
     let mut machine = machine(&other);
     machine.set("BUTLER_LOG", "warn");

@@ -1,4 +1,4 @@
-//! What becomes of a Job: its pod, what its kubelet says about the container, and how both end.
+//! The course of a Job: its pod, the container status of its kubelet, and how both end.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use super::container::{kill_all, start};
 use super::server::now;
 use super::{Course, NAMESPACE, Shared};
 
-/// What the scheduler says about a pod that fits nowhere.
+/// The scheduler's message about an unschedulable pod.
 const NO_ROOM: &str = "0/3 nodes are available: 3 Insufficient memory.";
-/// An image that nobody has, and what containerd says about it.
+/// A missing image, and containerd's message about it.
 const IMAGE: &str = "ghcr.io/butlerdotdev/butler-runner:0.0.0";
 const NOT_FOUND: &str =
     "rpc error: code = NotFound desc = failed to pull and unpack image: not found";
 const DEADLINE: &str = "Job was active longer than specified deadline";
 
-/// Creates the Job's pod, runs it, and says how it ended.
+/// Creates the Job's pod, runs it, and reports how it ended.
 pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value) {
     let mut course = shared.course.subscribe();
     if *course.borrow() == Course::Quota {
@@ -90,7 +90,7 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
     settle(&shared, &job_path, &path, terminated.as_ref());
 }
 
-/// The state in which the container ended; none where the pod was gone before.
+/// The state in which the container ended; `None` if the pod was removed before.
 async fn run(
     shared: &Arc<Shared>,
     job_path: &str,
@@ -171,7 +171,7 @@ async fn ended(
     }})
 }
 
-/// The last states of pod and Job; what is being deleted goes.
+/// The final states of pod and Job. Objects that are being deleted are removed.
 fn settle(shared: &Arc<Shared>, job_path: &str, path: &str, terminated: Option<&Value>) {
     let succeeded = terminated.as_ref().is_some_and(|state| state["terminated"]["exitCode"] == 0);
     if let Some(state) = terminated {
@@ -262,8 +262,8 @@ pub(super) fn end_pods(shared: &Arc<Shared>, job_path: &str) {
     }
 }
 
-/// The end of a pod whose container never started. Where it has a node, the kubelet there makes up a
-/// terminated state for the container, with an exit code that no process had.
+/// The end of a pod whose container never started. If it has a node, the kubelet there reports a
+/// terminated state with an exit code that no process had.
 fn never_start(shared: &Shared, path: &str) {
     let unknown = json!({"terminated": {
         "exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": null, "finishedAt": null,
@@ -288,7 +288,7 @@ fn never_start(shared: &Shared, path: &str) {
     });
 }
 
-/// What the node's controller does to a pod whose kubelet says nothing any more.
+/// The changes that the node controller makes to a pod whose kubelet does not report.
 pub(super) fn lose_sight(shared: &Shared) {
     let path = only_path(shared, "pods", "api/v1");
     shared.update(|store| {
@@ -301,8 +301,8 @@ pub(super) fn lose_sight(shared: &Shared) {
     });
 }
 
-/// The Job's deadline has come, and nobody on the pod's node ends the pod. Its time to end was over
-/// at `over`.
+/// The Job's deadline has passed, and nothing on the pod's node ends the pod. Its grace period was
+/// over at `over`.
 pub(super) fn pass_deadline_in_vain(shared: &Shared, over: Timestamp) {
     let job = only_path(shared, "jobs", "apis/batch/v1");
     condition(shared, &job, "FailureTarget", "DeadlineExceeded", DEADLINE);
@@ -321,7 +321,7 @@ fn only_path(shared: &Shared, plural: &str, group: &str) -> String {
     format!("/{group}/namespaces/{NAMESPACE}/{plural}/{}", name.as_str().unwrap())
 }
 
-/// A warning about the pod, as `kubectl describe` shows it.
+/// A warning event about the pod.
 fn warn(shared: &Shared, pod: &Value, reason: &str, message: &str) {
     let name = format!("event-{:032x}", fastrand::u128(..));
     shared.update(|store| {
@@ -336,7 +336,7 @@ fn warn(shared: &Shared, pod: &Value, reason: &str, message: &str) {
     });
 }
 
-/// The deadline of the one Job has come, and no container has begun.
+/// The deadline of the only Job has passed before a container started.
 pub(super) fn pass_deadline(shared: &Arc<Shared>) {
     let job = only_path(shared, "jobs", "apis/batch/v1");
     condition(shared, &job, "FailureTarget", "DeadlineExceeded", DEADLINE);
@@ -370,7 +370,7 @@ fn create_pod(shared: &Shared, job_path: &str, job: &Value) -> (String, Value) {
     (path, pod)
 }
 
-/// Waits for the Secrets of the volumes, as the kubelet does; none where the Job goes first.
+/// Waits for the Secrets of the volumes, as the kubelet does; `None` if the Job is deleted first.
 async fn volumes_are_there(shared: &Arc<Shared>, job_path: &str, pod: &Value) -> Option<Value> {
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     let name = volumes.iter().find_map(|volume| volume["secret"]["secretName"].as_str()).unwrap();
@@ -389,7 +389,7 @@ async fn volumes_are_there(shared: &Arc<Shared>, job_path: &str, pod: &Value) ->
     }
 }
 
-/// The status of the one container; one that has started has an identifier.
+/// The status of the only container. A started one has an identifier.
 fn container(state: &Value) -> Value {
     let is_running = state["running"].is_object();
     let has_started = is_running || state["terminated"]["startedAt"].is_string();

@@ -71,7 +71,7 @@ fn answer(
 }
 
 impl Shared {
-    /// The fault for this request; each runs out.
+    /// The fault for this request; each is used a limited number of times.
     fn broken(&self, method: &Method, path: &str, is_watch: bool) -> Option<Broken> {
         let mut faults = self.faults.lock().unwrap();
         let fault = faults.iter_mut().find(|fault| {
@@ -88,7 +88,7 @@ impl Shared {
         Some(fault.what.clone())
     }
 
-    /// Does something with the store and wakes those who watch it.
+    /// Changes the store and notifies watchers.
     pub(super) fn update<T>(&self, update: impl FnOnce(&mut super::Store) -> T) -> T {
         let value = update(&mut self.store.lock().unwrap());
         self.changes.send_modify(|count| *count += 1);
@@ -130,7 +130,7 @@ fn create(
     created(&object)
 }
 
-/// Why a pod is not admitted: its service account has to be there.
+/// The reason why a pod is not admitted: its service account must exist.
 fn admit(store: &super::Store, collection: &str, pod: &Value) -> Option<String> {
     let account = pod["spec"]["serviceAccountName"].as_str().filter(|name| *name != "default")?;
     let path = collection.replace("/pods", &format!("/serviceaccounts/{account}"));
