@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::world::{End, MODULE, TOKEN, World, eventually};
+use crate::support::world::{MODULE, RunEnd, TOKEN, World, eventually};
 
 /// A module with a secret that only the plan marks, and a secret of the run.
 const SECRETS: &str = r#"
@@ -18,11 +18,11 @@ resource "terraform_data" "kept" {
 "#;
 
 /// A world with the program `judge`.
-struct Judged {
+struct AfterPlanWorld {
     world: World,
 }
 
-impl Judged {
+impl AfterPlanWorld {
     async fn new(module: &str, script: &str) -> Self {
         let mut world = World::new(&[("main.tf", module)]).await;
         let judge = world.path("judge");
@@ -38,7 +38,7 @@ impl Judged {
         Self { world }
     }
 
-    async fn run(&self, operation: &str) -> End {
+    async fn run(&self, operation: &str) -> RunEnd {
         self.world.run(self.world.config(operation)).await
     }
 
@@ -55,7 +55,7 @@ impl Judged {
 async fn accepted_plan_is_applied_and_its_json_is_masked() {
     let script = "cat > $work/plan.json; echo \"$# $1 $2 $BUTLER_OPERATION $BUTLER_RUN_ID\"; pwd > $work/cwd";
     for kind in ["clean", "raw"] {
-        let mut judged = Judged::new(SECRETS, script).await;
+        let mut judged = AfterPlanWorld::new(SECRETS, script).await;
         judged.world.set("BUTLER_PLAN_JSON", kind);
         let mut config = judged.world.config("apply");
         config["variables"] =
@@ -80,7 +80,7 @@ async fn accepted_plan_is_applied_and_its_json_is_masked() {
 async fn rejected_plan_is_not_applied_and_the_output_is_the_reason() {
     let script = "cat > /dev/null; echo 'FAIL: no owner tag'; echo 'and more' >&2; exit 7";
     for operation in ["plan", "apply", "destroy"] {
-        let judged = Judged::new(MODULE, script).await;
+        let judged = AfterPlanWorld::new(MODULE, script).await;
         let end = judged.run(operation).await;
         assert_eq!(end.code, Some(1), "{operation}: {}", end.stderr);
         let status = judged.world.last_status();
@@ -100,7 +100,7 @@ async fn rejected_plan_is_not_applied_and_the_output_is_the_reason() {
 #[tokio::test]
 async fn operations_without_a_plan_do_not_start_the_program() {
     for operation in ["validate", "drift-check", "refresh"] {
-        let judged = Judged::new(MODULE, "exit 7").await;
+        let judged = AfterPlanWorld::new(MODULE, "exit 7").await;
         let end = judged.run(operation).await;
         assert_eq!(end.code, Some(0), "{operation}: {}", end.stderr);
     }
@@ -110,7 +110,7 @@ async fn operations_without_a_plan_do_not_start_the_program() {
 async fn environment_of_the_program_has_no_secret_of_the_run() {
     let script =
         "cat > /dev/null; env > $work/env; tr '\\0' '\\n' < /proc/self/environ >> $work/env";
-    let mut judged = Judged::new(SECRETS, script).await;
+    let mut judged = AfterPlanWorld::new(SECRETS, script).await;
     for (name, value) in [
         ("TF_VAR_password", "hunter22-of-the-job"),
         ("TF_TOKEN_app_terraform_io", "hunter22-token"),
@@ -149,13 +149,13 @@ async fn environment_of_the_program_has_no_secret_of_the_run() {
 #[tokio::test]
 async fn output_of_the_program_is_masked_and_truncated() {
     let script = "cat > /dev/null; echo leak: hunter22-of-the-run; yes 'a line of the flood' | head -n 100000; exit 1";
-    let judged = Judged::new(SECRETS, script).await;
+    let judged = AfterPlanWorld::new(SECRETS, script).await;
     let mut config = judged.world.config("plan");
     config["variables"] = json!({"password": {"value": "hunter22-of-the-run", "sensitive": true}});
     config["sensitiveValues"] = json!("literal");
     let end = judged.world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let shown = judged.world.shown(&end);
+    let shown = judged.world.reports_and_output(&end);
     assert!(!shown.contains("hunter22-of-the-run"), "{shown}");
     let log = judged.world.received().log_text();
     assert!(log.contains("leak: ***"), "{log}");
@@ -169,7 +169,7 @@ async fn output_of_the_program_is_masked_and_truncated() {
 
 #[tokio::test]
 async fn stop_during_the_program_cancels_the_run_and_ends_all_processes() {
-    let judged = Judged::new(MODULE, "echo > $work/begun; exec sleep 600").await;
+    let judged = AfterPlanWorld::new(MODULE, "echo > $work/begun; exec sleep 600").await;
     judged.world.add_run(judged.world.config("apply"));
     let child = judged.world.execute().spawn().unwrap();
     let begun = judged.path("begun");
@@ -222,7 +222,7 @@ async fn after_plan_program_of_a_run_is_ignored() {
 
 #[tokio::test]
 async fn rejected_plan_is_not_saved_and_a_saved_plan_is_checked_before_apply() {
-    let judged = Judged::new(MODULE, "cat > /dev/null; ! test -e $work/strict").await;
+    let judged = AfterPlanWorld::new(MODULE, "cat > /dev/null; ! test -e $work/strict").await;
     let run = async |words: &[&str]| {
         let mut command = judged.world.command(words);
         command.current_dir(judged.path("repository"));

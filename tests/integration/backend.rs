@@ -80,12 +80,12 @@ fn two_schemas_in_one_database_keep_their_states_apart() {
 }
 
 /// An apply that blocks in a provisioner and holds the lock, until it is dropped.
-struct Standing {
+struct BlockingApply {
     apply: Child,
     pipe: std::fs::File,
 }
 
-impl Standing {
+impl BlockingApply {
     fn start(module: &TestModule) -> Self {
         let path = module.base().join("pipe");
         nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
@@ -117,7 +117,7 @@ impl Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for BlockingApply {
     fn drop(&mut self) {
         let _ = self.pipe.write_all(b"go\n");
         let _ = self.apply.wait();
@@ -133,7 +133,7 @@ fn locked_state_blocks_runs_of_the_same_schema_only() {
     // While the database has no row for a state, Terraform locks all schemas.
     first.module.succeed(&["apply", "-auto-approve"]);
     other.module.succeed(&["apply", "-auto-approve"]);
-    let standing = Standing::start(&first.module);
+    let standing = BlockingApply::start(&first.module);
     let error = same.module.fail(&["plan"]);
     assert!(error.contains("Error acquiring the state lock"), "{error}");
     other.module.succeed(&["apply", "-auto-approve", "-var=value=other"]);

@@ -55,7 +55,7 @@ async fn assert_kept(world: &World, backend: &Value, secrets: &[&str]) {
         assert!(log.contains(result), "{operation}: {log}");
         let kind = format!("\"type\": {}", backend["type"]);
         assert_eq!(log.contains(&kind), operation == "apply", "the module prints: {log}");
-        let shown = world.shown(&end);
+        let shown = world.reports_and_output(&end);
         for secret in secrets {
             assert!(!shown.contains(secret), "{secret} in {shown}");
             let files = files_with(world.directory.path(), secret);

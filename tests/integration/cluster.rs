@@ -8,15 +8,15 @@ mod faults;
 mod logins;
 mod manifests;
 mod outages;
+mod output;
 mod pods;
-mod said;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use said::{Collected, Said};
+use output::{ClusterOutput, StreamReader};
 
-use crate::support::api_server::{ApiServer, Broken, Course, NAMESPACE};
+use crate::support::api_server::{ApiServer, FaultEffect, NAMESPACE, PodCourse};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually};
 
 /// The Job of the world's run.
@@ -91,8 +91,8 @@ impl Scene {
             .env("BUTLER_TOKEN", TOKEN);
     }
 
-    async fn applied(&self, words: &[&str]) -> Said {
-        Said::of(&self.apply(words).output().await.unwrap())
+    async fn applied(&self, words: &[&str]) -> ClusterOutput {
+        ClusterOutput::of(&self.apply(words).output().await.unwrap())
     }
 
     /// Waits until the run's slow step has started.
@@ -139,8 +139,8 @@ async fn token_in_messages_of_the_cluster_is_masked() {
     let scene = Scene::still().await;
     let repeats = |text: &str| &*format!("{text}: Invalid value: \"{TOKEN}\"").leak();
     for what in [
-        Broken::Status(500, "InternalError", repeats("a webhook failed")),
-        Broken::Status(422, "Invalid", repeats("stringData")),
+        FaultEffect::Status(500, "InternalError", repeats("a webhook failed")),
+        FaultEffect::Status(422, "Invalid", repeats("stringData")),
     ] {
         scene.cluster.fault("POST", "/secrets", what);
     }
@@ -168,7 +168,7 @@ async fn signal_deletes_the_job_and_cancels_the_run() {
     let child = scene.apply(&[]).spawn().unwrap();
     scene.under_way().await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
     said.says(&format!("deleting the Job {JOB}; the run in it has 70 s to end"));
     said.says("error: the runner ended with exit code 143: the Job was deleted");
@@ -182,9 +182,9 @@ async fn signal_deletes_the_job_and_cancels_the_run() {
 #[tokio::test]
 async fn signal_before_the_run_starts_deletes_all_objects() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
+    scene.cluster.course(PodCourse::Unschedulable);
     let mut child = scene.apply(&[]).spawn().unwrap();
-    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    let mut stderr = StreamReader::of(child.stderr.take().unwrap());
     stderr.until("waiting: Unschedulable").await;
     interrupt(&child, Signal::SIGINT);
     assert_eq!(child.wait().await.unwrap().code(), Some(128 + Signal::SIGINT as i32));
@@ -202,11 +202,11 @@ async fn signal_before_the_run_starts_deletes_all_objects() {
 async fn job_without_delete_permission_is_reported_as_still_running() {
     let scene = Scene::new("apply", SLOW).await;
     let forbidden = "jobs.batch is forbidden: User \"ci\" cannot delete resource \"jobs\" in API group \"batch\" in the namespace \"runs\"";
-    scene.cluster.fault("DELETE", JOB, Broken::Status(403, "Forbidden", forbidden));
+    scene.cluster.fault("DELETE", JOB, FaultEffect::Status(403, "Forbidden", forbidden));
     let child = scene.apply(&[]).spawn().unwrap();
     scene.under_way().await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGINT as i32), "{said:#?}");
     said.says(
         "the Job cannot be deleted: no permission to `delete` `jobs.batch` in namespace `runs`",
@@ -221,16 +221,16 @@ async fn job_without_delete_permission_is_reported_as_still_running() {
 #[tokio::test]
 async fn second_signal_exits_immediately_and_lists_remaining_objects() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
+    scene.cluster.course(PodCourse::Unschedulable);
     let child = scene.apply(&[]).spawn().unwrap();
     eventually("a Secret", || scene.cluster.only("secrets").is_some()).await;
     // A hanging deletion blocks the handling of the first signal.
-    scene.cluster.faults("DELETE", JOB, Broken::Later, 1000);
+    scene.cluster.faults("DELETE", JOB, FaultEffect::Later, 1000);
     interrupt(&child, Signal::SIGTERM);
     let asked = || scene.cluster.requests().iter().any(|request| request.starts_with("DELETE"));
     eventually("a deletion", asked).await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
     said.says(&format!(
         "error: left before the Job `{JOB}` in namespace `{NAMESPACE}` was deleted: the run goes on\n"
@@ -247,7 +247,7 @@ async fn second_signal_does_not_wait_for_the_grace_period() {
     let told = || scene.cluster.log().iter().any(|line| line.contains(mark));
     eventually("a signal in the pod", told).await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
     said.says(&format!(
         "error: left before the run's end: the pod of `{JOB}` in namespace `{NAMESPACE}` may still run for 310 s\n"
@@ -270,7 +270,7 @@ async fn triggered_run_can_be_queried_until_it_ends() {
     let run = |words: &[&str]| {
         let mut command = scene.world.command(words);
         scene.of_run(&mut command);
-        async move { Said::of(&command.output().await.unwrap()) }
+        async move { ClusterOutput::of(&command.output().await.unwrap()) }
     };
     let page = "https://dashboard.example.com/{namespace}/{job}";
     let started = run(&["trigger", "kubernetes", "--page", page]).await;
@@ -290,7 +290,7 @@ async fn triggered_run_can_be_queried_until_it_ends() {
         )
     );
     let waiting = run(&[&look[..], &["--wait"]].concat());
-    let (waited, ()) = tokio::join!(waiting, async { scene.cluster.course(Course::Deadline) });
+    let (waited, ()) = tokio::join!(waiting, async { scene.cluster.course(PodCourse::Deadline) });
     assert_eq!(waited.code, Some(1), "{waited:#?}");
     assert!(waited.stdout.contains("\"status\":\"timed_out\""), "{waited:#?}");
     let missing = run(&["ci-status", "kubernetes", "--external-run-id", "runs/other"]).await;
@@ -302,7 +302,7 @@ async fn triggered_run_can_be_queried_until_it_ends() {
 async fn missing_run_settings_are_reported_before_any_request() {
     let scene = Scene::still().await;
     let mut command = scene.world.command(&["generate", "kubernetes", "--apply"]);
-    let said = Said::of(&command.output().await.unwrap());
+    let said = ClusterOutput::of(&command.output().await.unwrap());
     assert_eq!(said.code, Some(2));
     said.says("no endpoint is given (--endpoint, BUTLER_ENDPOINT, BUTLER_URL)");
     assert!(scene.cluster.requests().is_empty());

@@ -40,7 +40,7 @@ fn machine_to_complete_on() -> (ReleaseSite, Machine) {
     ]);
     let mut machine = Machine::with_site(&site);
     for version in ["1.9.8", "1.10.5", "opentofu-1.8.3"] {
-        machine.run(&["tool", "install", version]).well();
+        machine.run(&["tool", "install", version]).expect_success();
     }
     let runner = machine.path("bin/butler-runner");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_butler-runner"), runner).unwrap();
@@ -96,12 +96,12 @@ async fn zsh_completes_commands_flags_values_and_versions() {
         "PS1='> ' ; autoload -Uz compinit && compinit -u -D ; source <(butler-runner completions zsh)\r",
     );
     enter("zstyle ':completion:*' list-prompt '' ; setopt no_list_beep ; clear ; echo rea''dy\r");
-    terminal.shows("that zsh is ready", |text| text.contains("ready")).await;
+    terminal.wait_until("that zsh is ready", |text| text.contains("ready")).await;
     for (words, expected) in OFFERED {
         // Lists the candidates (Ctrl-D after a word), then clears the line (Ctrl-U).
         enter(&format!("butler-runner {}\u{4}", words.join(" ")));
         terminal
-            .shows(&format!("{expected:?} for {words:?}"), |text| {
+            .wait_until(&format!("{expected:?} for {words:?}"), |text| {
                 let mut below =
                     text.lines().skip_while(|line| !line.starts_with("> butler-runner"));
                 let line = below.next().unwrap_or_default();
@@ -111,7 +111,7 @@ async fn zsh_completes_commands_flags_values_and_versions() {
             })
             .await;
         enter("\u{15}clear\r");
-        terminal.shows("an empty screen", |text| text.trim() == ">").await;
+        terminal.wait_until("an empty screen", |text| text.trim() == ">").await;
     }
     enter("exit\r");
     shell.wait().await.unwrap();
@@ -146,7 +146,7 @@ fn hidden_commands() -> Vec<String> {
 fn man_pages_have_no_warnings() {
     let machine = Machine::new();
     let directory = machine.path("share/man/man1");
-    machine.run(&["man", directory.to_str().unwrap()]).well();
+    machine.run(&["man", directory.to_str().unwrap()]).expect_success();
     let pages: Vec<_> =
         std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     for name in ["butler-runner", "butler-runner-execute", "butler-runner-tool-install"] {
@@ -186,8 +186,8 @@ fn man(page: &Path) -> String {
 #[test]
 fn printed_man_page_equals_the_written_one() {
     let machine = Machine::new();
-    let printed = machine.run(&["man"]).well().stdout;
-    machine.run(&["man", "pages"]).well();
+    let printed = machine.run(&["man"]).expect_success().stdout;
+    machine.run(&["man", "pages"]).expect_success();
     let written = std::fs::read_to_string(machine.path("pages/butler-runner.1")).unwrap();
     assert_eq!(printed, written);
     let error = machine.run(&["man", "pages/butler-runner.1"]);

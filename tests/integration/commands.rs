@@ -9,7 +9,7 @@ mod usage;
 use std::path::PathBuf;
 
 use crate::support::environment::{find_program, search_path};
-use crate::support::world::{End, World};
+use crate::support::world::{RunEnd, World};
 
 /// One resource whose input can be set.
 const MODULE: &str = r#"
@@ -42,13 +42,13 @@ fn command(world: &World, words: &[&str]) -> tokio::process::Command {
 }
 
 /// Runs the command to its end.
-async fn run(world: &World, words: &[&str]) -> End {
+async fn run(world: &World, words: &[&str]) -> RunEnd {
     let output = command(world, words).output().await.unwrap();
     world.end(&output)
 }
 
 /// Runs a command that must succeed.
-async fn well(world: &World, words: &[&str]) -> End {
+async fn run_successfully(world: &World, words: &[&str]) -> RunEnd {
     let end = run(world, words).await;
     assert_eq!(end.code, Some(0), "{words:?}: {}{}", end.stdout, end.stderr);
     end

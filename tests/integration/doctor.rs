@@ -10,7 +10,7 @@ use butler_runner::ci::System;
 use crate::support::authority::Authority;
 use crate::support::canned::{answer, canned};
 use crate::support::documented::assert_documented;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{ReleaseSite, executable, stand_in};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
@@ -30,28 +30,28 @@ fn machine_for(world: &World, site: &ReleaseSite) -> Machine {
     machine.set("BUTLER_ENDPOINT", world.endpoint());
     machine.set("BUTLER_RUN_ID", RUN_ID);
     machine.set("BUTLER_TOKEN", TOKEN);
-    machine.call(world.endpoint(), "<registry>");
+    machine.replace_in_output(world.endpoint(), "<registry>");
     machine
 }
 
 /// Runs the command while the world's registry responds.
-async fn doctor(machine: &Machine, words: &[&str]) -> Said {
+async fn doctor(machine: &Machine, words: &[&str]) -> CommandOutput {
     let command = machine.command(&[&["doctor"], words].concat());
-    machine.said(&tokio::process::Command::from(command).output().await.unwrap())
+    machine.output_of(&tokio::process::Command::from(command).output().await.unwrap())
 }
 
 /// The page without text that differs between machines.
-fn page(said: &Said) -> String {
+fn page(said: &CommandOutput) -> String {
     let line = |line: &str| match (line.split_once("is writable; "), line.split_once("limits")) {
         (Some((before, _)), _) => format!("{before}is writable; <room>\n"),
         (_, Some((before, _))) => format!("{before}limits <number>\n"),
         _ => format!("{line}\n"),
     };
-    said.shown().lines().map(line).collect()
+    said.normalized().lines().map(line).collect()
 }
 
 /// The results of one check, each as `state: message`.
-fn about(said: &Said, check: &str) -> Vec<String> {
+fn about(said: &CommandOutput, check: &str) -> Vec<String> {
     let findings: Vec<Value> = serde_json::from_str(&said.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let findings = findings.iter().filter(|finding| finding["check"] == check);
@@ -59,7 +59,7 @@ fn about(said: &Said, check: &str) -> Vec<String> {
 }
 
 /// An address without a server.
-fn nowhere() -> String {
+fn unused_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/", listener.local_addr().unwrap())
 }
@@ -70,8 +70,8 @@ async fn healthy_machine_gets_a_page_and_exit_code_0() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let machine = machine_for(&world, &site);
     executable(&machine.path("bin/terraform"), stand_in("1.9.7"));
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    let said = doctor(&machine, &[]).await.well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    let said = doctor(&machine, &[]).await.expect_success();
     expect![[r"
         exit 0
         ok    settings        all settings are valid
@@ -99,7 +99,7 @@ async fn healthy_machine_gets_a_page_and_exit_code_0() {
 fn doctor_without_settings_describes_the_machine() {
     let site = ReleaseSite::start(&[]);
     let machine = machine(&site);
-    let said = machine.run(&["doctor"]).well();
+    let said = machine.run(&["doctor"]).expect_success();
     expect![[r"
         exit 0
         ok    settings        all settings are valid
@@ -142,7 +142,7 @@ async fn finished_run_is_a_warning() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let machine = machine_for(&world, &site);
     world.registry.set_status(RUN_ID, "cancelled");
-    let said = doctor(&machine, &["--json"]).await.well();
+    let said = doctor(&machine, &["--json"]).await.expect_success();
     let registry = about(&said, "registry").join("\n");
     assert!(registry.starts_with("warning: ") && registry.ends_with("is cancelled"), "{registry}");
 }
@@ -151,7 +151,7 @@ async fn finished_run_is_a_warning() {
 fn unreachable_registry_fails() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
-    let endpoint = nowhere();
+    let endpoint = unused_address();
     machine.set("BUTLER_ENDPOINT", &endpoint);
     let said = machine.run(&["doctor", "--json"]);
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -170,13 +170,13 @@ fn private_certificate_authority_needs_a_ca_bundle() {
     machine.set("BUTLER_ENDPOINT", format!("https://{registry}"));
     machine.set("BUTLER_RUN_ID", "7");
     machine.set("BUTLER_TOKEN", TOKEN);
-    machine.call(&registry, "<registry>");
+    machine.replace_in_output(&registry, "<registry>");
     let said = machine.run(&["doctor"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.stdout.contains("issued by an untrusted authority"), "{}", said.stdout);
     assert!(said.stdout.contains("with --ca-bundle (BUTLER_CA_BUNDLE)"), "{}", said.stdout);
     machine.set("BUTLER_CA_BUNDLE", authority.bundle());
-    let said = machine.run(&["doctor", "--json"]).well();
+    let said = machine.run(&["doctor", "--json"]).expect_success();
     let found = about(&said, "registry").join("\n").replace(&registry, "<registry>");
     assert_eq!(found, "ok: `https://<registry>/` accepts the token of run 7 (queued)");
     let tls = about(&said, "tls").join("\n");
@@ -188,7 +188,7 @@ fn malformed_setting_fails_and_names_its_flag() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     machine.set("BUTLER_CA_BUNDLE", site.key_file());
-    machine.call(site.key_file().to_str().unwrap(), "<file>");
+    machine.replace_in_output(site.key_file().to_str().unwrap(), "<file>");
     let said = machine.run(&["doctor"]);
     expect![[r"
         exit 1
@@ -202,9 +202,9 @@ fn malformed_setting_fails_and_names_its_flag() {
 fn release_site_is_required_only_if_no_tool_is_installed() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let mut machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    machine.set("BUTLER_MIRROR", nowhere());
-    let said = machine.run(&["doctor", "--json"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    machine.set("BUTLER_MIRROR", unused_address());
+    let said = machine.run(&["doctor", "--json"]).expect_success();
     assert!(about(&said, "releases").iter().all(|it| it.starts_with("warning: ")), "{said:?}");
     machine.set("BUTLER_CACHE_DIR", machine.path("empty"));
     let said = machine.run(&["doctor", "--json"]);
@@ -220,12 +220,12 @@ fn wrong_mirror_credentials_are_reported() {
     let mut machine = machine(&site);
     let mirror = canned(answer("401 Unauthorized", SystemTime::now(), ""), None);
     machine.set("BUTLER_MIRROR", format!("http://user:hunter22@{mirror}"));
-    machine.call(&mirror, "<mirror>");
+    machine.replace_in_output(&mirror, "<mirror>");
     let said = machine.run(&["doctor"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     let releases =
         "FAILED   releases        terraform: `http://<mirror>/terraform/index.json` answers 401";
-    assert!(said.shown().contains(releases), "{}", said.shown());
+    assert!(said.normalized().contains(releases), "{}", said.normalized());
     assert!(said.stdout.contains("hint: check the credentials for the mirror"), "{}", said.stdout);
 }
 
@@ -247,10 +247,11 @@ fn modified_version_is_a_warning_with_a_hint() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.7", b"other")]);
     let machine = machine(&site);
     for version in ["1.9.8", "1.9.7"] {
-        machine.run(&["tool", "install", version]).well();
+        machine.run(&["tool", "install", version]).expect_success();
     }
-    std::fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "changed").unwrap();
-    let said = machine.run(&["doctor", "--json"]).well();
+    std::fs::write(machine.installation("terraform", "1.9.8").join("terraform"), "changed")
+        .unwrap();
+    let said = machine.run(&["doctor", "--json"]).expect_success();
     let tools = about(&said, "tools");
     assert!(tools.contains(&"ok: terraform 1.9.7 in the cache, unchanged".to_owned()), "{tools:?}");
     let changed = "warning: terraform 1.9.8 in the cache: its SHA-256 is ";
@@ -268,11 +269,11 @@ fn proxy_in_use_is_named() {
     machine.set("BUTLER_ENDPOINT", "http://registry.example");
     machine.set("HTTP_PROXY", format!("http://user:hunter22@{proxy}"));
     machine.set("NO_PROXY", "releases.example");
-    machine.call(proxy, "<proxy>");
+    machine.replace_in_output(proxy, "<proxy>");
     let said = machine.run(&["doctor", "--json"]);
     let line = about(&said, "proxy").join("\n");
     let shown = "registry.example through `http://<proxy>/`, releases.example directly";
-    assert!(said.shown().contains(shown), "{line}");
+    assert!(said.normalized().contains(shown), "{line}");
 }
 
 #[test]
@@ -304,7 +305,7 @@ fn doctor_prints_no_secret() {
 #[test]
 fn json_of_each_check_has_the_same_four_keys() {
     let site = ReleaseSite::start(&[]);
-    let said = machine(&site).run(&["doctor", "--json"]).well();
+    let said = machine(&site).run(&["doctor", "--json"]).expect_success();
     for finding in said.json().as_array().unwrap() {
         let keys: Vec<_> = finding.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["check", "hint", "message", "state"]);
@@ -339,7 +340,7 @@ fn everything(path: &std::path::Path) -> Vec<String> {
 fn doctor_does_not_modify_the_cache() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     // The file has another time but the same content, and a process died while it used it.
     let product = machine.path("cache/terraform");
     let copy = product.join("1.9.8/copy");
@@ -348,7 +349,7 @@ fn doctor_does_not_modify_the_cache() {
     let note = r#"{"doing":"install","pid":1,"owner":"run 7","since":"2026-01-01T00:00:00Z"}"#;
     std::fs::write(product.join(".1.9.8.users/1-0123456789abcdef"), note).unwrap();
     let before = everything(&machine.path("cache"));
-    let said = machine.run(&["doctor", "--json"]).well();
+    let said = machine.run(&["doctor", "--json"]).expect_success();
     assert_eq!(
         about(&said, "tools"),
         ["ok: terraform 1.9.8 in the cache, unchanged", "ok: terraform 1.9.8 is the default"]
@@ -360,8 +361,9 @@ fn doctor_does_not_modify_the_cache() {
 fn modified_default_version_is_a_warning() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    std::fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "changed").unwrap();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    std::fs::write(machine.installation("terraform", "1.9.8").join("terraform"), "changed")
+        .unwrap();
     let said = machine.run(&["doctor", "--json"]);
     let tools = about(&said, "tools");
     let expected = "warning: terraform 1.9.8 is the default, but changed";

@@ -46,11 +46,14 @@ fn unresolvable_registry_host_is_reported_once() {
     machine.set("BUTLER_RUN_ID", "7");
     machine.set("BUTLER_TOKEN", "brce_hunter2");
     machine.set("BUTLER_REGISTRY_TIMEOUT", "3s");
-    let said = machine.run(&["execute"]);
-    assert_eq!(said.code, Some(4), "{said:?}");
-    assert_eq!(said.stderr.matches("trying again").count(), 1, "{said:?}");
-    let said = machine.run(&["execute", "-v"]);
-    assert!(said.stderr.matches("failed again").count() > 1, "it is tried more often: {said:?}");
+    let output = machine.run(&["execute"]);
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert_eq!(output.stderr.matches("trying again").count(), 1, "{output:?}");
+    let output = machine.run(&["execute", "-v"]);
+    assert!(
+        output.stderr.matches("failed again").count() > 1,
+        "it is tried more often: {output:?}"
+    );
 }
 
 #[test]
@@ -65,9 +68,9 @@ fn run_file_with_a_wrong_type_is_rejected_with_field_and_type() {
         "operation: plan",
     ] {
         std::fs::write(machine.path("run.json"), json).unwrap();
-        let said = machine.run(&["execute", "--config", "run.json"]);
-        assert_eq!(said.code, Some(2), "{said:?}");
-        let message = said.stderr.split_once(" ERROR ").expect(&said.stderr).1;
+        let output = machine.run(&["execute", "--config", "run.json"]);
+        assert_eq!(output.code, Some(2), "{output:?}");
+        let message = output.stderr.split_once(" ERROR ").expect(&output.stderr).1;
         shown.push_str(&message.replace(machine.path("").to_str().unwrap(), "<machine>/"));
     }
     assert!(!shown.contains("hunter2"), "{shown}");

@@ -14,9 +14,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::support::documented::assert_documented;
-use crate::support::proxy::{Act, Proxy, Trouble, When};
+use crate::support::proxy::{FaultAction, FaultTrigger, Proxy, ProxyFault};
 use crate::support::stand_in::{AtPlan, StandIn};
-use crate::support::world::{End, MODULE, World};
+use crate::support::world::{MODULE, RunEnd, World};
 
 /// Every request of a run.
 const REQUESTS: [&str; 7] = [
@@ -73,25 +73,28 @@ impl Fault {
         }
     }
 
-    fn trouble(self, request: &'static str) -> Trouble {
+    fn proxy_fault(self, request: &'static str) -> ProxyFault {
         let refused = r#"{"error":{"code":"RATE_LIMITED","message":"slow down"}}"#;
         let (html, page) = ("content-type: text/html\r\n", "<!doctype html><h1>Sign in</h1>");
         let (act, when) = match self {
-            Self::Failing => (Act::Answer(500, "", "{}"), When::First(3)),
+            Self::Failing => (FaultAction::Answer(500, "", "{}"), FaultTrigger::First(3)),
             Self::Limited => {
                 // Longer than the fault lasts, so a client that waits meets the fault once.
-                (Act::Answer(429, "retry-after: 2\r\n", refused), When::For(Duration::from_secs(1)))
+                (
+                    FaultAction::Answer(429, "retry-after: 2\r\n", refused),
+                    FaultTrigger::For(Duration::from_secs(1)),
+                )
             }
-            Self::Reset => (Act::Reset, When::First(1)),
-            Self::Hanging => (Act::Hang, When::First(1)),
-            Self::Lost => (Act::Lose, When::First(1)),
-            Self::Outage => (Act::Close, When::For(Duration::from_secs(10))),
-            Self::Page => (Act::Answer(200, html, page), When::First(2)),
-            Self::Portal => (Act::Answer(200, html, page), When::Always),
-            Self::Refused => (Act::Close, When::Always),
-            Self::Gone => (Act::Close, When::For(Duration::MAX)),
+            Self::Reset => (FaultAction::Reset, FaultTrigger::First(1)),
+            Self::Hanging => (FaultAction::Hang, FaultTrigger::First(1)),
+            Self::Lost => (FaultAction::Lose, FaultTrigger::First(1)),
+            Self::Outage => (FaultAction::Close, FaultTrigger::For(Duration::from_secs(10))),
+            Self::Page => (FaultAction::Answer(200, html, page), FaultTrigger::First(2)),
+            Self::Portal => (FaultAction::Answer(200, html, page), FaultTrigger::Always),
+            Self::Refused => (FaultAction::Close, FaultTrigger::Always),
+            Self::Gone => (FaultAction::Close, FaultTrigger::For(Duration::MAX)),
         };
-        Trouble { request, act, when }
+        ProxyFault { request, act, when }
     }
 }
 
@@ -156,7 +159,7 @@ async fn quick_world() -> (World, StandIn) {
 }
 
 /// Executes the world's run of `operation` with `proxy` as its registry.
-async fn run(world: &World, proxy: &Proxy, operation: &str) -> End {
+async fn run(world: &World, proxy: &Proxy, operation: &str) -> RunEnd {
     world.add_run(world.config(operation));
     let output = world.execute().env("BUTLER_ENDPOINT", proxy.endpoint()).output().await.unwrap();
     world.end(&output)
@@ -204,11 +207,11 @@ async fn measure_effect(
         }
         _ => {}
     }
-    let proxy = Proxy::start(&world.endpoint(), fault.trouble(request)).await;
+    let proxy = Proxy::start(&world.endpoint(), fault.proxy_fault(request)).await;
     let end = run(&world, &proxy, "apply").await;
-    let troubled = proxy.seen(request).iter().filter(|seen| seen.troubled).count();
-    assert!(troubled > 0, "{request}: no fault");
-    assert!(fault != Fault::Limited || troubled == 1, "{request}: too soon, {troubled} times");
+    let faulty = proxy.seen(request).iter().filter(|seen| seen.is_faulty).count();
+    assert!(faulty > 0, "{request}: no fault");
+    assert!(fault != Fault::Limited || faulty == 1, "{request}: too soon, {faulty} times");
 
     let received = world.received();
     let is_final = |status: &&Value| status["status"] != "running";
@@ -258,7 +261,7 @@ async fn measure_effect(
 }
 
 /// Asserts that the final status and the log of the runner report these undelivered lines.
-fn assert_undelivered(world: &World, end: &End, lines: &[LogLine]) {
+fn assert_undelivered(world: &World, end: &RunEnd, lines: &[LogLine]) {
     let (first, last) = (lines.first().unwrap().sequence, lines.last().unwrap().sequence);
     assert!(lines.iter().map(|line| line.sequence).eq(first..=last));
     let [file] = &kept_files(world)[..] else { panic!("{:?}", kept_files(world)) };

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::linters::{
     Schema, actionlint, check_jsonschema, groovy_lint, shellcheck, yaml, yamllint, zizmor,
 };
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 
 const DIGEST: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -59,7 +59,7 @@ fn all() -> impl Iterator<Item = String> {
     ALL.iter().map(|option| (*option).to_owned())
 }
 
-fn generate(target: &str, options: &[String]) -> Said {
+fn generate(target: &str, options: &[String]) -> CommandOutput {
     let mut words = vec!["generate", target];
     words.extend(options.iter().map(String::as_str));
     Machine::new().run(&words)
@@ -68,7 +68,7 @@ fn generate(target: &str, options: &[String]) -> Said {
 /// The files with no options, with all options for the binary, and with all options for the image.
 fn variants(target: &str, expected: [ExpectFile; 3]) -> [String; 3] {
     let options = [Vec::new(), pinned(), in_image()];
-    let texts = options.map(|options| generate(target, &options).well().stdout);
+    let texts = options.map(|options| generate(target, &options).expect_success().stdout);
     for (text, expected) in texts.iter().zip(expected) {
         expected.assert_eq(text);
     }
@@ -173,7 +173,7 @@ fn json_for_other_systems_has_the_documented_keys_and_no_secret() {
     std::fs::write(machine.path("run.json"), run.to_string()).unwrap();
     let words = ["generate", "generic", "--config", "run.json"];
     let words = [&words[..], &["--endpoint", "https://portal.example.com/api/registry"]].concat();
-    let said = machine.run(&words).well();
+    let said = machine.run(&words).expect_success();
     assert!(!said.stdout.contains("hunter2"), "{}", said.stdout);
     let mut answer = said.json();
     let install = answer["runner"]["install"].take();
@@ -201,7 +201,7 @@ fn json_for_other_systems_has_the_documented_keys_and_no_secret() {
         }"#]]
     .assert_eq(&format!("{answer:#}"));
     expect_file!["../data/generated/generic.json"]
-        .assert_eq(&generate("generic", &[]).well().stdout);
+        .assert_eq(&generate("generic", &[]).expect_success().stdout);
 }
 
 #[test]
@@ -209,17 +209,17 @@ fn input_values_are_never_evaluated_by_the_ci_system() {
     let hostile = r#"it's "x": [y] # \ `z` {{ a }} <<b>> ''' """#;
     let options =
         ["gate", "label", "no-proxy", "ca-bundle"].map(|option| format!("--{option}={hostile}"));
-    let workflow = generate("github-actions", &options).well().stdout;
+    let workflow = generate("github-actions", &options).expect_success().stdout;
     let job = &yaml(&workflow)[0]["jobs"]["run"];
     assert_eq!(job["environment"], hostile);
     assert_eq!(job["runs-on"][0], hostile);
     assert_eq!(job["env"]["NO_PROXY"], hostile);
     let scripts: String = steps(&workflow).into_iter().map(|(_, script)| script).collect();
     assert_eq!(run::shell_word(&scripts, "cat ", " >>"), hostile);
-    let job = generate("gitlab-ci", &options).well().stdout;
+    let job = generate("gitlab-ci", &options).expect_success().stdout;
     assert_eq!(yaml(&job)[0]["butler-run"]["environment"]["name"], hostile);
     assert_eq!(run::shell_word(&gitlab_script(&job), "export NO_PROXY=", "\n"), hostile);
-    let pipeline = generate("jenkins", &options).well().stdout;
+    let pipeline = generate("jenkins", &options).expect_success().stdout;
     groovy_lint(&pipeline).unwrap();
     let quoted = r#"'it\'s "x": [y] # \\ `z` {{ a }} <<b>> \'\'\' ""'"#;
     assert!(pipeline.contains(&format!("message {quoted}\n")), "{pipeline}");
@@ -230,7 +230,7 @@ fn input_values_are_never_evaluated_by_the_ci_system() {
 fn values_that_a_target_would_evaluate_are_refused() {
     let shown = |target, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        generate(target, &options).shown().to_owned()
+        generate(target, &options).normalized().to_owned()
     };
     let refused = [
         shown("github-actions", &["--gate=${{ secrets.X }}"]),
@@ -286,7 +286,7 @@ fn generated_file_is_written_atomically_and_replaces_a_file_only_with_force() {
     let machine = Machine::new();
     let path = machine.path("butler-run.yml");
     let words = ["generate", "github-actions", "--output", "butler-run.yml"];
-    machine.run(&words).well();
+    machine.run(&words).expect_success();
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(text, generate("github-actions", &[]).stdout);
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
@@ -297,9 +297,9 @@ fn generated_file_is_written_atomically_and_replaces_a_file_only_with_force() {
         error: `butler-run.yml` exists already
         hint: `--force` overwrites it
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
-    machine.run(&[&words[..], &["--force"]].concat()).well();
+    machine.run(&[&words[..], &["--force"]].concat()).expect_success();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     let left = std::fs::read_dir(machine.path("")).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
@@ -310,7 +310,7 @@ fn generated_file_is_written_atomically_and_replaces_a_file_only_with_force() {
 fn parent_directories_of_the_generated_file_are_created() {
     let machine = Machine::new();
     let path = ".github/workflows/butler-run.yml";
-    machine.run(&["generate", "github-actions", "--output", path]).well();
+    machine.run(&["generate", "github-actions", "--output", path]).expect_success();
     assert!(machine.path(path).is_file());
     std::fs::write(machine.path("file"), "").unwrap();
     let said = machine.run(&["generate", "circleci", "--output", "file/config.yml"]);
@@ -318,7 +318,7 @@ fn parent_directories_of_the_generated_file_are_created() {
         exit 1
         error: cannot write `file/config.yml`: failed to create directory `file`: File exists (os error 17)
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     // Later errors do not mention an option that the user did not set.
     let said = machine.run(&["generate", "circleci", "--output", "/proc/config.yml"]);
     assert_eq!(said.code, Some(1));
@@ -330,7 +330,7 @@ fn parent_directories_of_the_generated_file_are_created() {
 fn proxy_settings_precede_the_first_download() {
     let options = ["--proxy=http://proxy.example.com:3128", "--ca-bundle=/etc/ssl/company.pem"];
     let options = options.map(str::to_owned);
-    let script = gitlab_script(&generate("gitlab-ci", &options).well().stdout);
+    let script = gitlab_script(&generate("gitlab-ci", &options).expect_success().stdout);
     let place = |text: &str| script.find(text).unwrap_or_else(|| panic!("{text}: {script}"));
     assert!(place("export HTTPS_PROXY='http://proxy.example.com:3128'") < place("curl --fail"));
     assert!(place("export HTTP_PROXY=") < place("curl --fail"));
@@ -341,7 +341,7 @@ fn proxy_settings_precede_the_first_download() {
 fn aws_credentials_last_as_long_as_the_job_timeout() {
     let seconds = |timeout: &str| {
         let options = ["--oidc=aws".to_owned(), format!("--timeout={timeout}")];
-        let workflow = generate("github-actions", &options).well().stdout;
+        let workflow = generate("github-actions", &options).expect_success().stdout;
         let steps = yaml(&workflow)[0]["jobs"]["run"]["steps"].clone();
         let steps = steps.as_array().unwrap();
         let login = steps.iter().find(|step| step["name"] == "Log in to AWS").unwrap();
@@ -356,7 +356,7 @@ fn aws_credentials_last_as_long_as_the_job_timeout() {
 fn options_without_effect_in_the_ci_system_are_refused() {
     let shown = |target, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        generate(target, &options).shown().to_owned()
+        generate(target, &options).normalized().to_owned()
     };
     let refused = [
         shown("github-actions", &["--timeout=7h"]),
@@ -384,13 +384,15 @@ fn options_without_effect_in_the_ci_system_are_refused() {
         ("github-actions", ["--timeout=5d", "--label=self-hosted"]),
         ("bitbucket-pipelines", ["--timeout=12h", "--gate=x"]),
     ] {
-        generate(target, &options.map(str::to_owned)).well();
+        generate(target, &options.map(str::to_owned)).expect_success();
     }
 }
 
 #[test]
 fn version_of_the_runner_is_accepted_with_and_without_v() {
-    let with = |version: &str| generate("jenkins", &[format!("--runner-version={version}")]).well();
+    let with = |version: &str| {
+        generate("jenkins", &[format!("--runner-version={version}")]).expect_success()
+    };
     assert_eq!(with("v1.2.3").stdout, with("1.2.3").stdout);
 }
 
@@ -398,7 +400,7 @@ fn version_of_the_runner_is_accepted_with_and_without_v() {
 fn jenkins_label_with_a_space_is_quoted_as_one_agent() {
     let label = |labels: &[&str]| {
         let options: Vec<_> = labels.iter().map(|label| format!("--label={label}")).collect();
-        let pipeline = generate("jenkins", &options).well().stdout;
+        let pipeline = generate("jenkins", &options).expect_success().stdout;
         let line = pipeline.lines().find_map(|line| line.trim().strip_prefix("agent { label "));
         line.unwrap().trim_end_matches(" }").to_owned()
     };
@@ -420,7 +422,7 @@ fn container_gets_the_telemetry_variables() {
     names.push("TRACEPARENT");
     assert!(names.len() > 5, "{names:?}");
     for target in ["github-actions", "jenkins", "azure-pipelines"] {
-        let text = generate(target, &["--image".to_owned()]).well().stdout;
+        let text = generate(target, &["--image".to_owned()]).expect_success().stdout;
         for name in &names {
             assert!(text.contains(&format!("--env {name} ")), "{target}: {name}");
         }

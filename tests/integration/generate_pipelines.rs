@@ -83,7 +83,7 @@ impl Target {
 
     fn write(self, options: &[&str]) -> String {
         let words: Vec<_> = ["generate", self.name()].iter().chain(options).copied().collect();
-        Machine::new().run(&words).well().stdout
+        Machine::new().run(&words).expect_success().stdout
     }
 
     /// The shell that runs the scripts, as `ShellCheck` calls it.
@@ -221,14 +221,15 @@ fn pod_of_the_tekton_task_is_valid_and_unprivileged() {
 #[test]
 fn unsupported_options_of_a_target_are_errors() {
     let machine = Machine::new();
-    let said = |words: &[&str]| machine.run(&[&["generate"], words].concat()).shown().to_owned();
+    let output =
+        |words: &[&str]| machine.run(&[&["generate"], words].concat()).normalized().to_owned();
     let shown = [
-        said(&["circleci", "--label=a", "--label=b"]),
-        said(&["circleci", "--gate=<< pipeline.id >>"]),
-        said(&["azure-pipelines", "--gate=$(Build.Reason)"]),
-        said(&["tekton", "--gate=production"]),
-        said(&["tekton", PINNED]),
-        said(&["tekton", "--label=linux"]),
+        output(&["circleci", "--label=a", "--label=b"]),
+        output(&["circleci", "--gate=<< pipeline.id >>"]),
+        output(&["azure-pipelines", "--gate=$(Build.Reason)"]),
+        output(&["tekton", "--gate=production"]),
+        output(&["tekton", PINNED]),
+        output(&["tekton", "--label=linux"]),
     ];
     expect![[r"
         exit 2

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
-use crate::support::world::{End, World};
+use crate::support::world::{RunEnd, World};
 
 /// `good` is created. `bad` fails after its creation. `refused` does not start because its
 /// precondition fails. `never` depends on `bad`.
@@ -52,11 +52,11 @@ resource "terraform_data" "never" {{
 }
 
 /// A module in the directory `network`, and the reports of a run in it.
-struct Place {
+struct ModuleRun {
     world: World,
 }
 
-impl Place {
+impl ModuleRun {
     async fn new(module: &str) -> Self {
         let world = World::new(&[]).await;
         std::fs::create_dir(world.path("network")).unwrap();
@@ -69,7 +69,7 @@ impl Place {
         std::fs::write(self.world.path("network/main.tf"), module).unwrap();
     }
 
-    async fn run(&self, operation: &str) -> End {
+    async fn run(&self, operation: &str) -> RunEnd {
         let words = ["execute", "--local", "--operation", operation];
         let mut command = self.world.command(&words);
         command.arg("--module-dir").arg(self.world.path("network"));
@@ -103,7 +103,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn failed_apply_counts_changes_in_the_state_and_marks_the_others_in_all_reports() {
-    let mut place = Place::new(FAILING).await;
+    let mut place = ModuleRun::new(FAILING).await;
     place.world.set("GITHUB_ACTIONS", "true");
     place.world.set("GITHUB_OUTPUT", place.world.path("outputs"));
     let end = place.run("apply").await;
@@ -149,7 +149,7 @@ async fn failed_apply_counts_changes_in_the_state_and_marks_the_others_in_all_re
 
 #[tokio::test]
 async fn page_of_a_failed_apply_marks_failed_resources_red_and_names_the_run() {
-    let place = Place::new(FAILING).await;
+    let place = ModuleRun::new(FAILING).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let browser = Browser::start(&[]).await;
@@ -200,7 +200,7 @@ async fn page_of_a_failed_apply_marks_failed_resources_red_and_names_the_run() {
 
 #[tokio::test]
 async fn resource_in_progress_is_interrupted_if_terraform_was_killed() {
-    let place = Place::new(&signalled("KILL")).await;
+    let place = ModuleRun::new(&signalled("KILL")).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let result = place.result();
@@ -213,7 +213,7 @@ async fn resource_in_progress_is_interrupted_if_terraform_was_killed() {
 
 #[tokio::test]
 async fn resource_in_progress_is_tainted_if_terraform_stopped_after_sigterm() {
-    let place = Place::new(&signalled("TERM")).await;
+    let place = ModuleRun::new(&signalled("TERM")).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(place.result()["counts"]["add"], 1);
@@ -240,7 +240,7 @@ resource "terraform_data" "stubborn" {{
 "#
         )
     };
-    let place = Place::new(&module("exit 1")).await;
+    let place = ModuleRun::new(&module("exit 1")).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(place.result()["summary"], "Applied: 4 added, 0 changed, 0 destroyed.");

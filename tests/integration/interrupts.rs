@@ -29,7 +29,7 @@ resource "terraform_data" "held" {{
 }
 
 /// Asserts that Terraform was interrupted once and stored the created resource.
-pub(crate) fn assert_ended_in_order(world: &World, shown: &str) {
+pub(crate) fn assert_stopped_gracefully(world: &World, shown: &str) {
     let log = world.received().log_text();
     assert_eq!(log.matches("Interrupt received").count(), 1, "{shown}\n{log}");
     assert!(!log.contains("Two interrupts"), "{shown}\n{log}");
@@ -55,7 +55,7 @@ async fn interrupted(variables: &[(&str, &str)], act: impl FnOnce(&World, Pid)) 
     act(&world, pid);
     let output = child.wait_with_output().await.unwrap();
     let end = world.end(&output);
-    assert_ended_in_order(&world, &end.stderr);
+    assert_stopped_gracefully(&world, &end.stderr);
     assert_eq!(world.last_status()["status"], "cancelled", "{}", end.stderr);
     output
 }

@@ -23,13 +23,13 @@ const SECRET: &str = "hunter22-very-secret";
 /// The point at which the runner is killed.
 struct Case {
     killed: &'static str,
-    stays: Stays,
-    next: Next,
+    stays: Leftovers,
+    next: NextRun,
 }
 
 /// The leftovers of a kill.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stays {
+enum Leftovers {
     Nothing,
     RunDirectory,
     Both,
@@ -37,7 +37,7 @@ enum Stays {
 
 /// The action of the next run on the leftovers. The next run itself always succeeds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Next {
+enum NextRun {
     Runs,
     Wipes,
     KeepsStateAndWipes,
@@ -45,19 +45,23 @@ enum Next {
 }
 
 const CASES: [Case; 9] = [
-    Case { killed: "fetching the configuration", stays: Stays::Nothing, next: Next::Runs },
-    Case { killed: "cloning", stays: Stays::Both, next: Next::Wipes },
-    Case { killed: "in the middle of a download", stays: Stays::Both, next: Next::Wipes },
-    Case { killed: "init", stays: Stays::Both, next: Next::Wipes },
-    Case { killed: "plan", stays: Stays::Both, next: Next::Wipes },
+    Case { killed: "fetching the configuration", stays: Leftovers::Nothing, next: NextRun::Runs },
+    Case { killed: "cloning", stays: Leftovers::Both, next: NextRun::Wipes },
+    Case { killed: "in the middle of a download", stays: Leftovers::Both, next: NextRun::Wipes },
+    Case { killed: "init", stays: Leftovers::Both, next: NextRun::Wipes },
+    Case { killed: "plan", stays: Leftovers::Both, next: NextRun::Wipes },
     Case {
         killed: "apply, which could not store its state",
-        stays: Stays::Both,
-        next: Next::KeepsStateAndWipes,
+        stays: Leftovers::Both,
+        next: NextRun::KeepsStateAndWipes,
     },
-    Case { killed: "apply, which goes on", stays: Stays::Both, next: Next::LeavesAlone },
-    Case { killed: "uploading at the end", stays: Stays::RunDirectory, next: Next::Wipes },
-    Case { killed: "in the middle of the wipe", stays: Stays::RunDirectory, next: Next::Wipes },
+    Case { killed: "apply, which goes on", stays: Leftovers::Both, next: NextRun::LeavesAlone },
+    Case { killed: "uploading at the end", stays: Leftovers::RunDirectory, next: NextRun::Wipes },
+    Case {
+        killed: "in the middle of the wipe",
+        stays: Leftovers::RunDirectory,
+        next: NextRun::Wipes,
+    },
 ];
 
 impl Case {
@@ -67,17 +71,17 @@ impl Case {
 
     fn row(&self) -> String {
         let stays = match self.stays {
-            Stays::Nothing => "nothing",
-            Stays::RunDirectory => "the run's directory (0700)",
-            Stays::Both => "the run's directory and that of its secrets (0700)",
+            Leftovers::Nothing => "nothing",
+            Leftovers::RunDirectory => "the run's directory (0700)",
+            Leftovers::Both => "the run's directory and that of its secrets (0700)",
         };
         let next = match self.next {
-            Next::Runs => "succeeds",
-            Next::Wipes => "wipes it, says so, and succeeds",
-            Next::KeepsStateAndWipes => {
+            NextRun::Runs => "succeeds",
+            NextRun::Wipes => "wipes it, says so, and succeeds",
+            NextRun::KeepsStateAndWipes => {
                 "moves `errored.tfstate` to the recovery directory, names the command for it, wipes the rest, and succeeds"
             }
-            Next::LeavesAlone => {
+            NextRun::LeavesAlone => {
                 "leaves it alone, says so, and succeeds; one after Terraform's end wipes it"
             }
         };
@@ -89,9 +93,9 @@ impl Case {
         runner.kill().await.unwrap();
         let left: Vec<_> = ["tmp", "shm"].into_iter().flat_map(|it| world.left_in(it)).collect();
         let expected: &[&str] = match self.stays {
-            Stays::Nothing => &[],
-            Stays::RunDirectory => &["tmp"],
-            Stays::Both => &["tmp", "shm"],
+            Leftovers::Nothing => &[],
+            Leftovers::RunDirectory => &["tmp"],
+            Leftovers::Both => &["tmp", "shm"],
         };
         let places: Vec<_> = left.iter().map(|path| path.parent().unwrap().to_owned()).collect();
         assert_eq!(places, expected.iter().map(|it| world.path(it)).collect::<Vec<_>>());
@@ -109,7 +113,7 @@ impl Case {
     /// Executes the next run and asserts that its action on `left` matches the table. Returns its
     /// output.
     async fn next_run(&self, world: &mut World, left: &[PathBuf]) -> String {
-        let in_use = self.next == Next::LeavesAlone;
+        let in_use = self.next == NextRun::LeavesAlone;
         if !in_use {
             // Processes that die of a closed pipe may need a moment.
             eventually("an end of all processes", || world.processes().is_empty()).await;
@@ -123,7 +127,7 @@ impl Case {
         assert_eq!(world.statuses(), ["running", "succeeded"]);
         for path in left {
             let line = match self.next {
-                Next::LeavesAlone => {
+                NextRun::LeavesAlone => {
                     let why = "is dead, but its tool still runs";
                     format!("left {} alone: the runner of run {RUN_ID} {why}", path.display())
                 }
@@ -135,7 +139,7 @@ impl Case {
         if !in_use {
             world.end(&output);
         }
-        assert_eq!(said.contains("terraform state push"), self.next == Next::KeepsStateAndWipes);
+        assert_eq!(said.contains("terraform state push"), self.next == NextRun::KeepsStateAndWipes);
         said
     }
 }
@@ -158,11 +162,11 @@ fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
 }
 
 /// A directory and a file of another user, mounted in the directory to be wiped.
-struct Precious {
+struct MountedFiles {
     directory: PathBuf,
 }
 
-impl Precious {
+impl MountedFiles {
     fn make(world: &World) -> Self {
         let directory = world.path("precious");
         std::fs::create_dir_all(directory.join("inner")).unwrap();
@@ -189,7 +193,7 @@ impl Precious {
     }
 }
 
-impl Drop for Precious {
+impl Drop for MountedFiles {
     fn drop(&mut self) {
         // So that the world can be removed.
         let _ = std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(0o700));
@@ -208,7 +212,7 @@ async fn waiting_in(world: &mut World, operation: &str, command: &str, act: &str
     let tool = StandIn::install_waiting(world, command, act);
     world.add_run(config(world, operation));
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     runner
 }
 
@@ -219,7 +223,7 @@ async fn next_run_wipes_leftovers_of_a_kill_while_fetching_the_configuration() {
     world.add_run(config(&world, "plan"));
     world.hang("GET", "config");
     let runner = world.execute().spawn().unwrap();
-    world.hanging().await;
+    world.wait_for_hanging_request().await;
     let left = case.kill(&world, runner).await;
     case.next_run(&mut world, &left).await;
 }
@@ -245,7 +249,7 @@ async fn next_run_wipes_leftovers_of_a_kill_while_downloading_the_tool() {
     let case = Case::named("in the middle of a download");
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.use_site(&site);
     let mut config = config(&world, "plan");
@@ -253,9 +257,9 @@ async fn next_run_wipes_leftovers_of_a_kill_while_downloading_the_tool() {
     world.use_bare_path();
     world.add_run(config);
     let runner = world.execute().spawn().unwrap();
-    site.asked_for(".zip").await;
+    site.wait_for_request(".zip").await;
     let left = case.kill(&world, runner).await;
-    site.behave();
+    site.remove_faults();
     // The other run has Terraform on its PATH; this one must install it again.
     case.next_run(&mut world, &left).await;
     let installed = world.command(&["tool", "install", &version]).output().await.unwrap();
@@ -304,7 +308,7 @@ async fn next_run_recovers_the_state_of_a_kill_during_apply() {
     config["source"]["workingDirectory"] = json!("network");
     world.add_run(config);
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     let left = case.kill(&world, runner).await;
     let said = case.next_run(&mut world, &left).await;
     let kept: Vec<_> = world.left_in("cache/recovery");
@@ -323,11 +327,11 @@ async fn next_run_keeps_leftovers_while_the_apply_of_a_killed_runner_continues()
     let tool = StandIn::install_waiting(&mut world, "apply", act);
     world.add_run(config(&world, "apply"));
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     let left = case.kill(&world, runner).await;
     case.next_run(&mut world, &left).await;
-    tool.go_on();
-    Case { next: Next::Wipes, ..*case }.next_run(&mut world, &left).await;
+    tool.resume();
+    Case { next: NextRun::Wipes, ..*case }.next_run(&mut world, &left).await;
 }
 
 #[tokio::test]
@@ -338,7 +342,7 @@ async fn next_run_wipes_leftovers_of_a_kill_during_the_last_upload() {
         world.add_run(config(&world, "plan"));
         world.hang("POST", endpoint);
         let runner = world.execute().spawn().unwrap();
-        world.hanging().await;
+        world.wait_for_hanging_request().await;
         // Files that no report needs are wiped in the meantime.
         while !world.left_in("shm").is_empty() {
             tokio::task::yield_now().await;
@@ -357,10 +361,10 @@ async fn next_run_completes_a_wipe_after_a_kill() {
     let tool = StandIn::install_waiting(&mut world, "plan", act);
     world.add_run(config(&world, "plan"));
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     let held = Path::new(tool.record("module").trim()).join(".terraform/held");
     let lease = lease::Lease::take(&held);
-    tool.go_on();
+    tool.resume();
     // From here on, every process that opens the file for writing waits for the lease.
     eventually("a wipe", || lease.is_wanted()).await;
     let left = case.kill(&world, runner).await;
@@ -378,10 +382,10 @@ async fn signal_during_the_wipe_does_not_prevent_the_final_status() {
     world.add_run(config(&world, "plan"));
     let runner = world.execute().spawn().unwrap();
     let pid = nix::unistd::Pid::from_raw(runner.id().unwrap().cast_signed());
-    tool.planning().await;
+    tool.wait_until_running().await;
     let held = Path::new(tool.record("module").trim()).join(".terraform/held");
     let lease = lease::Lease::take(&held);
-    tool.go_on();
+    tool.resume();
     eventually("a wipe", || lease.is_wanted()).await;
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
     let output = runner.wait_with_output().await.unwrap();

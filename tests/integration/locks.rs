@@ -14,7 +14,7 @@ use crate::support::object_store::ObjectStore;
 use crate::support::postgres::Postgres;
 use crate::support::stand_in::StandIn;
 use crate::support::terraform::TestModule;
-use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, eventually};
 
 /// An apply that blocks while it holds the lock, and stops on SIGTERM as Terraform does.
 const STANDS: &str = ": > READY; exec sleep 1000";
@@ -37,7 +37,7 @@ fn ready(world: &World) -> std::path::PathBuf {
 }
 
 /// Applies `act` in the world with this backend, and sends SIGTERM during the apply.
-async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
+async fn interrupted(world: &World, backend: &Value, act: &str) -> RunEnd {
     world.commit(&[("main.tf", &module(world, act))]);
     world.add_run(world.config_in("apply", backend));
     let child = world.execute().spawn().unwrap();
@@ -229,9 +229,9 @@ async fn lock_found_after_a_run_without_locking_is_never_its_own() {
 }
 
 /// A Terraform of another user that blocks while it holds the lock. It ends when this is dropped.
-struct Standing(Child);
+struct BlockingTerraform(Child);
 
-impl Drop for Standing {
+impl Drop for BlockingTerraform {
     fn drop(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
         let _ = kill(pid, Signal::SIGTERM);
@@ -251,7 +251,7 @@ async fn lock_of_another_run_is_reported_with_owner_time_and_id() {
     other.succeed(&["init"]);
     let mut apply = other.command(&["apply", "-auto-approve"]);
     apply.stdout(Stdio::null()).stderr(Stdio::null());
-    let _standing = Standing(apply.spawn().unwrap());
+    let _standing = BlockingTerraform(apply.spawn().unwrap());
     eventually("a provisioner", || ready(&world).exists()).await;
     let lock = std::fs::read(world.path(".terraform.tfstate.lock.info")).unwrap();
     let lock: Value = serde_json::from_slice(&lock).unwrap();
@@ -384,7 +384,7 @@ async fn unstored_state_is_pushed_under_the_unreleased_lock_of_the_run() {
 }
 
 /// The last line of each human-readable report.
-fn last_words(world: &World, end: &End) -> Vec<String> {
+fn last_words(world: &World, end: &RunEnd) -> Vec<String> {
     let (log, status) = (world.received().log_text(), world.last_status());
     let summary = status["plan_summary"].as_str().unwrap_or_default().to_owned();
     let last = |text: &String| text.lines().last().unwrap_or_default().to_owned();
@@ -424,7 +424,7 @@ fn before_push(world: &mut World, act: &str) -> StandIn {
 }
 
 /// Applies with an unavailable backend, and sends SIGTERM while `act` runs in place of the push.
-async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandIn) {
+async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, RunEnd, StandIn) {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let recovery = world.path("volume/recovery");
@@ -434,7 +434,7 @@ async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandI
     world.add_run(world.config_in("apply", &http(&server)));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    tool.planning().await;
+    tool.wait_until_running().await;
     server.set_lock(lock);
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
@@ -471,7 +471,7 @@ async fn cancellation_by_the_registry_does_not_interrupt_a_state_push() {
     server.refuse(&["OperationTypeApply"]);
     world.add_run(world.config_in("apply", &http(&server)));
     let child = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     world.registry.set_status(RUN_ID, "cancelled");
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(3), "{}", end.stderr);

@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::support::documented::assert_documented;
-use crate::support::world::{End, TOKEN, World};
+use crate::support::world::{RunEnd, TOKEN, World};
 
 /// Declares no variable as sensitive, so that Terraform prints all values, in every way.
 const NASTY: &str = r#"
@@ -188,7 +188,7 @@ fn forms(text: &str) -> Vec<(&'static str, String)> {
 
 /// All data that left the runner, by place: reports except outputs, standard streams, and all files
 /// of the world except the state and the outputs.
-fn places(world: &World, end: &End) -> Vec<(String, String)> {
+fn places(world: &World, end: &RunEnd) -> Vec<(String, String)> {
     let received = world.received();
     let mut places = vec![
         ("the log".to_owned(), received.log_text()),

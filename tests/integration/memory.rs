@@ -39,7 +39,7 @@ use tokio::task::JoinHandle;
 use crate::support::authority::Authority;
 use crate::support::git_server::{GitServer, Repository, TlsListener};
 use crate::support::stand_in::{AtPlan, StandIn};
-use crate::support::world::{End, RUN_ID, TOKEN, World};
+use crate::support::world::{RUN_ID, RunEnd, TOKEN, World};
 
 /// The length of a piece that counts as found.
 const PIECE: usize = 16;
@@ -199,19 +199,19 @@ fn search(pid: u32, secrets: &Secrets) -> std::io::Result<Vec<Found>> {
 }
 
 /// A status that the runner reports and that has no response yet.
-struct Held {
+struct HeldStatus {
     status: Value,
     release: oneshot::Sender<()>,
 }
 
 /// The world's registry behind a gate: each status waits there until the test releases it.
-struct Door {
+struct StatusGate {
     endpoint: String,
-    held: mpsc::UnboundedReceiver<Held>,
+    held: mpsc::UnboundedReceiver<HeldStatus>,
     server: JoinHandle<()>,
 }
 
-impl Door {
+impl StatusGate {
     async fn open(world: &World, authority: Option<&Authority>) -> Self {
         let (sender, held) = mpsc::unbounded_channel();
         let app =
@@ -227,13 +227,13 @@ impl Door {
         Self { endpoint: format!("{scheme}://{address}{BASE_PATH}"), held, server }
     }
 
-    async fn next(&mut self) -> Held {
+    async fn next(&mut self) -> HeldStatus {
         let held = tokio::time::timeout(PATIENCE, self.held.recv()).await;
         held.expect("the runner reports its status").unwrap()
     }
 }
 
-impl Drop for Door {
+impl Drop for StatusGate {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -248,7 +248,7 @@ where
 }
 
 async fn wait(
-    sender: mpsc::UnboundedSender<Held>,
+    sender: mpsc::UnboundedSender<HeldStatus>,
     request: Request,
     next: Next,
 ) -> axum::response::Response {
@@ -260,7 +260,7 @@ async fn wait(
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let (release, released) = oneshot::channel();
     let status = serde_json::from_slice(&body).unwrap();
-    sender.send(Held { status, release }).unwrap();
+    sender.send(HeldStatus { status, release }).unwrap();
     released.await.unwrap();
     next.run(Request::from_parts(head, Body::from(body))).await
 }
@@ -325,7 +325,7 @@ impl Case {
     }
 
     /// Replaces Terraform by the tool that prints its inputs, with a backend that has credentials.
-    fn talkative(mut self) -> Self {
+    fn use_printing_tool(mut self) -> Self {
         let (directory, record) = (self.world.path("bin"), self.world.path("record"));
         std::fs::create_dir(&directory).unwrap();
         std::fs::create_dir(&record).unwrap();
@@ -349,10 +349,10 @@ impl Case {
 
     /// Executes the run, with the TLS of `authority` if given, and searches at each status. Returns
     /// the final status and how the runner ended.
-    async fn carry_out(self, authority: Option<&Authority>) -> (Value, End) {
+    async fn execute_and_search(self, authority: Option<&Authority>) -> (Value, RunEnd) {
         let Self { world, secrets, config, _git } = self;
         world.add_run(config);
-        let mut door = Door::open(&world, authority).await;
+        let mut door = StatusGate::open(&world, authority).await;
         let mut command = world.command(&["execute"]);
         command
             .env("BUTLER_ENDPOINT", &door.endpoint)
@@ -413,15 +413,15 @@ fn assert_environment_is_erased(pid: u32) {
 
 #[tokio::test]
 async fn memory_has_no_secret_of_the_configuration_at_the_final_status() {
-    let case = Case::new("apply").await.talkative();
-    let (status, end) = case.carry_out(None).await;
+    let case = Case::new("apply").await.use_printing_tool();
+    let (status, end) = case.execute_and_search(None).await;
     assert_eq!(status["status"], "succeeded", "{}", end.stderr);
 }
 
 #[tokio::test]
 async fn tls_buffers_have_no_secret_at_the_final_status() {
     let case = Case::new("apply").await;
-    let (status, end) = case.carry_out(Some(&Authority::create())).await;
+    let (status, end) = case.execute_and_search(Some(&Authority::create())).await;
     assert_eq!(status["status"], "succeeded", "{}", end.stderr);
 }
 
@@ -429,15 +429,15 @@ async fn tls_buffers_have_no_secret_at_the_final_status() {
 #[tokio::test]
 async fn memory_has_no_secret_of_a_refused_configuration() {
     let case = Case::new("explode").await;
-    let (status, end) = case.carry_out(Some(&Authority::create())).await;
+    let (status, end) = case.execute_and_search(Some(&Authority::create())).await;
     assert_eq!(status["error"]["phase"], "config", "{}", end.stderr);
 }
 
 #[tokio::test]
 async fn memory_has_no_secret_after_a_failure_that_quoted_it() {
-    let mut case = Case::new("apply").await.talkative();
+    let mut case = Case::new("apply").await.use_printing_tool();
     case.world.set("FAIL", "yes");
-    let (status, end) = case.carry_out(None).await;
+    let (status, end) = case.execute_and_search(None).await;
     assert_eq!(status["status"], "failed", "{}", end.stderr);
     assert!(status["error"]["message"].as_str().unwrap().contains("cannot log in with ***"));
 }
@@ -465,9 +465,9 @@ async fn runner_and_children_have_core_dumps_disabled() {
 }
 
 /// A writer that rejects every line.
-struct Silent;
+struct RejectingWriter;
 
-impl Sink for Silent {
+impl Sink for RejectingWriter {
     fn line(&self, _: Stream, _: &[u8]) {}
 
     fn partial(&self, _: Stream, _: &[u8]) -> usize {
@@ -522,7 +522,7 @@ async fn types_with_secrets_do_not_implement_debug() {
         ..Command::default()
     };
     let grace = Grace { normal: PATIENCE, urgent: PATIENCE };
-    let exit = supervise(&command, &Silent, &Stop::new(), grace).await.unwrap();
+    let exit = supervise(&command, &RejectingWriter, &Stop::new(), grace).await.unwrap();
     assert_eq!(*exit.output, NEEDLE.as_bytes());
     let bytes = format!("{:?}", NEEDLE.as_bytes());
     for shown in [

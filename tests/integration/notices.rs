@@ -11,7 +11,7 @@ use std::path::Path;
 use butler_runner::ci::System;
 use serde_json::Value;
 
-use crate::support::world::{End, World};
+use crate::support::world::{RunEnd, World};
 
 /// Prints the commands of each CI system on both streams, and fails at the end if requested. The
 /// error quotes all of it, word-wrapped; in a multi-line value the commands follow white space.
@@ -93,11 +93,11 @@ fn read(path: &Path) -> String {
 }
 
 /// Executes `operation` with the reports in `reports`, and returns the result document.
-async fn run(world: &World, operation: &str) -> (End, Value) {
+async fn run(world: &World, operation: &str) -> (RunEnd, Value) {
     run_with(world, world.config(operation)).await
 }
 
-async fn run_with(world: &World, config: Value) -> (End, Value) {
+async fn run_with(world: &World, config: Value) -> (RunEnd, Value) {
     world.add_run(config);
     let mut command = world.execute();
     command.env("BUTLER_REPORT_DIR", world.path("reports"));

@@ -214,7 +214,7 @@ fn script_requires_tls_and_a_trusted_certificate() {
     published.refused(&published.install(&plain), "is not https");
     // A redirect to HTTP is refused as well.
     let elsewhere = ReleaseSite::start(&[("1.0.0", b"binary")]);
-    published.site.lead_to(&elsewhere.url());
+    published.site.redirect_all_to(&elsewhere.url());
     published.refused(&published.install(&to), "cannot download");
     assert_eq!(elsewhere.requests(), Vec::<String>::new());
 }

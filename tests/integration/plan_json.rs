@@ -104,7 +104,7 @@ fn found(text: &str) -> Vec<&'static str> {
     SECRETS.into_iter().filter(|secret| text.contains(secret)).collect()
 }
 
-async fn secretive(operation: &str) -> (World, Value) {
+async fn module_with_generated_secrets(operation: &str) -> (World, Value) {
     let world = World::new(&[("main.tf", SECRETIVE), ("child/main.tf", CHILD)]).await;
     let mut config = world.config(operation);
     config["variables"]["given"] = json!({"value": "secret-given", "sensitive": true});
@@ -138,10 +138,10 @@ fn plan_json(world: &World) -> Value {
 
 #[tokio::test]
 async fn secrets_created_by_the_module_are_masked_in_all_reports() {
-    let (world, config) = secretive("apply").await;
+    let (world, config) = module_with_generated_secrets("apply").await;
     let end = world.run(config.clone()).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert_eq!(found(&shown), [""; 0], "{shown}");
     let log = world.received().log_text();
     assert!(log.contains("told: ***"), "what a provisioner prints: {log}");
@@ -154,7 +154,7 @@ async fn secrets_created_by_the_module_are_masked_in_all_reports() {
     plan["variables"]["unset"] = json!({"value": "secret-0-default-other"});
     let end = world.run(plan).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let (shown, plan) = (world.shown(&end), plan_json(&world));
+    let (shown, plan) = (world.reports_and_output(&end), plan_json(&world));
     // `terraform_data` copies its input without the marks. The copy shows values that are marked as
     // a part of an object or list only, or consist of digits: they cannot be distinguished from
     // ordinary values.
@@ -204,12 +204,12 @@ output "database" {
         assert!(log.contains(line), "{line}: {log}");
     }
     assert_eq!(plan_json(&world)["output_changes"]["database"]["after"], "***");
-    assert!(!world.shown(&end).contains("hunter2"), "{log}");
+    assert!(!world.reports_and_output(&end).contains("hunter2"), "{log}");
 }
 
 #[tokio::test]
 async fn redacted_plan_keeps_the_structure_and_all_public_values() {
-    let (mut world, config) = secretive("plan").await;
+    let (mut world, config) = module_with_generated_secrets("plan").await;
     let end = world.run(config.clone()).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let (cleaned, summary) = (plan_json(&world), world.last_status()["plan_summary"].clone());

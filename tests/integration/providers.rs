@@ -17,7 +17,7 @@ use crate::support::environment::find_program;
 use crate::support::provider_mirror::{ADDRESS, Files, ProviderMirror, package};
 use crate::support::release_site::platform;
 use crate::support::root::as_root_async;
-use crate::support::world::{End, MODULE, World, eventually};
+use crate::support::world::{MODULE, RunEnd, World, eventually};
 
 const VERSION: &str = "1.2.3";
 
@@ -42,7 +42,7 @@ async fn with_cache(mirror: &ProviderMirror, files: &[(&str, &str)], cache: &Pat
 }
 
 /// Runs `test` on a module without tests, so that only `init` uses providers.
-async fn run(world: &World) -> End {
+async fn run(world: &World) -> RunEnd {
     let end = world.run(world.config("test")).await;
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, world.received().log_text());
     end
@@ -56,14 +56,14 @@ fn start(world: &World) -> (Child, Pid) {
 }
 
 /// The directory of the package of a version in the cache.
-fn place(cache: &Path, version: &str) -> PathBuf {
+fn package_path(cache: &Path, version: &str) -> PathBuf {
     cache.join(ADDRESS).join(version).join(platform())
 }
 
 /// Asserts that the cache has the complete package, private to this user, and no other files beside
 /// it.
-fn assert_whole(cache: &Path, files: &Files, version: &str) {
-    let package = place(cache, version);
+fn assert_complete_package(cache: &Path, files: &Files, version: &str) {
+    let package = package_path(cache, version);
     let mut names: Vec<_> = std::fs::read_dir(&package)
         .unwrap_or_else(|error| panic!("{}: {error}", package.display()))
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -96,7 +96,7 @@ async fn ten_runs_with_an_empty_shared_cache_download_a_package_once() {
     let worlds = futures_util::future::join_all(worlds).await;
     futures_util::future::join_all(worlds.iter().map(run)).await;
     assert_eq!(mirror.archives(), 1);
-    assert_whole(&cache, mirror.files(VERSION), VERSION);
+    assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     for world in &worlds {
         let log = world.received().log_text();
         assert!(!log.contains("Warning: "), "{log}");
@@ -120,7 +120,7 @@ async fn ten_runs_with_the_users_plugin_cache_run_init_one_at_a_time() {
     let worlds = futures_util::future::join_all(worlds).await;
     futures_util::future::join_all(worlds.iter().map(run)).await;
     assert_eq!(mirror.archives(), 1);
-    assert!(place(&theirs, VERSION).is_dir());
+    assert!(package_path(&theirs, VERSION).is_dir());
     assert!(!cache.exists(), "the runner's own is not used beside it");
 }
 
@@ -131,7 +131,7 @@ async fn cached_package_that_does_not_match_the_lock_file_is_replaced() {
         let cache = shared.path().join("providers");
         let world = world(&mirror, VERSION, &cache).await;
         run(&world).await;
-        let package = place(&cache, VERSION);
+        let package = package_path(&cache, VERSION);
         let provider = package.join(format!("terraform-provider-test_v{VERSION}"));
         let changes: [(&str, &dyn Fn()); 9] = [
             ("changed", &|| std::fs::write(&provider, "#!/bin/sh\nexit 7\n").unwrap()),
@@ -165,7 +165,7 @@ async fn cached_package_that_does_not_match_the_lock_file_is_replaced() {
             let named =
                 format!("Warning: {ADDRESS} {VERSION} in the provider cache cannot be used: ");
             assert!(log.contains(&named), "{change}: {log}");
-            assert_whole(&cache, mirror.files(VERSION), VERSION);
+            assert_complete_package(&cache, mirror.files(VERSION), VERSION);
         }
         run(&world).await;
         assert_eq!(mirror.archives(), 10, "what took its place is used");
@@ -182,13 +182,13 @@ async fn runner_killed_during_init_leaves_no_partial_package_and_blocks_no_other
         (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
     mirror.hold(true);
     let (mut child, pid) = start(&killed);
-    mirror.asked_for(1).await;
+    mirror.wait_for_request(1).await;
     kill(pid, Signal::SIGKILL).unwrap();
     child.wait().await.unwrap();
     mirror.hold(false);
     run(&next).await;
     assert_eq!(mirror.archives(), 2);
-    assert_whole(&cache, mirror.files(VERSION), VERSION);
+    assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     // The next run in the same directory succeeds despite the leftovers.
     eventually("an end of the Terraform that was left alone", || killed.processes().is_empty())
         .await;
@@ -204,7 +204,7 @@ async fn run_that_waits_for_another_init_logs_it_and_can_be_stopped() {
         (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
     mirror.hold(true);
     let (first_child, _) = start(&first);
-    mirror.asked_for(1).await;
+    mirror.wait_for_request(1).await;
     let (mut child, pid) = start(&second);
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let waits = "Waiting for another run's init on the provider cache";
@@ -234,7 +234,7 @@ async fn runs_with_complete_caches_do_not_wait_for_downloads() {
     let slow = world(&mirror, VERSION, &cache).await;
     mirror.hold(true);
     let (child, _) = start(&slow);
-    mirror.asked_for(2).await;
+    mirror.wait_for_request(2).await;
     // During the download: a run with a cached package, and a run without providers.
     run(&ready).await;
     run(&with_cache(&mirror, &[("main.tf", MODULE)], &cache).await).await;
@@ -252,7 +252,7 @@ async fn run_without_a_lock_file_downloads_and_fills_the_cache_for_others() {
     for archives in [1, 2] {
         run(&without).await;
         assert_eq!(mirror.archives(), archives);
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
+        assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     }
     run(&world(&mirror, VERSION, &cache).await).await;
     assert_eq!(mirror.archives(), 2);
@@ -276,11 +276,11 @@ async fn pruning_does_not_remove_packages_of_a_run() {
     let child = world.execute().spawn().unwrap();
     eventually("a provider that runs", || ready.exists()).await;
     let pruned = prune(&cache, Some(Duration::ZERO), None, false).unwrap();
-    assert_eq!(pruned.removed[0].path, place(&cache, VERSION));
-    assert!(!place(&cache, VERSION).exists());
+    assert_eq!(pruned.removed[0].path, package_path(&cache, VERSION));
+    assert!(!package_path(&cache, VERSION).exists());
     let run = &world.left_in("tmp")[0];
     for (name, content) in mirror.files(VERSION) {
-        let path = place(&run.join("data/providers"), VERSION).join(name);
+        let path = package_path(&run.join("data/providers"), VERSION).join(name);
         assert_eq!(std::fs::read(path).unwrap(), *content);
     }
     std::fs::write(go, "").unwrap();
@@ -301,14 +301,14 @@ async fn local_run_leaves_ordinary_copies_of_packages_in_the_module() {
         let output = command.arg("--module-dir").arg(&module).output().await.unwrap();
         let end = world.end(&output);
         assert_eq!(end.code, Some(0), "{}", end.stderr);
-        let package = place(&module.join(".terraform/providers"), VERSION);
+        let package = package_path(&module.join(".terraform/providers"), VERSION);
         assert!(package.symlink_metadata().unwrap().is_dir());
         // Terraform overwrites files in place when it installs a package again.
         for entry in std::fs::read_dir(&package).unwrap() {
             let found = entry.unwrap().metadata().unwrap();
             assert_eq!((found.nlink(), found.mode() & 0o200), (1, 0o200));
         }
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
+        assert_complete_package(&cache, mirror.files(VERSION), VERSION);
         assert!(!module.join(".terraform/provider-cache").exists());
     }
     prune(&cache, None, Some(0), false).unwrap();
@@ -343,7 +343,7 @@ async fn unusable_cache_causes_a_warning_and_disabled_cache_does_not() {
     // The default is a directory in the cache directory.
     let world = world(&mirror, VERSION, Path::new("")).await;
     run(&world).await;
-    assert_whole(&world.path("cache/providers"), mirror.files(VERSION), VERSION);
+    assert_complete_package(&world.path("cache/providers"), mirror.files(VERSION), VERSION);
 }
 
 #[tokio::test]
@@ -354,11 +354,11 @@ async fn run_downloads_itself_after_the_wait_for_another_init_times_out() {
         (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
     mirror.hold(true);
     let (first_child, _) = start(&first);
-    mirror.asked_for(1).await;
+    mirror.wait_for_request(1).await;
     second.set("BUTLER_TOOL_TIMEOUT", "1s");
     let (second_child, _) = start(&second);
     // The second run downloads the package while the first download continues.
-    mirror.asked_for(2).await;
+    mirror.wait_for_request(2).await;
     mirror.hold(false);
     for (world, child) in [(&first, first_child), (&second, second_child)] {
         let end = world.end(&child.wait_with_output().await.unwrap());
@@ -369,7 +369,7 @@ async fn run_downloads_itself_after_the_wait_for_another_init_times_out() {
         log.contains("timed out while waiting for another run's init on the provider cache"),
         "{log}"
     );
-    assert_whole(&cache, mirror.files(VERSION), VERSION);
+    assert_complete_package(&cache, mirror.files(VERSION), VERSION);
 }
 
 #[tokio::test]
@@ -393,7 +393,7 @@ async fn plugin_cache_that_is_locked_for_too_long_fails_the_run() {
     assert_eq!(error["message"], expected);
     drop(lock);
     run(&world).await;
-    assert!(place(shared.path(), VERSION).is_dir(), "Terraform works in it");
+    assert!(package_path(shared.path(), VERSION).is_dir(), "Terraform works in it");
 }
 
 #[tokio::test]
@@ -409,7 +409,7 @@ async fn lock_files_with_different_hashes_of_a_version_do_not_evict_each_other()
         let log = second.received().log_text();
         assert_eq!(log.matches("Warning: ").count(), 1, "{log}");
         assert!(log.contains("in the provider cache cannot be used"), "{log}");
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
+        assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     }
     assert_eq!(mirror.archives(), 1);
 }
@@ -482,7 +482,7 @@ async fn cache_on_another_file_system_is_read_and_filled_by_copying() {
     let world = world(&mirror, VERSION, &cache).await;
     for _ in 0..2 {
         run(&world).await;
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
+        assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     }
     assert_eq!(mirror.archives(), 1);
 }
@@ -493,7 +493,7 @@ async fn cache_filled_by_root_is_used_and_not_modified() {
         let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
         let cache = shared.path().join("providers");
         run(&world(&mirror, VERSION, &cache).await).await;
-        open_to_all(shared.path());
+        make_readable_for_all(shared.path());
         for (version, archives) in [(VERSION, 1), ("2.0.0", 2)] {
             let mut world = world(&mirror, version, &cache).await;
             for (variable, file) in [
@@ -511,18 +511,18 @@ async fn cache_filled_by_root_is_used_and_not_modified() {
             assert!(log.contains("Warning: cannot add packages to the provider cache"), "{log}");
             assert_eq!(mirror.archives(), archives, "{version}");
         }
-        assert!(!place(&cache, "2.0.0").exists());
+        assert!(!package_path(&cache, "2.0.0").exists());
     })
     .await;
 }
 
 /// Makes all files in `path` readable for every user.
-fn open_to_all(path: &Path) {
+fn make_readable_for_all(path: &Path) {
     let mode = path.metadata().unwrap().mode();
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode | 0o055)).unwrap();
     if path.is_dir() {
         for entry in std::fs::read_dir(path).unwrap() {
-            open_to_all(&entry.unwrap().path());
+            make_readable_for_all(&entry.unwrap().path());
         }
     }
 }

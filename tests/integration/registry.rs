@@ -21,11 +21,11 @@ use flate2::write::GzEncoder;
 use tokio::net::TcpListener;
 
 use crate::support::authority::Authority;
-use crate::support::proxy::{Act, Proxy, Trouble, When};
-use crate::support::world::{End, MODULE, RUN_ID, TOKEN, World};
+use crate::support::proxy::{FaultAction, FaultTrigger, Proxy, ProxyFault};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, TOKEN, World};
 
 /// Runs the world's runner with this endpoint.
-async fn run_at(world: &World, endpoint: &str) -> End {
+async fn run_at(world: &World, endpoint: &str) -> RunEnd {
     let output = world
         .command(&["execute"])
         .env("BUTLER_ENDPOINT", endpoint)
@@ -257,10 +257,10 @@ async fn server_error_for_an_unusual_run_id_prints_a_hint_after_the_first_attemp
         config["callbacks"].take();
         registry.add_run(run_id, TOKEN, config);
         let server = devregistry::serve(registry).await.unwrap();
-        let trouble = Trouble {
+        let trouble = ProxyFault {
             request: "GET status",
-            act: Act::Answer(500, "", "{}"),
-            when: When::First(2),
+            act: FaultAction::Answer(500, "", "{}"),
+            when: FaultTrigger::First(2),
         };
         let proxy = Proxy::start(server.endpoint().as_str(), trouble).await;
         let output = world

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
-use crate::support::world::{End, Fault, World};
+use crate::support::world::{Fault, RunEnd, World};
 
 /// A module whose texts contain markup and scripts, with secrets.
 const HOSTILE: &str = r#"
@@ -64,11 +64,11 @@ output "secret" {
 const SECRETS: [&str; 3] = ["secret-given", "secret-of-the-module", "secret-of-the-output"];
 
 /// A module in a local directory.
-struct Place {
+struct ModuleRun {
     world: World,
 }
 
-impl Place {
+impl ModuleRun {
     async fn new(module: &str) -> Self {
         let world = World::new(&[]).await;
         std::fs::create_dir(world.path("module")).unwrap();
@@ -84,7 +84,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    async fn run(&self, operation: &str, step: u8, arguments: &[&str]) -> End {
+    async fn run(&self, operation: &str, step: u8, arguments: &[&str]) -> RunEnd {
         let module = self.path("module");
         let words = ["execute", "--local", "--operation", operation, "--module-dir"];
         let words = [&words, &[module.to_str().unwrap()][..], arguments].concat();
@@ -95,8 +95,8 @@ impl Place {
 }
 
 /// The page and the summary of a plan of the second step.
-async fn hostile() -> (Place, PathBuf) {
-    let place = Place::new(HOSTILE).await;
+async fn hostile() -> (ModuleRun, PathBuf) {
+    let place = ModuleRun::new(HOSTILE).await;
     let applied = place.path("applied.html");
     let end = place.run("apply", 1, &["--report", applied.to_str().unwrap()]).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -151,7 +151,7 @@ resource "terraform_data" "made" {
   input = sensitive("secret-of-the-module-${var.step}")
 }
 "#;
-    let place = Place::new(module).await;
+    let place = ModuleRun::new(module).await;
     let end = place.run("apply", 1, &[]).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let page = place.path("page.html");
@@ -302,7 +302,7 @@ async fn values_in_a_summary_are_escaped_for_markdown_and_html() {
 
 #[tokio::test]
 async fn github_step_summary_equals_the_summary() {
-    let mut place = Place::new(HOSTILE).await;
+    let mut place = ModuleRun::new(HOSTILE).await;
     let (step, summary) = (place.path("step"), place.path("summary.md"));
     std::fs::write(&step, "").unwrap();
     place.world.set("GITHUB_ACTIONS", "true");
@@ -317,7 +317,8 @@ async fn github_step_summary_equals_the_summary() {
 #[tokio::test]
 async fn failed_run_has_a_page_and_an_unwritable_page_does_not_change_the_result() {
     let place =
-        Place::new("resource \"terraform_data\" \"x\" {\n  input = file(\"missing\")\n}\n").await;
+        ModuleRun::new("resource \"terraform_data\" \"x\" {\n  input = file(\"missing\")\n}\n")
+            .await;
     let (page, summary) = (place.path("page.html"), place.path("summary.md"));
     let arguments = ["--report", page.to_str().unwrap(), "--summary", summary.to_str().unwrap()];
     let end = place.run("plan", 1, &arguments).await;
@@ -367,7 +368,7 @@ async fn page_mentions_an_unreachable_registry() {
 
 #[tokio::test]
 async fn unwritable_report_path_is_refused_before_the_run() {
-    let place = Place::new(HOSTILE).await;
+    let place = ModuleRun::new(HOSTILE).await;
     std::fs::write(place.path("file"), "").unwrap();
     for (path, problem) in [
         (place.path("missing/page.html"), "No such file or directory"),
@@ -413,7 +414,7 @@ async fn unwritable_report_path_is_refused_before_the_run() {
 async fn standard_output_as_report_is_refused_and_a_symbolic_link_is_kept() {
     use std::os::unix::fs::symlink;
 
-    let place = Place::new("").await;
+    let place = ModuleRun::new("").await;
     // Symbolic links as in `/dev`; a failing test breaks only those in its own world.
     symlink("/proc/self/fd/1", place.path("stdout")).unwrap();
     symlink(place.path("stdout"), place.path("behind")).unwrap();

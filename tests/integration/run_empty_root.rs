@@ -15,7 +15,7 @@ use crate::support::git_server::{Behaviour, GitServer, Repository};
 use crate::support::release_site::ReleaseSite;
 use crate::support::static_runner;
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{End, MODULE, RUN_ID, TOKEN, World, sequence};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, TOKEN, World, sequence};
 
 const GIT_TOKEN: &str = "hunter22-very-secret";
 
@@ -28,7 +28,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
 }
 
 /// Executes the world's run inside `root`.
-async fn run_in(root: &EmptyRoot, world: &World, variables: &[(&str, String)]) -> End {
+async fn run_in(root: &EmptyRoot, world: &World, variables: &[(&str, String)]) -> RunEnd {
     let mut command = tokio::process::Command::from(root.runner());
     command
         .arg("execute")
@@ -88,7 +88,11 @@ async fn run_works_in_an_empty_root_with_only_the_binary() {
     let status = world.last_status();
     assert_eq!(status["source_commit"], repository.head().as_str());
     assert_eq!(status["tool"], format!("terraform {version}"));
-    assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains(GIT_TOKEN),
+        "{}",
+        world.reports_and_output(&end)
+    );
     let downloads = site.requests().len();
 
     config["operation"] = json!("destroy");

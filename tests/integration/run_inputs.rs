@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::git_server::{GitServer, Repository};
 use crate::support::postgres::{PASSWORD, Postgres};
-use crate::support::world::{End, MODULE, RUN_ID, World, sequence};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, sequence};
 
 /// Every type of variable, each in an output. Secrets are not declared as sensitive, so Terraform
 /// and provisioners print them.
@@ -56,7 +56,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-fn assert_succeeded(end: &End) {
+fn assert_succeeded(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
 }
 
@@ -113,7 +113,7 @@ async fn variables_of_every_type_arrive_unchanged_and_secrets_are_masked() {
         assert!(log.lines().any(|it| it == line), "{line}: {log}");
     }
     assert!(log.contains("told: *** *** *** ***"), "the provisioner was shown: {log}");
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     for secret in secrets {
         assert!(!shown.contains(secret), "{secret}: {shown}");
     }
@@ -158,7 +158,7 @@ resource "terraform_data" "shows" {
     });
     let end = world.run(config).await;
     assert_succeeded(&end);
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(shown.contains("told: *** *** ***"), "{shown}");
 }
@@ -198,7 +198,11 @@ async fn literal_sensitive_values_are_not_resolved_as_references() {
     let end = world.run(config).await;
     assert_succeeded(&end);
     assert_eq!(world.received().outputs[0]["outputs"]["it"]["value"], "name:looks-like-a-key");
-    assert!(!world.shown(&end).contains("looks-like-a-key"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("looks-like-a-key"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 #[tokio::test]
@@ -221,7 +225,7 @@ resource "terraform_data" "asks" {
     });
     let end = world.run(config.clone()).await;
     assert_succeeded(&end);
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert!(shown.contains("told: in-the-open ***") && !shown.contains("hunter22"), "{shown}");
 
     // If the token were used for the fetch as well, this repository could be cloned.
@@ -254,7 +258,11 @@ output "name" { value = terraform_data.checks.output }
     let end = world.run(config).await;
     assert_succeeded(&end);
     assert_eq!(world.received().outputs[0]["outputs"]["name"]["value"], "n");
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 #[tokio::test]
@@ -278,7 +286,11 @@ async fn next_run_finds_the_state_in_postgresql_and_its_credentials_are_masked()
         let summary = world.last_status()["plan_summary"].clone();
         assert!(summary.as_str().unwrap().starts_with(said), "{summary}");
         for secret in [PASSWORD, &encoded] {
-            assert!(!world.shown(&end).contains(secret), "{}", world.shown(&end));
+            assert!(
+                !world.reports_and_output(&end).contains(secret),
+                "{}",
+                world.reports_and_output(&end)
+            );
         }
     }
     assert_eq!(server.query("SELECT count(*) FROM \"Team-A_network\".states"), ["1"]);
@@ -295,7 +307,7 @@ async fn refused_database_login_fails_the_run_without_its_credentials() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(world.received().request_names(), sequence(&[]));
     assert_eq!(world.last_status()["error"]["phase"], "init");
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert!(!shown.contains("wrong-") && !shown.contains(PASSWORD), "{shown}");
 }
 
@@ -310,7 +322,7 @@ async fn credentials_in_an_error_of_terraform_are_masked() {
         config["stateBackend"] = json!({"type": "pg", "config": {"conn_str": address}});
         let end = world.run(config).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
-        let shown = world.shown(&end);
+        let shown = world.reports_and_output(&end);
         assert!(shown.contains(quoted) && !shown.contains("hunter22"), "{shown}");
     }
 }

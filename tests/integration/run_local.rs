@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::release_site::ReleaseSite;
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{End, MODULE, TOKEN, World};
+use crate::support::world::{MODULE, RunEnd, TOKEN, World};
 
 /// Reads one variable from each possible source.
 const LOCAL_MODULE: &str = r#"
@@ -51,7 +51,7 @@ async fn world_with_directory(files: &[(&str, &str)]) -> World {
     world
 }
 
-async fn local(world: &World, operation: &str, arguments: &[&str]) -> End {
+async fn local(world: &World, operation: &str, arguments: &[&str]) -> RunEnd {
     let directory = world.path("module");
     let begin = [
         "execute",
@@ -150,7 +150,7 @@ async fn failed_local_run_prints_the_reason_and_does_not_change_the_directory() 
 }
 
 /// Executes the run in the file `run.json`, and returns the report directory.
-async fn from_file(world: &World, config: &str) -> (End, std::path::PathBuf) {
+async fn from_file(world: &World, config: &str) -> (RunEnd, std::path::PathBuf) {
     let (file, reports) = (world.path("run.json"), world.path("reports/of this run"));
     std::fs::write(&file, config).unwrap();
     let arguments =
@@ -285,7 +285,7 @@ async fn malformed_run_file_is_a_one_line_usage_error() {
     }
 }
 
-fn assert_shown(end: &End) {
+fn assert_shown(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     for operation in ["plan", "apply", "destroy"] {
         let title = format!("--- what the registry received for {operation}");

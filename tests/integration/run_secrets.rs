@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::documented::assert_documented;
-use crate::support::world::{End, World, sequence};
+use crate::support::world::{RunEnd, World, sequence};
 use butler_runner::ci::System;
 
 /// A module that prints the password; its value may be in the outputs only.
@@ -21,13 +21,13 @@ fn sensitive(value: &Value) -> Value {
     json!({"value": value, "sensitive": true})
 }
 
-fn assert_succeeded(end: &End) {
+fn assert_succeeded(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
 }
 
 /// Asserts that the run failed before `init` because of its variables. Returns the message and the
 /// advice.
-fn assert_unresolved(world: &World, end: &End) -> (String, String) {
+fn assert_unresolved(world: &World, end: &RunEnd) -> (String, String) {
     assert_eq!(end.code, Some(1), "{}\n{}", end.stderr, end.stdout);
     let error = world.last_status()["error"].clone();
     assert_eq!(error["phase"], "variables", "{error}");
@@ -90,7 +90,11 @@ async fn single_word_is_used_as_the_secret_itself_with_a_warning() {
                 .all(|it| line.contains(it))
     };
     assert!(log.lines().any(warns) && log.contains("told: ***"), "{log}");
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 
     // Both alternatives that the warning names.
     for (name, value, expected) in [
@@ -213,7 +217,11 @@ resource "terraform_data" "asks" {
     }
     assert!(log.contains("told: n eu-central-1 3 ***"), "{log}");
     assert!(!log.contains("undeclared variable"), "{log}");
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 
     // Names that cannot be environment variables are left to Terraform, which warns about them.
     config["variables"] = json!({"name": {"value": "n"}, "stray": {"value": "x"}});

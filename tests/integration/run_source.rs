@@ -78,7 +78,11 @@ async fn private_modules_are_fetched_with_the_credentials_of_the_run() {
         assert_eq!(world.last_status()["source_commit"], repository.head().as_str());
         let place = &received.plans[0]["plan_json"]["planned_values"]["outputs"]["place"]["value"];
         assert_eq!(place, ".terraform/modules/private/network");
-        assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains(GIT_TOKEN),
+            "{}",
+            world.reports_and_output(&end)
+        );
         assert_eq!(files(&world.path("home")), before, "the user's own files are as they were");
     }
 }
@@ -111,7 +115,11 @@ async fn wrong_git_token_fails_the_run_and_is_masked() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(world.received().request_names(), sequence(&[]));
     assert_eq!(world.last_status()["error"]["phase"], "source");
-    assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains(GIT_TOKEN),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 #[tokio::test]
@@ -131,7 +139,7 @@ async fn ssh_run_does_not_use_files_of_the_user() {
     assert_eq!(world.received().request_names(), sequence(&["POST plan", "POST outputs"]));
     let key = server.private_key();
     for line in key.lines().filter(|line| !line.starts_with("-----")) {
-        assert!(!world.shown(&end).contains(line), "{line}");
+        assert!(!world.reports_and_output(&end).contains(line), "{line}");
     }
     assert_eq!(files(&world.path("home")), [], "no known_hosts, no key is left there");
 
@@ -230,7 +238,11 @@ async fn terraform_inherits_a_ci_token_only_if_the_fetch_did_not_use_it() {
         assert_eq!(world.last_status()["error"]["phase"], "plan", "{}", end.stderr);
         let environment = tool.record("environment");
         assert_eq!(environment.contains(GIT_TOKEN), !used, "used: {used}");
-        assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains(GIT_TOKEN),
+            "{}",
+            world.reports_and_output(&end)
+        );
     }
 }
 
@@ -254,6 +266,10 @@ async fn terraform_never_inherits_the_git_token_of_the_runner() {
             let record = tool.record(record);
             assert!(!record.is_empty() && !record.contains(GIT_TOKEN), "{record}");
         }
-        assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains(GIT_TOKEN),
+            "{}",
+            world.reports_and_output(&end)
+        );
     }
 }

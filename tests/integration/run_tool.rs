@@ -63,7 +63,7 @@ async fn wrong_signature_fails_the_run_in_the_tool_phase() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let record = world.path("record");
     let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
-    site.misbehave("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
+    site.inject_fault("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
     world.use_bare_path();
     world.use_site(&site);
     let mut config = world.config("apply");
@@ -108,7 +108,7 @@ async fn signal_ends_a_hanging_download() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let record = world.path("record");
     let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     world.use_site(&site);
     world.set("BUTLER_GRACE_PERIOD", "1h");
     let mut config = world.config("plan");
@@ -116,7 +116,7 @@ async fn signal_ends_a_hanging_download() {
     world.add_run(config);
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    site.asked_for(".zip").await;
+    site.wait_for_request(".zip").await;
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143), "{}", end.stderr);
@@ -207,7 +207,7 @@ async fn version_query_runs_while_the_registry_request_is_pending() {
     }
     world.add_run(world.config("plan"));
     let child = world.execute().spawn().unwrap();
-    world.hanging().await;
+    world.wait_for_hanging_request().await;
     let memory = world.path("cache/path-versions.json");
     eventually("the version of Terraform", || memory.exists()).await;
     kill(Pid::from_raw(child.id().unwrap().cast_signed()), Signal::SIGTERM).unwrap();

@@ -29,7 +29,7 @@ impl World {
         let authority = Authority::create();
         let tag = format!("/releases/tag/v{NEWEST}");
         let site = ReleaseSite::start_with_files(&authority, &[(&tag, b"<html>a release</html>")]);
-        site.lead("/releases/latest", &tag);
+        site.redirect("/releases/latest", &tag);
         let machine = Machine::new();
         let installed = machine.path("home/.local/bin/butler-runner");
         std::fs::create_dir_all(installed.parent().unwrap()).unwrap();
@@ -137,9 +137,9 @@ fn self_update_installs_the_newest_release() {
     let announced = succeeded(&world.update(&["--dry-run"]));
     assert!(announced.starts_with(&format!("would replace butler-runner {CURRENT} by {NEWEST}: ")));
     assert_eq!(world.version(), format!("butler-runner {CURRENT}"));
-    let said = succeeded(&world.update(&[]));
+    let output = succeeded(&world.update(&[]));
     let place = world.installed.display();
-    assert_eq!(said, format!("replaced butler-runner {CURRENT} by {NEWEST}: {place}\n"));
+    assert_eq!(output, format!("replaced butler-runner {CURRENT} by {NEWEST}: {place}\n"));
     assert_eq!(world.version(), format!("butler-runner {NEWEST}"));
     let mode = std::fs::metadata(&world.installed).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
@@ -168,12 +168,12 @@ fn self_update_installs_an_older_release_only_if_named() {
     let old = "0.0.1";
     world.publish(old, &world.archive("butler-runner", &answering(old)));
     world.site.put(&format!("/releases/tag/v{old}"), "a release");
-    world.site.lead("/releases/latest", &format!("/releases/tag/v{old}"));
-    let said = succeeded(&world.update(&[]));
+    world.site.redirect("/releases/latest", &format!("/releases/tag/v{old}"));
+    let output = succeeded(&world.update(&[]));
     let newer = format!("butler-runner {CURRENT} is newer than the newest release, {old}\n");
-    assert_eq!(said, newer);
-    let said = succeeded(&world.update(&[CURRENT]));
-    assert_eq!(said, format!("butler-runner {CURRENT} is already installed\n"));
+    assert_eq!(output, newer);
+    let output = succeeded(&world.update(&[CURRENT]));
+    assert_eq!(output, format!("butler-runner {CURRENT} is already installed\n"));
     succeeded(&world.update(&[&format!("v{old}")]));
     assert_eq!(world.version(), format!("butler-runner {old}"));
 }
@@ -185,9 +185,9 @@ fn modified_release_is_neither_executed_nor_installed() {
     let mark = world.machine.path("started");
     let bad = world.archive("butler-runner", &format!("#!/bin/sh\n: > '{}'\n", mark.display()));
     world.publish_with(NEWEST, &bad, &sums(&good));
-    let said = world.refused(&world.update(&[]));
-    assert!(said.contains("is not what was published: its SHA-256 is"), "{said}");
-    assert!(said.contains("\nhint: nothing was replaced"), "{said}");
+    let output = world.refused(&world.update(&[]));
+    assert!(output.contains("is not what was published: its SHA-256 is"), "{output}");
+    assert!(output.contains("\nhint: nothing was replaced"), "{output}");
     assert!(!mark.exists(), "it was started");
     world.publish_with(NEWEST, &good, "<html>sign in</html>\n");
     expect![[r"
@@ -211,8 +211,8 @@ fn modified_release_is_neither_executed_nor_installed() {
 fn executable_that_does_not_run_or_has_another_version_is_not_installed() {
     let world = World::new();
     world.publish(NEWEST, &world.archive("butler-runner", "#!/nonexistent\n"));
-    let said = world.refused(&world.update(&[]));
-    assert!(said.contains("does not run on this machine"), "{said}");
+    let output = world.refused(&world.update(&[]));
+    assert!(output.contains("does not run on this machine"), "{output}");
     // An old release in place of a new one, with a correct checksum.
     world.publish(NEWEST, &world.archive("butler-runner", &answering("0.0.1")));
     expect![[r"
@@ -232,7 +232,7 @@ fn executable_that_does_not_run_or_has_another_version_is_not_installed() {
 fn latest_release_without_a_redirect_is_an_error() {
     let world = World::new();
     world.site.put("/releases/latest", "<html>sign in</html>");
-    world.site.lead("/releases/latest", "/releases/latest.html");
+    world.site.redirect("/releases/latest", "/releases/latest.html");
     world.site.put("/releases/latest.html", "<html>sign in</html>");
     expect![[r"
         error: `<site>/releases/latest` does not redirect to a release
@@ -253,8 +253,8 @@ fn attestation_is_verified_by_gh() {
     .assert_eq(&world.refused(&world.update(&["--attestation"])));
     let record = world.machine.path("asked");
     let gh = |verdict: u8| {
-        let said = format!("#!/bin/sh\necho \"$@\" > '{}'\nexit {verdict}\n", record.display());
-        executable(&world.machine.path("bin").join("gh"), said);
+        let output = format!("#!/bin/sh\necho \"$@\" > '{}'\nexit {verdict}\n", record.display());
+        executable(&world.machine.path("bin").join("gh"), output);
     };
     gh(1);
     expect![[r"

@@ -14,7 +14,7 @@ use serde_json::json;
 use self::gate::{Gate, SilentServer};
 use crate::support::documented::assert_documented;
 use crate::support::stand_in::StandIn;
-use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, eventually};
 
 /// The phase in which the run is stopped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -140,7 +140,7 @@ fn pid_of(child: &tokio::process::Child) -> Pid {
 }
 
 /// Asserts that the registry has all lines of the tool, in order and numbered without gaps.
-fn assert_complete_log(world: &World, end: &End, name: &str) {
+fn assert_complete_log(world: &World, end: &RunEnd, name: &str) {
     let received = world.received();
     let numbers: Vec<_> = received.logs.iter().map(|line| line.sequence).collect();
     assert_eq!(numbers, (1..=u32::try_from(numbers.len()).unwrap()).collect::<Vec<_>>(), "{name}");
@@ -195,7 +195,7 @@ async fn stop_run_in_phase(phase: Phase, cause: StopCause) {
             (Phase::Apply, _) => {
                 eventually("a provisioner", || world.path("started").exists()).await;
             }
-            (_, Some(tool)) => tool.planning().await,
+            (_, Some(tool)) => tool.wait_until_running().await,
             _ => gate.reached().await,
         }
     };

@@ -158,7 +158,7 @@ impl Case {
         }
     }
 
-    fn said(&self, text: &str) -> bool {
+    fn has_logged(&self, text: &str) -> bool {
         self.lines.0.lock().unwrap().iter().any(|line| line.contains(text))
     }
 

@@ -14,7 +14,7 @@ async fn interrupted(world: &World, tool: &StandIn, act: impl FnOnce(Pid)) -> Ou
     world.add_run(world.config("plan"));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    tool.planning().await;
+    tool.wait_until_running().await;
     act(pid);
     child.wait_with_output().await.unwrap()
 }
@@ -166,7 +166,7 @@ async fn sighup_ignored_at_the_start_stays_ignored() {
     let mut command = world.execute_in_shell("trap '' HUP; exec \"$0\" \"$@\"");
     let child = command.spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    tool.planning().await;
+    tool.wait_until_running().await;
     kill(pid, Signal::SIGHUP).unwrap();
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
@@ -181,7 +181,7 @@ async fn apply_that_completes_after_a_signal_has_succeeded() {
     world.add_run(world.config("apply"));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    tool.planning().await;
+    tool.wait_until_running().await;
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(0), "{}", end.stderr);

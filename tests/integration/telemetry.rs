@@ -23,14 +23,14 @@ use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
 /// The data that a collector received.
 #[derive(Default)]
-struct Taken {
+struct CollectorState {
     traces: Vec<ExportTraceServiceRequest>,
     metrics: Vec<ExportMetricsServiceRequest>,
     bodies: Vec<u8>,
     keys: Vec<String>,
 }
 
-type Shelf = Arc<Mutex<Taken>>;
+type Shelf = Arc<Mutex<CollectorState>>;
 
 struct Collector {
     server: Server,
@@ -40,7 +40,7 @@ struct Collector {
 impl Collector {
     async fn start() -> Self {
         let taken = Shelf::default();
-        let note = |taken: &mut Taken, headers: &HeaderMap, body: &Bytes| {
+        let note = |taken: &mut CollectorState, headers: &HeaderMap, body: &Bytes| {
             taken.bodies.extend_from_slice(body);
             let key = headers.get("api-key").map(|key| key.to_str().unwrap().to_owned());
             taken.keys.extend(key);
@@ -152,7 +152,7 @@ async fn run_is_one_trace_with_a_span_for_each_phase_and_request() {
     }
     // Programs of Terraform belong to the same trace.
     let traceparent = format!("00-{}-{}-01", hex::encode(&run.trace_id), hex::encode(&run.span_id));
-    assert!(world.shown(&end).contains(&format!("it is {traceparent}")));
+    assert!(world.reports_and_output(&end).contains(&format!("it is {traceparent}")));
     assert_eq!(
         collector.metrics(),
         [

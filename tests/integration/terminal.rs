@@ -50,7 +50,7 @@ fn is_live(line: &str) -> bool {
 }
 
 /// Asserts that the screen has every log line that the registry received, complete and in order.
-fn assert_lines_are_whole(world: &World, shown: &str) {
+fn assert_lines_complete(world: &World, shown: &str) {
     let mut shown = shown.lines();
     for line in world.received().logs {
         assert!(!line.content.contains('\u{1b}'), "{line:?}");
@@ -69,7 +69,7 @@ async fn only_a_terminal_gets_a_live_line_and_an_ending() {
     world.set("BUTLER_REPORT_DIR", world.path("reports"));
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     assert!(terminal.last_line().starts_with("apply "), "{}", terminal.text());
     assert_eq!(terminal.text().lines().filter(|line| is_live(line)).count(), 1);
     let_go(&world);
@@ -78,7 +78,7 @@ async fn only_a_terminal_gets_a_live_line_and_an_ending() {
     let text = terminal.text();
     assert_eq!(end.code, Some(0), "{text}");
     assert!(!text.lines().any(is_live), "{text}");
-    assert_lines_are_whole(&world, &text);
+    assert_lines_complete(&world, &text);
     let ending = text.split_once("\nApply complete  terraform").expect(&text).1;
     for part in ["3 added; 3 resources now", "phase          start", "all reports: "] {
         assert!(ending.contains(part), "{part}: {ending}");
@@ -95,15 +95,15 @@ async fn live_line_fits_the_terminal_after_each_resize() {
     let world = held_world().await;
     let terminal = Terminal::new(300, 100);
     let child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     for columns in [60, 40, 20, 90] {
-        terminal.widen(columns);
+        terminal.resize(columns);
         let fits = |text: &str| {
             let line = text.lines().last().unwrap_or_default();
             let is_cut = columns >= 90 || !line.contains("terraform_data.second[");
             line.starts_with("apply ") && is_cut
         };
-        terminal.shows("a line that fits", fits).await;
+        terminal.wait_until("a line that fits", fits).await;
         assert_eq!(terminal.rows(), 1, "{}", terminal.text());
     }
     let_go(&world);
@@ -118,7 +118,7 @@ async fn no_color_removes_colours_and_keeps_the_live_line() {
     world.set("NO_COLOR", "1");
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     let_go(&world);
     let output = terminal.finish(child).await;
     assert_eq!(world.end(&output).code, Some(0));
@@ -176,7 +176,7 @@ async fn live_line_is_shown_if_stdout_is_a_file_but_not_if_it_is_a_pipe() {
     let file = world.path("stdout.txt");
     let mut command = terminal.command(&world.execute());
     let child = command.stdout(std::fs::File::create(&file).unwrap()).spawn().unwrap();
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     let_go(&world);
     let output = terminal.finish(child).await;
     assert_eq!(world.end(&output).code, Some(0));
@@ -200,7 +200,7 @@ async fn ctrl_c_removes_the_live_line() {
     let world = held_world().await;
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     terminal.press(INTERRUPT);
     let output = terminal.finish(child).await;
     let text = terminal.text();
@@ -229,14 +229,14 @@ async fn suspended_run_removes_its_live_line_and_redraws_it_after_continue() {
     // A shell with job control; it reads the next command when the job is stopped.
     let script = "set -m; \"$0\" \"$@\"; echo it stopped; read -r line; fg; echo it ended with $?";
     let child = terminal.start(&wrapped(&world.execute(), &["bash", "-c", script]));
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     terminal.press(SUSPEND);
-    terminal.shows("that it stopped", |text| text.contains("it stopped")).await;
+    terminal.wait_until("that it stopped", |text| text.contains("it stopped")).await;
     let text = terminal.text();
     assert!(!text.lines().any(|line| line.contains(" of 3 done")), "{text}");
     terminal.press(b'\n');
     terminal
-        .shows("the line again", |text| {
+        .wait_until("the line again", |text| {
             text.split_once("it stopped").is_some_and(|(_, after)| after.contains(BUSY))
         })
         .await;
@@ -254,7 +254,7 @@ async fn blocked_terminal_does_not_block_the_run_or_its_end() {
     world.set("BUTLER_LOG_INTERVAL", "50ms");
     let terminal = Terminal::new(200, 200);
     let mut child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     terminal.press(STOP_OUTPUT);
     let_go(&world);
     let has_ended = |status: &serde_json::Value| status["status"] == json!("succeeded");
@@ -283,7 +283,7 @@ resource "terraform_data" "many" {
     let output = terminal.finish(terminal.start(&world.execute())).await;
     let text = terminal.text();
     assert_eq!(world.end(&output).code, Some(0), "{text}");
-    assert_lines_are_whole(&world, &text);
+    assert_lines_complete(&world, &text);
     let is_of_many = |line: &&str| line.contains("): line ") || line.contains("): error ");
     assert_eq!(text.lines().filter(is_of_many).count(), 4 * 300 * 2);
     assert!(!text.contains(TOKEN));

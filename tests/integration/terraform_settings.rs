@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::authority::Authority;
 use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::terraform_registry::{TerraformRegistry, unpack_provider};
-use crate::support::world::{End, MODULE, World};
+use crate::support::world::{MODULE, RunEnd, World};
 
 /// Prints the values that Terraform got.
 const SHOWS_CONFIG: &str = r#"
@@ -28,7 +28,7 @@ resource "terraform_data" "shows" {
 "#;
 
 /// Writes a settings file and sets its path for the runner.
-fn lay_down(world: &mut World, text: &str) -> PathBuf {
+fn write_settings(world: &mut World, text: &str) -> PathBuf {
     let path = world.path("settings.yaml");
     std::fs::write(&path, text).unwrap();
     world.set("BUTLER_SETTINGS", &path);
@@ -43,12 +43,12 @@ fn mount(world: &mut World, secret: &str, value: &str) {
     world.set("BUTLER_SECRETS_DIR", world.path("secrets"));
 }
 
-fn assert_succeeded(end: &End) {
+fn assert_succeeded(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
 }
 
 /// The warnings in the run's log, except Terraform's. Standard error contains them as well.
-fn warnings(world: &World, end: &End) -> Vec<String> {
+fn warnings(world: &World, end: &RunEnd) -> Vec<String> {
     let log = world.received().log_text();
     let warnings: Vec<_> = log
         .lines()
@@ -68,13 +68,13 @@ async fn in_both_ways(
     world: &mut World,
     mut config: Value,
     settings: &Value,
-    check: impl AsyncFn(&World, End),
+    check: impl AsyncFn(&World, RunEnd),
 ) {
     config["terraformSettings"] = settings.clone();
     let end = world.run(config.clone()).await;
     check(world, end).await;
     config.as_object_mut().unwrap().remove("terraformSettings");
-    lay_down(world, &settings.to_string());
+    write_settings(world, &settings.to_string());
     let end = world.run(config).await;
     check(world, end).await;
 }
@@ -113,7 +113,11 @@ async fn token_of_a_module_registry_is_sent_masked_and_wiped() {
             assert!(log.contains(&shown), "{shown}: {log}");
         }
         assert!(log.contains("token = \"***\""), "{log}");
-        assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains("hunter22"),
+            "{}",
+            world.reports_and_output(&end)
+        );
         assert!(world.left_in("home").is_empty(), "nothing is written into the home");
     })
     .await;
@@ -146,7 +150,11 @@ async fn network_mirror_serves_providers_and_gets_the_token_of_its_host() {
         {
             assert_eq!(authorization.as_deref(), Some("Bearer hunter22-mirror"), "{path}");
         }
-        assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains("hunter22"),
+            "{}",
+            world.reports_and_output(&end)
+        );
     })
     .await;
 }
@@ -178,7 +186,7 @@ async fn users_cli_configuration_applies_if_the_settings_have_no_terraformrc() {
         mirror.display().to_string()
     );
     std::fs::write(world.path("home/.terraformrc"), &own).unwrap();
-    lay_down(&mut world, "env:\n  TF_REGISTRY_CLIENT_TIMEOUT: 15\n");
+    write_settings(&mut world, "env:\n  TF_REGISTRY_CLIENT_TIMEOUT: 15\n");
     let end = world.run(world.config("plan")).await;
     let log = world.received().log_text();
     assert!(log.contains("Installed example.com/acme/tiny v1.0.0"), "{log}");
@@ -200,7 +208,11 @@ async fn backend_settings_are_translated_and_references_resolved() {
     config.as_object_mut().unwrap().remove("stateBackend");
     in_both_ways(&mut world, config, &settings, async |world, end| {
         assert_succeeded(&end);
-        assert!(!world.shown(&end).contains(PASSWORD), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains(PASSWORD),
+            "{}",
+            world.reports_and_output(&end)
+        );
     })
     .await;
     let states = server.query("SELECT count(*) FROM from_settings.states");
@@ -227,7 +239,7 @@ async fn local_run_uses_all_settings_except_the_backend() {
     let module = world.path("module");
     std::fs::create_dir(&module).unwrap();
     std::fs::write(module.join("main.tf"), MODULE).unwrap();
-    lay_down(
+    write_settings(
         &mut world,
         "backend:\n  type: http\n  config: {address: 'http://127.0.0.1:1/'}\nenv: {TF_VAR_name: from-settings}\n",
     );
@@ -250,17 +262,21 @@ async fn terraform_log_is_written_to_the_configured_path_or_reported_masked() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("TFC_TOKEN_TOKEN", "hunter22-token");
     let credentials = "terraformrc:\n  credentials:\n    app.terraform.io:\n      token: {secretId: tfc-token, key: token}\n";
-    lay_down(
+    write_settings(
         &mut world,
         &format!("{credentials}env: {{SHOWN: hunter22-token}}\nlogging: {{level: trace}}\n"),
     );
     let end = world.run(world.config("plan")).await;
     assert_succeeded(&end);
     assert!(world.received().log_text().contains("[TRACE]"), "the level counts");
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 
     world.set("BUTLER_REPORT_DIR", world.path("report"));
-    lay_down(&mut world, "logging:\n  level: Debug\n  path: terraform.log\n");
+    write_settings(&mut world, "logging:\n  level: Debug\n  path: terraform.log\n");
     let end = world.run(world.config("plan")).await;
     assert_succeeded(&end);
     assert!(!world.received().log_text().contains("[DEBUG]"), "it is in the file");
@@ -280,14 +296,17 @@ async fn terraform_log_must_be_a_regular_file_and_is_private() {
     std::fs::set_permissions(&open, PermissionsExt::from_mode(0o644)).unwrap();
     symlink(&open, &link).unwrap();
     for path in [pipe, link] {
-        lay_down(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", path.display()));
+        write_settings(
+            &mut world,
+            &format!("logging:\n  level: debug\n  path: {}\n", path.display()),
+        );
         let end = world.run(world.config("plan")).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         let reason = world.last_status()["error"]["message"].to_string();
         let expected = format!("Terraform's log `{}`: not a regular file", path.display());
         assert!(reason.contains(&expected), "{reason}");
     }
-    lay_down(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", open.display()));
+    write_settings(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", open.display()));
     assert_succeeded(&world.run(world.config("plan")).await);
     let log = std::fs::read_to_string(&open).unwrap();
     assert!(log.starts_with("before\n") && log.contains("[DEBUG]"), "{log}");

@@ -17,7 +17,7 @@ use crate::support::object_store::ObjectStore;
 use crate::support::provider_mirror::{ProviderMirror, package};
 use crate::support::release_site::{ReleaseSite, executable};
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, eventually};
 
 /// A unit with a `source`, in the form that the stand-in parses.
 const UNIT: &str = "terraform {\n  source = \"../module\"\n}\ninputs = {\n  name = \"unit\"\n}\n";
@@ -71,13 +71,13 @@ exit "$code"
 }
 
 /// A world with the stand-in on a release site.
-struct Bench {
+struct TerragruntWorld {
     world: World,
     _site: ReleaseSite,
     version: &'static str,
 }
 
-impl Bench {
+impl TerragruntWorld {
     async fn new(files: &[(&str, &str)], version: &'static str) -> Self {
         let mut world = World::new(files).await;
         std::fs::create_dir(world.path("record")).unwrap();
@@ -120,7 +120,7 @@ impl Bench {
     }
 
     /// Starts a run, and sends SIGTERM during its apply.
-    async fn interrupted(&self, config: Value) -> End {
+    async fn interrupted(&self, config: Value) -> RunEnd {
         let (child, pid) = self.start(config).await;
         kill(pid, Signal::SIGTERM).unwrap();
         let end = self.world.end(&child.wait_with_output().await.unwrap());
@@ -142,22 +142,22 @@ impl Bench {
     }
 }
 
-fn assert_well(end: &End) {
+fn assert_succeeded(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
 }
 
 #[tokio::test]
 async fn unit_without_a_local_module_is_planned_applied_and_destroyed() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let terraform = machine_terraform().1;
 
-    assert_well(&bench.world.run(bench.config("plan")).await);
+    assert_succeeded(&bench.world.run(bench.config("plan")).await);
     let plan = &bench.world.received().plans[0];
     assert!(plan.to_string().contains("terraform_data.hello"), "{plan}");
     assert_eq!(bench.world.last_status()["resources_to_add"], 1);
 
-    assert_well(&bench.world.run(bench.config("apply")).await);
+    assert_succeeded(&bench.world.run(bench.config("apply")).await);
     let received = bench.world.received();
     let outputs = received.outputs.last().unwrap();
     assert!(outputs.to_string().contains("hello unit"), "{outputs}");
@@ -168,11 +168,11 @@ async fn unit_without_a_local_module_is_planned_applied_and_destroyed() {
     assert!(log.contains("INFO   Downloading Terraform configurations"), "{log}");
     assert_eq!(bench.state()["resources"][0]["name"], "hello");
 
-    assert_well(&bench.world.run(bench.config("destroy")).await);
+    assert_succeeded(&bench.world.run(bench.config("destroy")).await);
     assert_eq!(bench.state()["resources"], json!([]));
     for (operation, said) in [("validate", "valid"), ("refresh", ""), ("drift-check", "")] {
         let end = bench.world.run(bench.config(operation)).await;
-        assert_well(&end);
+        assert_succeeded(&end);
         assert!(bench.world.received().log_text().contains(said));
     }
     let arguments = bench.record("arguments");
@@ -201,7 +201,7 @@ async fn older_terragrunt_gets_the_settings_by_its_own_names() {
     let mut config = world.config("apply");
     config["terraformVersion"] = json!("terragrunt-0.55.1");
     config["source"]["workingDirectory"] = json!("unit");
-    assert_well(&world.run(config).await);
+    assert_succeeded(&world.run(config).await);
     let record = |name: &str| std::fs::read_to_string(world.path("record").join(name)).unwrap();
     assert!(record("arguments").starts_with("init -input=false"), "{}", record("arguments"));
     assert!(!record("environment").contains("\nTG_"), "{}", record("environment"));
@@ -216,20 +216,20 @@ async fn tool_of_terragrunt_is_chosen_by_the_version_files_of_the_module() {
         ("unit/.terraform-version", "9.9.9"),
         ("module/main.tf", ""),
     ];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let end = bench.world.run(bench.config("plan")).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let message = bench.world.last_status()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.starts_with("terraform 9.9.9 was not found"), "{message}");
 
     bench.world.commit(&[("unit/.terraform-version", &terraform), ("module/main.tf", MODULE)]);
-    assert_well(&bench.world.run(bench.config("plan")).await);
+    assert_succeeded(&bench.world.run(bench.config("plan")).await);
 }
 
 #[tokio::test]
 async fn terraform_below_terragrunt_gets_one_signal_and_stores_its_state() {
     let files = [("unit/terragrunt.hcl", "")];
-    let mut bench = Bench::new(&files, "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
     bench.does("unit", STANDS);
     bench.world.set("BUTLER_GRACE_PERIOD", "1h");
     bench.interrupted(bench.config("apply")).await;
@@ -244,7 +244,7 @@ async fn terraform_below_terragrunt_gets_one_signal_and_stores_its_state() {
 async fn terraform_started_by_a_script_on_path_gets_the_signal() {
     let terraform = machine_terraform().0;
     for start in ["exec", ""] {
-        let mut bench = Bench::new(&[("unit/terragrunt.hcl", "")], "1.0.0").await;
+        let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", "")], "1.0.0").await;
         bench.does("unit", STANDS);
         bench.world.set("BUTLER_GRACE_PERIOD", "1m");
         let shims = bench.world.path("shims");
@@ -264,7 +264,7 @@ async fn terraform_started_by_a_script_on_path_gets_the_signal() {
 #[tokio::test]
 async fn stale_lock_is_reported_with_the_unlock_command_of_terragrunt() {
     let server = HttpBackend::start().await;
-    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", HANGS);
     bench.world.set("BUTLER_GRACE_PERIOD", "4s");
     let mut config = bench.config("apply");
@@ -279,7 +279,7 @@ async fn stale_lock_is_reported_with_the_unlock_command_of_terragrunt() {
 
 #[tokio::test]
 async fn lock_of_a_local_state_configured_by_the_unit_ends_with_the_killed_terraform() {
-    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     let outside = bench.world.path("outside.tfstate");
     let backend = format!(
         "terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n",
@@ -302,7 +302,7 @@ async fn stale_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
     {
         let server = HttpBackend::start().await;
         let unit = format!("{UNIT}# killed: {code}\n");
-        let bench = Bench::new(&[("unit/terragrunt.hcl", &unit)], "1.0.0").await;
+        let bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", &unit)], "1.0.0").await;
         bench.does("module", DIES);
         let mut config = bench.config("apply");
         config["stateBackend"] = json!({"type": "http", "config": server.config()});
@@ -321,7 +321,7 @@ async fn stale_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
 #[tokio::test]
 async fn own_stale_lock_of_a_terraform_that_died_below_terragrunt_is_removed() {
     let store = ObjectStore::start().await;
-    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", DIES);
     bench.world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     let mut settings = store.config();
@@ -339,7 +339,7 @@ async fn own_stale_lock_of_a_terraform_that_died_below_terragrunt_is_removed() {
 #[tokio::test]
 async fn locks_are_not_searched_after_an_ordinary_failure_below_terragrunt() {
     let server = HttpBackend::start().await;
-    let bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", "exit 7");
     let mut config = bench.config("apply");
     config["stateBackend"] = json!({"type": "http", "config": server.config()});
@@ -359,7 +359,7 @@ async fn provider_of_the_module_is_available_after_init() {
     {
         let module_file = if unit.is_empty() { "unit/main.tf" } else { "module/main.tf" };
         let files = [("unit/terragrunt.hcl", unit), (module_file, &module), (lock_file, &lock)];
-        let mut bench = Bench::new(&files, "1.0.0").await;
+        let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
         mirror.serve(&mut bench.world);
         // Runs `test` on a module without tests. Terraform still searches for all packages.
         let end = bench.world.run(bench.config("test")).await;
@@ -369,7 +369,7 @@ async fn provider_of_the_module_is_available_after_init() {
 
 #[tokio::test]
 async fn terragrunt_version_in_use_is_not_removed() {
-    let bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     let go = bench.world.path("go");
     bench.does(
         "module",
@@ -390,13 +390,13 @@ async fn terragrunt_version_in_use_is_not_removed() {
         assert!(path.exists());
     }
     std::fs::write(go, "").unwrap();
-    assert_well(&bench.world.end(&child.wait_with_output().await.unwrap()));
+    assert_succeeded(&bench.world.end(&child.wait_with_output().await.unwrap()));
 }
 
 #[tokio::test]
 async fn run_is_one_unit_despite_terragrunt_variables() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
-    let mut bench = Bench::new(&files, "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
     for name in ["TG_ALL", "TG_GRAPH", "TG_FILTER", "TG_QUEUE_INCLUDE_EXTERNAL", "TERRAGRUNT_ALL"] {
         bench.world.set(name, "true");
     }
@@ -406,7 +406,7 @@ async fn run_is_one_unit_despite_terragrunt_variables() {
         "TG_FILTERS_FILE": {"value": "../stack"},
         "TG_LOG_LEVEL": {"value": "info"},
     });
-    assert_well(&bench.world.run(config.clone()).await);
+    assert_succeeded(&bench.world.run(config.clone()).await);
     let environment = bench.record("environment");
     for name in ["TG_ALL", "TG_GRAPH", "TG_FILTER", "TG_QUEUE", "TERRAGRUNT_ALL"] {
         assert!(!environment.contains(name), "{environment}");
@@ -429,13 +429,13 @@ async fn module_below_a_hidden_directory_is_used() {
     let outside = "terraform {\n  backend \"local\" {\n    path = \"PATH\"\n  }\n}\n";
     let unit = UNIT.replace("../module", "../module//.hidden/deep");
     let files = [("unit/terragrunt.hcl", unit.as_str()), ("module/.hidden/deep/main.tf", MODULE)];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let state = bench.world.path("outside.tfstate");
     let backend = outside.replace("PATH", state.to_str().unwrap());
     bench.world.commit(&[("module/.hidden/deep/backend.tf", &backend)]);
     let mut config = bench.config("apply");
     config["stateBackend"] = Value::Null;
-    assert_well(&bench.world.run(config).await);
+    assert_succeeded(&bench.world.run(config).await);
     assert!(state.exists());
 }
 
@@ -443,7 +443,7 @@ async fn module_below_a_hidden_directory_is_used() {
 async fn unstored_state_below_a_hidden_directory_is_pushed_by_the_runner() {
     let unit = UNIT.replace("../module", "../module//.hidden");
     let files = [("unit/terragrunt.hcl", unit.as_str()), ("module/.hidden/main.tf", MODULE)];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let server = HttpBackend::start().await;
     server.refuse(&["OperationTypeApply"]);
     let mut config = bench.config("apply");
@@ -461,7 +461,7 @@ async fn unstored_state_in_terragrunts_copy_is_kept_and_reported() {
         ("module/main.tf", MODULE),
         ("module/errored.tfstate", "not of this run"),
     ];
-    let mut bench = Bench::new(&files, "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
     let server = HttpBackend::start().await;
     let recovery = bench.world.path("volume/recovery");
     bench.world.set("BUTLER_RECOVERY_DIR", &recovery);
@@ -488,7 +488,7 @@ async fn unstored_state_in_terragrunts_copy_is_kept_and_reported() {
 #[tokio::test]
 async fn unstored_state_is_pushed_through_terragrunt() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let server = HttpBackend::start().await;
     server.refuse(&["OperationTypeApply"]);
     let mut config = bench.config("apply");
@@ -510,7 +510,7 @@ async fn state_in_terragrunts_copy_is_refused_unless_loss_is_allowed() {
         (Some("own.tfstate"), "the state, in Terragrunt's copy of the module, is lost at the end"),
         (Some("/"), ""),
     ] {
-        let mut bench = Bench::new(&files, "1.0.0").await;
+        let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
         let outside = bench.world.path("outside.tfstate");
         if let Some(path) = path {
             let path = if path == "/" { outside.to_str().unwrap() } else { path };
@@ -520,7 +520,7 @@ async fn state_in_terragrunts_copy_is_refused_unless_loss_is_allowed() {
         config["stateBackend"] = Value::Null;
         let end = bench.world.run(config.clone()).await;
         if message.is_empty() {
-            assert_well(&end);
+            assert_succeeded(&end);
             assert!(outside.exists());
             continue;
         }
@@ -530,13 +530,13 @@ async fn state_in_terragrunts_copy_is_refused_unless_loss_is_allowed() {
         assert!(error["advice"].as_str().unwrap().contains("remote_state"), "{error}");
         assert!(!bench.record("arguments").contains("plan"), "{}", bench.record("arguments"));
         bench.world.set("BUTLER_ALLOW_EPHEMERAL_STATE", "true");
-        assert_well(&bench.world.run(config).await);
+        assert_succeeded(&bench.world.run(config).await);
     }
 }
 
 #[tokio::test]
 async fn local_run_keeps_the_default_location_of_terragrunts_copies() {
-    let bench = Bench::new(&[], "1.0.0").await;
+    let bench = TerragruntWorld::new(&[], "1.0.0").await;
     let module = bench.world.path("own");
     std::fs::create_dir(&module).unwrap();
     std::fs::write(module.join("terragrunt.hcl"), "").unwrap();
@@ -544,7 +544,7 @@ async fn local_run_keeps_the_default_location_of_terragrunts_copies() {
     let arguments = ["execute", "--local", "--operation", "apply", "--tf-version"];
     let mut command = bench.world.command(&arguments);
     command.args(["terragrunt-1.0.0", "--module-dir"]).arg(&module);
-    assert_well(&bench.world.end(&command.output().await.unwrap()));
+    assert_succeeded(&bench.world.end(&command.output().await.unwrap()));
     // Without a backend, the state is in the copy.
     let state = module.join(".terragrunt-cache/aa/bb/terraform.tfstate");
     assert!(std::fs::read_to_string(state).unwrap().contains("hello world"));

@@ -17,12 +17,12 @@ use futures_util::FutureExt;
 use crate::support::release_site::{Fault, ReleaseSite, archive, executable, platform, stand_in};
 
 /// A cache and a PATH for one test, and the options that name them.
-struct Home {
+struct ToolHome {
     directory: tempfile::TempDir,
     options: ToolOptions,
 }
 
-impl Home {
+impl ToolHome {
     fn new(site: &ReleaseSite) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = ToolOptions {
@@ -59,7 +59,7 @@ impl Home {
     }
 
     /// The directory of `version` of Terraform.
-    fn kept(&self, version: &str) -> PathBuf {
+    fn installation(&self, version: &str) -> PathBuf {
         self.options.cache.join("terraform").join(version)
     }
 
@@ -112,11 +112,11 @@ fn version_of(path: &Path) -> String {
 async fn real_terraform_is_installed_from_a_signed_site() {
     let (binary, version) = real_terraform();
     let site = ReleaseSite::start(&[(&version, &binary)]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
 
     let tool = home.ready(&version).await.unwrap();
     assert_eq!(tool.origin, Origin::Downloaded);
-    assert_eq!(tool.path, home.kept(&version).join("terraform"));
+    assert_eq!(tool.path, home.installation(&version).join("terraform"));
     assert_eq!(version_of(&tool.path), version);
     let base = format!("/terraform/{version}/terraform_{version}");
     let expected = [
@@ -134,17 +134,17 @@ async fn real_terraform_is_installed_from_a_signed_site() {
 #[tokio::test]
 async fn installation_is_private_except_for_the_executable_and_leaves_no_temporary_files() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let tool = home.ready("1.9.8").await.unwrap();
     assert_eq!(std::fs::read(&tool.path).unwrap(), b"binary");
     assert_eq!(mode(&tool.path), 0o755);
     for directory in
-        [&home.options.cache, &home.options.cache.join("terraform"), &home.kept("1.9.8")]
+        [&home.options.cache, &home.options.cache.join("terraform"), &home.installation("1.9.8")]
     {
         assert_eq!(mode(directory), 0o700, "{}", directory.display());
     }
     assert_eq!(home.names(), [".1.9.8.lock", "1.9.8"]);
-    let record = std::fs::read(home.kept("1.9.8").join("install.json")).unwrap();
+    let record = std::fs::read(home.installation("1.9.8").join("install.json")).unwrap();
     let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
     assert_eq!(record["archiveUrl"], format!("{}terraform/1.9.8/{}", site.url(), zip_of("1.9.8")));
 }
@@ -152,7 +152,7 @@ async fn installation_is_private_except_for_the_executable_and_leaves_no_tempora
 #[tokio::test]
 async fn opentofu_is_installed_from_its_own_site_layout() {
     let site = ReleaseSite::start(&[("opentofu-1.8.5", b"tofu")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let tool = home.ready("opentofu-1.8.5").await.unwrap();
     assert_eq!(tool.path, home.options.cache.join("opentofu/1.8.5/tofu"));
     assert!(site.requests()[1].ends_with("/v1.8.5/tofu_1.8.5_SHA256SUMS.gpgsig"));
@@ -161,7 +161,7 @@ async fn opentofu_is_installed_from_its_own_site_layout() {
 #[tokio::test]
 async fn exact_version_is_found_anywhere_on_path() {
     let site = ReleaseSite::start(&[]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.on_path("terraform", "1.9.7");
     let wanted = home.on_path("terraform", "1.9.8");
     let tool = home.ready("1.9.8").await.unwrap();
@@ -173,7 +173,7 @@ async fn exact_version_is_found_anywhere_on_path() {
 #[tokio::test]
 async fn another_version_on_path_is_never_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.on_path("terraform", "1.9.7");
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
 }
@@ -181,7 +181,7 @@ async fn another_version_on_path_is_never_used() {
 #[tokio::test]
 async fn concurrent_runs_download_a_version_once() {
     let site = ReleaseSite::start(&[("1.9.8", &b"binary".repeat(100_000))]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     // Boxed as `Send`, so that callers can spawn it.
     let runs = (0..8).map(|_| home.ready("1.9.8").boxed());
     let tools = futures_util::future::join_all(runs).await;
@@ -195,14 +195,14 @@ async fn concurrent_runs_download_a_version_once() {
 #[tokio::test]
 async fn run_that_waits_for_another_installation_logs_it() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave(".zip", Fault::Hanging);
-    let home = Home::new(&site);
+    site.inject_fault(".zip", Fault::Hanging);
+    let home = ToolHome::new(&site);
     let request: ToolRequest = "1.9.8".parse().unwrap();
     let (said, waiting) = tokio::sync::mpsc::unbounded_channel();
     let first = home.ready("1.9.8");
     let progress = |line: &str| said.send(line.to_owned()).unwrap();
     let second = async {
-        site.asked_for(".zip").await;
+        site.wait_for_request(".zip").await;
         ready(&request, &home.options, &progress).await
     };
     tokio::pin!(second);
@@ -216,28 +216,28 @@ async fn run_that_waits_for_another_installation_logs_it() {
         },
     }
     // The first installation is cancelled with its future: the second continues.
-    site.behave();
+    site.remove_faults();
     assert_eq!(second.await.unwrap().origin, Origin::Downloaded);
 }
 
 #[tokio::test]
 async fn cancelled_download_is_never_used_as_installed() {
     let site = ReleaseSite::start(&[("1.9.8", &b"binary".repeat(10_000))]);
-    site.misbehave(".zip", Fault::Hanging);
-    let home = Home::new(&site);
+    site.inject_fault(".zip", Fault::Hanging);
+    let home = ToolHome::new(&site);
     tokio::select! {
         _ = home.ready("1.9.8") => panic!("the site hangs"),
-        () = site.asked_for(".zip") => {}
+        () = site.wait_for_request(".zip") => {}
     }
     assert_eq!(home.names(), [".1.9.8.lock"]);
-    site.behave();
+    site.remove_faults();
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
 }
 
 #[tokio::test]
 async fn missing_version_is_named_with_the_site() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let error = home.ready("9.9.9").await.unwrap_err();
     assert!(matches!(error, ToolError::UnknownVersion { .. }), "{error:?}");
     let text = error.to_string();
@@ -256,37 +256,37 @@ async fn unsigned_checksums_install_nothing() {
         (".72D7468F.sig", Fault::Halved),
     ] {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-        site.misbehave(file, fault);
-        let home = Home::new(&site);
+        site.inject_fault(file, fault);
+        let home = ToolHome::new(&site);
         let error = home.ready("1.9.8").await.unwrap_err();
         let ToolError::Signature { source, .. } = &error else { panic!("{error:?}") };
         let by_another = matches!(fault, Fault::ByAnother);
         assert_eq!(matches!(source, VerifyError::UnknownSigner { .. }), by_another, "{source:?}");
         assert!(!site.requests().iter().any(|path| path.ends_with(&zip_of("1.9.8"))));
-        assert!(!home.kept("1.9.8").exists());
+        assert!(!home.installation("1.9.8").exists());
     }
 }
 
 #[tokio::test]
 async fn signing_key_of_the_site_must_be_trusted_by_the_user() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.options.signing_keys.clear();
     let error = home.ready("1.9.8").await.unwrap_err();
     assert!(error.advice().unwrap().contains("--signing-key"), "{error:?}");
-    assert!(!home.kept("1.9.8").exists());
+    assert!(!home.installation("1.9.8").exists());
 }
 
 #[tokio::test]
 async fn missing_signature_is_an_error() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave(".72D7468F.sig", Fault::Missing);
-    let home = Home::new(&site);
+    site.inject_fault(".72D7468F.sig", Fault::Missing);
+    let home = ToolHome::new(&site);
     // The other name of the signature is accepted as well.
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
 
-    site.misbehave("_SHA256SUMS.sig", Fault::Missing);
-    let home = Home::new(&site);
+    site.inject_fault("_SHA256SUMS.sig", Fault::Missing);
+    let home = ToolHome::new(&site);
     let error = home.ready("1.9.8").await.unwrap_err();
     assert!(matches!(error, ToolError::Unsigned { .. }), "{error:?}");
 }
@@ -295,8 +295,8 @@ async fn missing_signature_is_an_error() {
 async fn archive_that_was_not_signed_is_refused() {
     for fault in [Fault::Changed, Fault::Halved] {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-        site.misbehave(".zip", fault);
-        let home = Home::new(&site);
+        site.inject_fault(".zip", fault);
+        let home = ToolHome::new(&site);
         let error = home.ready("1.9.8").await.unwrap_err();
         assert!(matches!(error, ToolError::Checksum { .. }), "{error:?}");
         assert_eq!(home.names(), [".1.9.8.lock"]);
@@ -307,7 +307,7 @@ async fn archive_that_was_not_signed_is_refused() {
 async fn archive_without_the_executable_is_refused_even_if_signed() {
     let other = archive(&[("../terraform", b"outside"), ("tofu", b"other")]);
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", other)]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let error = home.ready("1.9.8").await.unwrap_err();
     assert!(matches!(error, ToolError::Archive(_)), "{error:?}");
     assert_eq!(home.names(), [".1.9.8.lock"]);
@@ -318,7 +318,7 @@ async fn archive_without_the_executable_is_refused_even_if_signed() {
 async fn version_without_an_archive_for_this_platform_is_named() {
     // For example, the checksum file of another version under the name of this one.
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let proxy = axum::Router::new().fallback({
         let site = site.url();
         move |uri: axum::http::Uri| async move {
@@ -342,9 +342,9 @@ async fn version_without_an_archive_for_this_platform_is_named() {
 #[tokio::test]
 async fn interrupted_download_is_retried() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave("_SHA256SUMS", Fault::Failing(2));
-    site.misbehave(".zip", Fault::Breaking(1));
-    let home = Home::new(&site);
+    site.inject_fault("_SHA256SUMS", Fault::Failing(2));
+    site.inject_fault(".zip", Fault::Breaking(1));
+    let home = ToolHome::new(&site);
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
     let asked = |name: &str| site.requests().iter().filter(|path| path.ends_with(name)).count();
     assert_eq!((asked("_SHA256SUMS"), asked(".zip")), (3, 2));
@@ -353,15 +353,15 @@ async fn interrupted_download_is_retried() {
 #[tokio::test]
 async fn permanently_failing_site_is_an_error() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave("_SHA256SUMS", Fault::Failing(usize::MAX));
-    let error = Home::new(&site).ready("1.9.8").await.unwrap_err();
+    site.inject_fault("_SHA256SUMS", Fault::Failing(usize::MAX));
+    let error = ToolHome::new(&site).ready("1.9.8").await.unwrap_err();
     assert!(matches!(error, ToolError::Download(DownloadError::Status { .. })), "{error:?}");
 }
 
 #[tokio::test]
 async fn modified_executable_is_downloaded_again() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
     std::fs::write(&path, b"BINARY").unwrap();
     let tool = home.ready("1.9.8").await.unwrap();
@@ -371,16 +371,16 @@ async fn modified_executable_is_downloaded_again() {
 
     // If it cannot be downloaded again, the tool is missing.
     std::fs::write(&path, b"BINARY").unwrap();
-    site.misbehave("_SHA256SUMS", Fault::Missing);
+    site.inject_fault("_SHA256SUMS", Fault::Missing);
     home.ready("1.9.8").await.unwrap_err();
 }
 
 #[tokio::test]
 async fn executable_with_a_new_timestamp_is_verified_and_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
-    let record = home.kept("1.9.8").join("install.json");
+    let record = home.installation("1.9.8").join("install.json");
     let before = std::fs::read(&record).unwrap();
     let copy = path.with_extension("copy");
     std::fs::copy(&path, &copy).unwrap();
@@ -393,16 +393,16 @@ async fn executable_with_a_new_timestamp_is_verified_and_used() {
 #[tokio::test]
 async fn incomplete_installation_is_not_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
-    for broken in [path, home.kept("1.9.8").join("install.json")] {
+    for broken in [path, home.installation("1.9.8").join("install.json")] {
         std::fs::remove_file(broken).unwrap();
         assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
     }
     // The next installation removes the leftovers of a killed run.
     let left = home.options.cache.join("terraform/.partial-1.9.8~abc");
     executable(&left.join("terraform"), b"half");
-    std::fs::remove_dir_all(home.kept("1.9.8")).unwrap();
+    std::fs::remove_dir_all(home.installation("1.9.8")).unwrap();
     home.ready("1.9.8").await.unwrap();
     assert_eq!(home.names(), [".1.9.8.lock", "1.9.8"]);
 }
@@ -410,9 +410,9 @@ async fn incomplete_installation_is_not_used() {
 #[tokio::test]
 async fn cache_writable_by_others_is_refused() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
-    for open in [home.options.cache.join("terraform"), home.kept("1.9.8"), path] {
+    for open in [home.options.cache.join("terraform"), home.installation("1.9.8"), path] {
         let permissions = open.metadata().unwrap().permissions();
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
         let error = home.ready("1.9.8").await.unwrap_err();
@@ -427,7 +427,7 @@ async fn cache_writable_by_others_is_refused() {
 #[tokio::test]
 async fn cache_below_a_sticky_world_writable_directory_is_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     std::fs::create_dir(&home.options.cache).unwrap();
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(&home.options.cache, open).unwrap();
@@ -438,13 +438,13 @@ async fn cache_below_a_sticky_world_writable_directory_is_used() {
 #[tokio::test]
 async fn credentials_of_the_mirror_are_sent_and_masked() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     let mut mirror = site.url();
     mirror.set_username("user").unwrap();
     mirror.set_password(Some("hunter2")).unwrap();
     home.options.sites = Sites::mirrored(Some(mirror));
     home.ready("1.9.8").await.unwrap();
-    let record = std::fs::read_to_string(home.kept("1.9.8").join("install.json")).unwrap();
+    let record = std::fs::read_to_string(home.installation("1.9.8").join("install.json")).unwrap();
     let error = home.ready("9.9.9").await.unwrap_err();
     let shown = format!("{record}{error:?}{}{:?}", butler_base::error::chain(&error), home.options);
     assert!(shown.contains("127.0.0.1") && !shown.contains("hunter2"), "{shown}");
@@ -454,7 +454,7 @@ async fn credentials_of_the_mirror_are_sent_and_masked() {
 #[tokio::test]
 async fn missing_key_file_is_reported_before_any_request() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.options.signing_keys.push("/does/not/exist.asc".into());
     let error = home.ready("1.9.8").await.unwrap_err();
     assert!(error.to_string().contains("/does/not/exist.asc"), "{error}");
@@ -464,7 +464,7 @@ async fn missing_key_file_is_reported_before_any_request() {
 #[tokio::test]
 async fn version_of_the_run_overrides_all_others() {
     let site = ReleaseSite::start(&[]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     let mut wish = VersionWish {
         named: Some(Wanted::of_argument("1.9.8", None).unwrap()),
         required: vec![">= 1.5, < 1.8".to_owned()],
@@ -493,7 +493,7 @@ async fn required_version_prefers_installed_versions() {
         ("1.8.5", b"binary"),
         ("1.9.0-rc1", b"binary"),
     ]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     let wish = VersionWish {
         required: vec![">= 1.5".to_owned(), "< 2.0".to_owned()],
         default: Some("1.3.10".parse().unwrap()),
@@ -511,7 +511,7 @@ async fn required_version_prefers_installed_versions() {
 #[tokio::test]
 async fn contradicting_and_malformed_constraints_are_named() {
     let site = ReleaseSite::start(&[("1.8.5", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let required =
         |text: &str| VersionWish { required: vec![text.to_owned()], ..VersionWish::default() };
     let error = home.choose(&required(">= 2.0, < 1.0")).await.unwrap_err();
@@ -530,7 +530,7 @@ async fn version_file_may_contain_a_version_a_constraint_or_latest() {
         ("1.9.8", b"binary"),
         ("opentofu-1.7.1", b"binary"),
     ]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     for (name, content, chosen) in [
         (".terraform-version", "# ours\nv1.7.5 # pinned\n", "terraform 1.7.5"),
         (".terraform-version", "latest\n", "terraform 1.9.8"),
@@ -554,7 +554,7 @@ async fn version_file_may_contain_a_version_a_constraint_or_latest() {
 #[tokio::test]
 async fn tofu_is_chosen_if_it_is_the_only_tool_on_path() {
     let site = ReleaseSite::start(&[]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.on_path("tofu", "1.8.5");
     assert_eq!(home.choose(&VersionWish::default()).await.unwrap(), "opentofu 1.8.5");
     let required = VersionWish { required: vec![">= 1.8".to_owned()], ..VersionWish::default() };

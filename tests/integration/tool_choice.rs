@@ -6,7 +6,7 @@ use std::path::Path;
 use expect_test::expect;
 
 use crate::support::documented::assert_documented;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{ReleaseSite, executable, stand_in, terragrunt_stand_in};
 use crate::support::terraform::machine_terraform;
 
@@ -30,7 +30,7 @@ fn module(machine: &Machine, files: &[(&str, &str)]) {
     }
 }
 
-fn local(machine: &Machine, words: &[&str]) -> Said {
+fn local(machine: &Machine, words: &[&str]) -> CommandOutput {
     let run = ["execute", "--local", "--module-dir", "module", "--operation", "plan"];
     machine.run(&[&run, words].concat())
 }
@@ -40,9 +40,9 @@ fn used(machine: &Machine, words: &[&str]) -> String {
     last_used(&local(machine, words))
 }
 
-fn last_used(said: &Said) -> String {
-    let line = said.shown().lines().rfind(|line| line.starts_with("INFO Using "));
-    line.unwrap_or_else(|| panic!("{said:#?}")).replace("INFO ", "")
+fn last_used(output: &CommandOutput) -> String {
+    let line = output.normalized().lines().rfind(|line| line.starts_with("INFO Using "));
+    line.unwrap_or_else(|| panic!("{output:#?}")).replace("INFO ", "")
 }
 
 /// Product and version in `Using PRODUCT VERSION (PATH)`.
@@ -63,12 +63,12 @@ impl Case {
     fn machine(&self, site: &ReleaseSite) -> Machine {
         let machine = Machine::with_site(site);
         for version in self.defaults.iter().chain(self.cached) {
-            machine.run(&["tool", "install", version]).well();
+            machine.run(&["tool", "install", version]).expect_success();
         }
         for (name, executable) in [("opentofu", "tofu"), ("terraform", "terraform")] {
             let is_it = |version: &&&str| version.starts_with(name);
             if !self.defaults.iter().any(|version| is_it(&version)) {
-                let _ = fs::remove_file(machine.kept(name, "default.json"));
+                let _ = fs::remove_file(machine.installation(name, "default.json"));
             }
             if let Some(version) = self.path.iter().find(is_it) {
                 let program = machine.path("bin").join(executable);
@@ -159,7 +159,7 @@ fn which_from_prints_the_executable_that_a_run_would_start() {
             assert_eq!(found.code, Some(1), "it is not installed before the run: {found:#?}");
             continue;
         }
-        let found = found.well().json();
+        let found = found.expect_success().json();
         let word = |key: &str| found[key].as_str().unwrap().to_owned();
         let path = word("path").replace(machine.path("").to_str().unwrap(), "<machine>/");
         let line = format!("Using {} {} ({path})", word("product"), word("version"));
@@ -173,16 +173,16 @@ fn which_from_uses_the_configured_default_version() {
     let site = site(&RELEASED);
     let mut machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
-    machine.run(&["tool", "install", "1.8.5"]).well();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let which = |machine: &Machine| {
-        let said = machine.run(&["tool", "which", "--from", "module"]).well();
-        said.printed_path().strip_prefix(machine.path("cache")).unwrap().to_owned()
+        let output = machine.run(&["tool", "which", "--from", "module"]).expect_success();
+        output.printed_path().strip_prefix(machine.path("cache")).unwrap().to_owned()
     };
     assert_eq!(which(&machine), Path::new("terraform/1.8.5/terraform"));
     machine.set("BUTLER_DEFAULT_TOOL_VERSION", "1.9.8");
     assert_eq!(which(&machine), Path::new("terraform/1.9.8/terraform"));
-    let help = machine.run(&["tool", "which", "--help"]).well().stdout;
+    let help = machine.run(&["tool", "which", "--help"]).expect_success().stdout;
     assert!(help.contains("BUTLER_DEFAULT_TOOL_VERSION"), "{help}");
 }
 
@@ -203,14 +203,14 @@ fn shim_with_another_version_in_the_module_is_skipped() {
     let machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
     shim(&machine, "1.8.5", "1.9.8");
-    let said = local(&machine, &["--tf-version", "1.8.5"]);
-    assert!(said.stderr.contains("not using"), "{said:#?}");
+    let output = local(&machine, &["--tf-version", "1.8.5"]);
+    assert!(output.stderr.contains("not using"), "{output:#?}");
     assert_eq!(
-        last_used(&said),
+        last_used(&output),
         "Using terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)"
     );
     assert!(!machine.path("record").exists(), "it was started for more than its version");
-    let which = machine.run(&["tool", "which", "--from", "module", "--json"]).well();
+    let which = machine.run(&["tool", "which", "--from", "module", "--json"]).expect_success();
     assert_eq!(which.json()["origin"], "cache");
 }
 
@@ -239,7 +239,7 @@ fn version_is_queried_again_in_the_module_for_scripts_only() {
     std::os::unix::fs::symlink(&program, &path).unwrap();
     let which = || machine.run(&["tool", "which", "--from", "module", "--json"]);
     for _ in 0..2 {
-        let found = which().well().json();
+        let found = which().expect_success().json();
         assert_eq!(
             (&found["origin"], &found["version"]),
             (&"path".into(), &version.clone().into())
@@ -247,9 +247,9 @@ fn version_is_queried_again_in_the_module_for_scripts_only() {
     }
     fs::remove_file(&path).unwrap();
     executable(&path, format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()));
-    let said = which();
-    assert_eq!(said.code, Some(1), "{said:#?}");
-    assert!(said.stderr.contains("it does not print its version"), "{said:#?}");
+    let output = which();
+    assert_eq!(output.code, Some(1), "{output:#?}");
+    assert!(output.stderr.contains("it does not print its version"), "{output:#?}");
 }
 
 #[test]
@@ -293,7 +293,8 @@ fn cached_version_on_path_is_not_removed_while_a_run_uses_it() {
     let mut machine = Machine::with_site(&site);
     machine.set("CACHE", machine.path("cache"));
     module(&machine, &[("main.tf", "")]);
-    let path = machine.run(&["tool", "install", "1.8.5"]).well().printed_path().to_owned();
+    let path =
+        machine.run(&["tool", "install", "1.8.5"]).expect_success().printed_path().to_owned();
     std::os::unix::fs::symlink(&path, machine.path("bin/terraform")).unwrap();
     let used = used(&machine, &[]);
     assert_eq!(used, "Using terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)");
@@ -310,14 +311,15 @@ fn terraform_is_chosen_if_tool_versions_names_both_products_in_any_order() {
     let machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", ""), (".tool-versions", "opentofu 1.9.0\nterraform 1.9.8\n")]);
     assert_eq!(version_in(&used(&machine, &[])), "terraform 1.9.8");
-    let said = machine.run(&["tool", "--product", "tofu", "install", "--from", "module"]).well();
-    assert!(said.printed_path().ends_with("opentofu/1.9.0/tofu"));
+    let output =
+        machine.run(&["tool", "--product", "tofu", "install", "--from", "module"]).expect_success();
+    assert!(output.printed_path().ends_with("opentofu/1.9.0/tofu"));
 }
 
 #[test]
 fn usage_errors_quote_the_input_and_name_the_help_of_the_command() {
     let machine = Machine::new();
-    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    let show = |words: &[&str]| machine.run(words).normalized().to_owned();
     expect![[r"
         exit 2
         error: invalid value 'it's' for '--timeout <DURATION>': `it's` is not a duration
@@ -360,9 +362,9 @@ fn usage_errors_quote_the_input_and_name_the_help_of_the_command() {
 fn failed_command_prints_no_json() {
     let machine = Machine::new();
     for words in [&["tool", "which", "--json"][..], &["tool", "which", "1.9.8", "--json"]] {
-        let said = machine.run(words);
-        assert_eq!((said.code, said.stdout.as_str()), (Some(1), ""), "{said:#?}");
-        assert!(said.stderr.starts_with("error: "), "{said:#?}");
+        let output = machine.run(words);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output:#?}");
+        assert!(output.stderr.starts_with("error: "), "{output:#?}");
     }
 }
 
@@ -370,8 +372,9 @@ fn failed_command_prints_no_json() {
 fn list_shows_the_problem_of_a_damaged_version() {
     let site = site(&["1.8.5"]);
     let machine = Machine::with_site(&site);
-    let path = machine.run(&["tool", "install", "1.8.5"]).well().printed_path().to_owned();
+    let path =
+        machine.run(&["tool", "install", "1.8.5"]).expect_success().printed_path().to_owned();
     fs::write(path, "another").unwrap();
-    let listed = machine.run(&["tool", "list"]).well().stdout;
+    let listed = machine.run(&["tool", "list"]).expect_success().stdout;
     assert!(listed.trim_end().ends_with("it is not the executable that was verified"), "{listed}");
 }

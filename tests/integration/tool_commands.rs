@@ -14,11 +14,12 @@ use crate::support::release_site::{Fault, ReleaseSite};
 fn install_prints_the_path_and_sends_no_request_the_second_time() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
-    let said = machine.run(&["tool", "install", "1.9.8"]).well();
-    assert_eq!(said.printed_path(), machine.kept("terraform", "1.9.8").join("terraform"));
+    let said = machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    assert_eq!(said.printed_path(), machine.installation("terraform", "1.9.8").join("terraform"));
     let requests = site.requests().len();
-    let again =
-        machine.run(&["tool", "--product", "terraform", "install", "v1.9.8", "--json"]).well();
+    let again = machine
+        .run(&["tool", "--product", "terraform", "install", "v1.9.8", "--json"])
+        .expect_success();
     assert_eq!(again.json()["path"], said.stdout.trim_end());
     assert_eq!(again.json()["downloaded"], false);
     assert_eq!(site.requests().len(), requests);
@@ -27,7 +28,7 @@ fn install_prints_the_path_and_sends_no_request_the_second_time() {
 #[test]
 fn signature_by_an_unknown_key_is_refused_with_a_hint() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
+    site.inject_fault("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
     let mut machine = Machine::with_site(&site);
     machine.set("BUTLER_LOG", "error");
     let said = machine.run(&["tool", "install", "1.9.8"]);
@@ -36,7 +37,7 @@ fn signature_by_an_unknown_key_is_refused_with_a_hint() {
         exit 1
         error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is by the unknown key `<stranger>`
         hint: if the site is yours, name its public key with --signing-key
-    "]].assert_eq(&said.shown().replace(issuer, "<stranger>"));
+    "]].assert_eq(&said.normalized().replace(issuer, "<stranger>"));
 }
 
 /// A tool that prints its inputs and ends with 7. With `wait` it waits for SIGTERM and ends with
@@ -84,7 +85,7 @@ fn exec_replaces_the_runner_process_so_signals_reach_the_tool() {
     let site = ReleaseSite::start(&[("1.9.8", SPEAKING.as_bytes())]);
     let mut machine = Machine::with_site(&site);
     machine.set("PATH", "/usr/bin:/bin");
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let mut command = machine.command(&["tool", "exec", "--", "wait"]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
@@ -104,16 +105,16 @@ fn exec_never_starts_a_modified_executable_and_explains_a_missing_version() {
         exit 1
         error: no version of terraform or opentofu is requested in `<machine>`
         hint: name a version; looked for `.terraform-version`, `.opentofu-version`, `.tool-versions`, there and in its parent directories up to the repository root, and for `required_version`
-    "]].assert_eq(said.shown());
+    "]].assert_eq(said.normalized());
     let said = machine.run(&["tool", "exec", "1.9.8", "plan"]);
     expect![[r"
         exit 2
         error: unexpected argument `plan`
         hint: use `-- plan`
     "]]
-    .assert_eq(said.shown());
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    let path = machine.kept("terraform", "1.9.8").join("terraform");
+    .assert_eq(said.normalized());
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    let path = machine.installation("terraform", "1.9.8").join("terraform");
     std::fs::write(&path, "#!/bin/sh\necho changed\n").unwrap();
     // The modified executable is replaced by a verified one.
     let said = machine.run(&["tool", "exec", "1.9.8", "--", "plan"]);

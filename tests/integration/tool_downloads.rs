@@ -16,7 +16,7 @@ use crate::support::canned::canned;
 use crate::support::documented::assert_documented;
 use crate::support::environment::search_path;
 use crate::support::forward_proxy::ForwardProxy;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{Fault, ReleaseSite, archive, platform, stand_in};
 
 const INSTALL: [&str; 3] = ["tool", "install", "1.9.8"];
@@ -35,20 +35,20 @@ fn quiet(site: &ReleaseSite) -> Machine {
     machine
 }
 
-fn installed(said: Said, machine: &Machine) {
-    let said = said.well();
-    assert_eq!(said.printed_path(), machine.kept("terraform", "1.9.8").join("terraform"));
+fn installed(said: CommandOutput, machine: &Machine) {
+    let said = said.expect_success();
+    assert_eq!(said.printed_path(), machine.installation("terraform", "1.9.8").join("terraform"));
     assert_eq!(std::fs::read(said.printed_path()).unwrap(), b"binary");
 }
 
-fn refused(said: &Said, message: &Expect, machine: &Machine) {
+fn refused(said: &CommandOutput, message: &Expect, machine: &Machine) {
     assert_eq!(said.code, Some(1), "{said:?}");
-    message.assert_eq(&said.shown().replace(&platform(), "<platform>"));
-    assert!(!machine.kept("terraform", "1.9.8").exists());
+    message.assert_eq(&said.normalized().replace(&platform(), "<platform>"));
+    assert!(!machine.installation("terraform", "1.9.8").exists());
     assert!(!said.stderr.contains("hunter2"), "{said:?}");
 }
 
 fn record(machine: &Machine, version: &str) -> serde_json::Value {
-    let path = machine.kept("terraform", version).join("install.json");
+    let path = machine.installation("terraform", version).join("install.json");
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }

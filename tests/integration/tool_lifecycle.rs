@@ -18,7 +18,7 @@ use butler_runner::tool::{
     users,
 };
 
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{ReleaseSite, platform};
 
 /// Options for requests to the machine's cache.
@@ -91,14 +91,14 @@ fn spawn(machine: &Machine, words: &[&str]) -> Child {
     machine.command(words).spawn().unwrap()
 }
 
-fn ended(machine: &Machine, child: Child) -> Said {
-    machine.said(&child.wait_with_output().unwrap())
+fn ended(machine: &Machine, child: Child) -> CommandOutput {
+    machine.output_of(&child.wait_with_output().unwrap())
 }
 
 /// The output without the number of `pid` and without times.
-fn shown(said: &Said, pid: u32) -> String {
+fn shown(said: &CommandOutput, pid: u32) -> String {
     let mut words = Vec::new();
-    for word in said.shown().split_inclusive([' ', '\n', ';']) {
+    for word in said.normalized().split_inclusive([' ', '\n', ';']) {
         let bare = word.trim_end_matches([' ', '\n', ';', ':', ',']);
         let is_time = bare.ends_with('Z') && bare.contains('T') && bare.starts_with("20");
         words.push(match bare {

@@ -11,7 +11,7 @@ use butler_runner::tool::{Sites, ToolOptions, WhenBusy, ready};
 use expect_test::expect;
 use serde_json::Value;
 
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{Fault, ReleaseSite};
 use crate::support::world::eventually;
 
@@ -21,14 +21,14 @@ fn machine_with(site: &ReleaseSite, versions: &[&str]) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "error");
     for version in versions {
-        machine.run(&["tool", "install", version]).well();
+        machine.run(&["tool", "install", version]).expect_success();
     }
     machine
 }
 
 /// The output without times, fingerprints and checksums.
-fn steady(said: &Said) -> String {
-    let words = said.shown().split_inclusive([' ', '\n', '(', ')']);
+fn without_variable_text(output: &CommandOutput) -> String {
+    let words = output.normalized().split_inclusive([' ', '\n', '(', ')']);
     let names = words.flat_map(|word| {
         let (text, rest) = word.split_at(word.trim_end_matches([' ', '\n', '(', ')', ',']).len());
         [name(text), rest]
@@ -49,7 +49,7 @@ fn name(text: &str) -> &str {
 }
 
 fn assert_valid(status: &Value) {
-    let schema = Machine::new().run(&["schema", "status"]).well().json();
+    let schema = Machine::new().run(&["schema", "status"]).expect_success().json();
     let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
     let errors: Vec<_> = validator.iter_errors(status).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:#?}\n{status:#}");
@@ -67,7 +67,7 @@ fn status_of_a_new_machine_is_empty() {
         exit 0
         terraform: not-installed
     "]]
-    .assert_eq(machine.run(&["tool", "status"]).well().shown());
+    .assert_eq(machine.run(&["tool", "status"]).expect_success().normalized());
     expect![[r#"
         exit 0
         {
@@ -88,18 +88,26 @@ fn status_of_a_new_machine_is_empty() {
           "users": []
         }
     "#]]
-    .assert_eq(machine.run(&["tool", "--product", "tofu", "status", "--json"]).well().shown());
+    .assert_eq(
+        machine
+            .run(&["tool", "--product", "tofu", "status", "--json"])
+            .expect_success()
+            .normalized(),
+    );
     expect![[r"
         exit 0
         nothing is installed
     "]]
-    .assert_eq(machine.run(&["tool", "list"]).well().shown());
+    .assert_eq(machine.run(&["tool", "list"]).expect_success().normalized());
     expect![[r"
         exit 0
         nothing is installed
     "]]
-    .assert_eq(machine.run(&["tool", "verify"]).well().shown());
-    assert_eq!(machine.run(&["tool", "list", "--json"]).well().json(), serde_json::json!([]));
+    .assert_eq(machine.run(&["tool", "verify"]).expect_success().normalized());
+    assert_eq!(
+        machine.run(&["tool", "list", "--json"]).expect_success().json(),
+        serde_json::json!([])
+    );
     assert!(!machine.path("cache").exists(), "who only looks makes nothing");
 }
 
@@ -107,8 +115,8 @@ fn status_of_a_new_machine_is_empty() {
 fn status_has_the_documented_keys_and_matches_its_schema() {
     let site = ReleaseSite::start(&[("1.9.8", b"newer"), ("1.8.5", b"older")]);
     let machine = machine_with(&site, &["1.8.5", "1.9.8"]);
-    let said = machine.run(&["tool", "status", "--json"]).well();
-    let status = said.json();
+    let output = machine.run(&["tool", "status", "--json"]).expect_success();
+    let status = output.json();
     assert_valid(&status);
     let promised = [
         "currentVersion",
@@ -133,7 +141,7 @@ fn status_has_the_documented_keys_and_matches_its_schema() {
     );
     assert_eq!(
         status["binaryPath"],
-        machine.kept("terraform", "1.8.5").join("terraform").to_str().unwrap()
+        machine.installation("terraform", "1.8.5").join("terraform").to_str().unwrap()
     );
     assert_eq!(status["state"], "ready");
     assert_eq!([&status["trust"], &status["installed"][0]["trust"]], ["signature"; 2]);
@@ -150,10 +158,10 @@ fn status_has_the_documented_keys_and_matches_its_schema() {
 #[test]
 fn status_without_json_is_one_short_page() {
     let site = ReleaseSite::start(&[("1.9.8", b"newer"), ("1.8.5", b"older")]);
-    site.misbehave("terraform_1.9.8_SHA256SUMS.72D7468F.sig", Fault::Changed);
+    site.inject_fault("terraform_1.9.8_SHA256SUMS.72D7468F.sig", Fault::Changed);
     let machine = machine_with(&site, &["1.8.5"]);
     machine.run(&["tool", "install", "1.9.8"]);
-    let said = machine.run(&["tool", "--product", "terraform", "status"]).well();
+    let output = machine.run(&["tool", "--product", "terraform", "status"]).expect_success();
     expect![[r"
         exit 0
         terraform 1.8.5: ready
@@ -167,21 +175,21 @@ fn status_without_json_is_one_short_page() {
         history:
           <moment>  install  1.9.8  failed: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is not valid: Message has been manipulated
           <moment>  install  1.8.5  succeeded
-    "]].assert_eq(&steady(&said));
-    let said = machine.run(&["tool", "list"]).well();
+    "]].assert_eq(&without_variable_text(&output));
+    let output = machine.run(&["tool", "list"]).expect_success();
     expect![[r"
         exit 0
         terraform  1.8.5  default  5 B  installed <day>  signed by a key of your own  last used <day>
-    "]].assert_eq(&steady(&said));
+    "]].assert_eq(&without_variable_text(&output));
 }
 
 #[test]
 fn state_is_failed_after_a_failed_first_installation() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave("linux_amd64.zip", Fault::Changed);
+    site.inject_fault("linux_amd64.zip", Fault::Changed);
     let machine = machine_with(&site, &[]);
     machine.run(&["tool", "install", "1.9.8"]);
-    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    let status = machine.run(&["tool", "status", "--json"]).expect_success().json();
     assert_valid(&status);
     assert_eq!((&status["state"], &status["currentVersion"]), (&"failed".into(), &Value::Null));
     let error = status["history"][0]["error"].as_str().unwrap();
@@ -201,20 +209,20 @@ impl Drop for Running {
 #[tokio::test]
 async fn status_shows_a_running_installation_and_its_process() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave("linux_amd64.zip", Fault::Hanging);
+    site.inject_fault("linux_amd64.zip", Fault::Hanging);
     let machine = machine_with(&site, &[]);
     let running = Running(machine.command(&["tool", "install", "1.9.8"]).spawn().unwrap());
-    site.asked_for("linux_amd64.zip").await;
-    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    site.wait_for_request("linux_amd64.zip").await;
+    let status = machine.run(&["tool", "status", "--json"]).expect_success().json();
     assert_valid(&status);
     assert_eq!(status["state"], "installing");
     let act = &status["queue"]["inProgress"];
     assert_eq!((&act["version"], &act["operation"]), (&"1.9.8".into(), &"install".into()));
     assert_eq!(act["pid"], running.0.id());
-    let text = machine.run(&["tool", "status"]).well().stdout;
+    let text = machine.run(&["tool", "status"]).expect_success().stdout;
     assert!(text.contains(&format!("(pid {}, since ", running.0.id())), "{text}");
     drop(running);
-    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    let status = machine.run(&["tool", "status", "--json"]).expect_success().json();
     assert_eq!(status["state"], "failed", "who was killed installs nothing any more");
 }
 
@@ -225,12 +233,12 @@ async fn status_shows_a_version_that_is_pending_deletion() {
     machine.set("BUTLER_DRAIN_PERIOD", "1h");
     let running = Running(machine.command(&["tool", "uninstall", "1.9.8"]).spawn().unwrap());
     let state = || {
-        let status = machine.run(&["tool", "status", "--json"]).well().json();
+        let status = machine.run(&["tool", "status", "--json"]).expect_success().json();
         assert_valid(&status);
         status["state"].clone()
     };
     eventually("the state of it", || state() == "pending-deletion").await;
-    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    let status = machine.run(&["tool", "status", "--json"]).expect_success().json();
     assert_eq!(status["queue"]["inProgress"]["operation"], "uninstall");
     assert_eq!(status["installed"][0]["state"], "pending-deletion");
     drop(running);
@@ -253,15 +261,15 @@ async fn status_counts_and_names_the_users_of_a_version() {
         owner: "run 7".to_owned(),
     };
     let tool = ready(&"1.9.8".parse().unwrap(), &options, &|_| ()).await.unwrap();
-    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    let status = machine.run(&["tool", "status", "--json"]).expect_success().json();
     assert_valid(&status);
     assert_eq!(status["users"][0]["owner"], "run 7");
     assert_eq!(status["users"][0]["pid"], std::process::id());
     assert_eq!(status["installed"][1]["users"], serde_json::json!([]));
-    let list = machine.run(&["tool", "list"]).well().stdout;
+    let list = machine.run(&["tool", "list"]).expect_success().stdout;
     assert!(list.lines().next().unwrap().ends_with("in use by 1"), "{list}");
     drop(tool);
-    let list = machine.run(&["tool", "list"]).well().stdout;
+    let list = machine.run(&["tool", "list"]).expect_success().stdout;
     assert!(!list.contains("in use") && list.contains("last used "), "{list}");
 }
 
@@ -270,7 +278,7 @@ fn list_shows_all_products_unless_one_is_named() {
     let site = ReleaseSite::start(&[("1.9.8", b"terraform"), ("opentofu-1.8.3", b"tofu")]);
     let machine = machine_with(&site, &["1.9.8", "opentofu-1.8.3"]);
     let products = |words: &[&str]| -> Vec<String> {
-        let list = machine.run(&[words, &["--json"]].concat()).well().json();
+        let list = machine.run(&[words, &["--json"]].concat()).expect_success().json();
         list.as_array()
             .unwrap()
             .iter()
@@ -294,14 +302,19 @@ fn available_versions_are_sorted_newest_first_and_hide_prereleases() {
         1.10.0
         1.9.8   installed
     "]]
-    .assert_eq(machine.run(&["tool", "list", "--available"]).well().shown());
+    .assert_eq(machine.run(&["tool", "list", "--available"]).expect_success().normalized());
     expect![[r"
         exit 0
         1.10.0
         1.10.0-rc1
         1.9.8       installed
     "]]
-    .assert_eq(machine.run(&["tool", "list", "--available", "--prereleases"]).well().shown());
+    .assert_eq(
+        machine
+            .run(&["tool", "list", "--available", "--prereleases"])
+            .expect_success()
+            .normalized(),
+    );
     expect![[r#"
         exit 0
         [
@@ -313,17 +326,20 @@ fn available_versions_are_sorted_newest_first_and_hide_prereleases() {
         ]
     "#]]
     .assert_eq(
-        machine.run(&["tool", "--product", "tofu", "list", "--available", "--json"]).well().shown(),
+        machine
+            .run(&["tool", "--product", "tofu", "list", "--available", "--json"])
+            .expect_success()
+            .normalized(),
     );
     assert_eq!(machine.run(&["tool", "list", "--prereleases"]).code, Some(2));
 }
 
 /// Damages each of the versions in another way.
 fn damage(machine: &Machine) -> Vec<PathBuf> {
-    let binary = |version: &str| machine.kept("terraform", version).join("terraform");
+    let binary = |version: &str| machine.installation("terraform", version).join("terraform");
     std::fs::write(binary("1.9.1"), "changed").unwrap();
-    std::fs::remove_file(machine.kept("terraform", "1.9.2").join("install.json")).unwrap();
-    let record = machine.kept("terraform", "1.9.3").join("install.json");
+    std::fs::remove_file(machine.installation("terraform", "1.9.2").join("install.json")).unwrap();
+    let record = machine.installation("terraform", "1.9.3").join("install.json");
     edit(&record, |record| record["platform"] = "plan9_mips".into());
     std::fs::remove_file(binary("1.9.4")).unwrap();
     std::os::unix::fs::symlink(binary("1.9.0"), binary("1.9.4")).unwrap();
@@ -342,11 +358,11 @@ fn verify_reports_every_kind_of_damage_and_removes_nothing() {
     let releases = versions.map(|version| (version, b"binary".as_slice()));
     let site = ReleaseSite::start(&releases);
     let machine = machine_with(&site, &versions);
-    let said = machine.run(&["tool", "verify", "--json"]).well();
-    assert!(said.json().as_array().unwrap().iter().all(|it| it["state"] == "ok"), "{said:?}");
+    let output = machine.run(&["tool", "verify", "--json"]).expect_success();
+    assert!(output.json().as_array().unwrap().iter().all(|it| it["state"] == "ok"), "{output:?}");
 
     let binaries = damage(&machine);
-    let said = machine.run(&["tool", "verify"]);
+    let output = machine.run(&["tool", "verify"]);
     expect![[r"
         exit 1
         terraform  1.9.4  unreadable      not using `<machine>/cache/terraform/1.9.4/terraform`: it is a symbolic link
@@ -356,7 +372,7 @@ fn verify_reports_every_kind_of_damage_and_removes_nothing() {
         terraform  1.9.0  ok              signed by a key of your own (<fingerprint>)
         error: 3 of 5 versions cannot be trusted
         hint: nothing was removed; `butler-runner tool install terraform-1.9.2` replaces it
-    "]].assert_eq(&steady(&said));
+    "]].assert_eq(&without_variable_text(&output));
     let json = machine.run(&["tool", "verify", "--json"]);
     assert_eq!(json.code, Some(1));
     let states: Vec<_> = json
@@ -377,25 +393,25 @@ fn install_replaces_a_version_that_verify_rejects() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine_with(&site, &["1.9.8"]);
     // The file has its recorded size and time, so only its content shows the difference.
-    let record = machine.kept("terraform", "1.9.8").join("install.json");
+    let record = machine.installation("terraform", "1.9.8").join("install.json");
     edit(&record, |record| record["executableSha256"] = "0".repeat(64).into());
-    machine.run(&["tool", "status"]).well();
-    let said = machine.run(&["tool", "verify"]);
-    assert!(said.code == Some(1) && said.stdout.contains("changed"), "{said:?}");
-    let status = machine.run(&["tool", "status", "--json"]).well().json();
+    machine.run(&["tool", "status"]).expect_success();
+    let output = machine.run(&["tool", "verify"]);
+    assert!(output.code == Some(1) && output.stdout.contains("changed"), "{output:?}");
+    let status = machine.run(&["tool", "status", "--json"]).expect_success().json();
     assert_eq!(status["installed"][0]["state"], "failed", "what verify found is remembered");
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    machine.run(&["tool", "verify"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    machine.run(&["tool", "verify"]).expect_success();
 }
 
 #[test]
 fn verify_of_a_missing_version_names_the_install_command() {
     let machine = Machine::new();
-    let said = machine.run(&["tool", "verify", "opentofu-1.8.3"]);
+    let output = machine.run(&["tool", "verify", "opentofu-1.8.3"]);
     expect![[r"
         exit 1
         error: opentofu 1.8.3 is not installed
         hint: `butler-runner tool install opentofu-1.8.3` installs it
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(output.normalized());
 }

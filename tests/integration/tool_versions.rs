@@ -7,7 +7,7 @@ use expect_test::expect;
 use serde_json::json;
 
 use crate::support::documented::assert_documented;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{Fault, ReleaseSite, executable, stand_in};
 use crate::support::world::World;
 
@@ -48,7 +48,7 @@ fn required(constraint: &str) -> String {
 }
 
 /// Product and version in the output of a command.
-fn named(said: &Said) -> String {
+fn named(said: &CommandOutput) -> String {
     let json = said.json();
     format!("{} {}", json["product"].as_str().unwrap(), json["version"].as_str().unwrap())
 }
@@ -56,7 +56,7 @@ fn named(said: &Said) -> String {
 fn from(machine: &Machine, directory: &Path, words: &[&str]) -> String {
     let mut all = words.to_vec();
     all.extend(["--json", "--from", directory.to_str().unwrap()]);
-    named(&machine.run(&all).well())
+    named(&machine.run(&all).expect_success())
 }
 
 /// The cases of the table in the documentation.
@@ -83,9 +83,9 @@ fn documentation_lists_the_version_that_each_expression_selects() {
     let site = ReleaseSite::start(RELEASED);
     let rows = TEXTS.map(|text| {
         let machine = machine(&site);
-        machine.run(&["tool", "install", "1.8.5"]).well();
-        machine.run(&["tool", "install", "1.9.8"]).well();
-        let taken = machine.run(&["tool", "install", text, "--json"]).well();
+        machine.run(&["tool", "install", "1.8.5"]).expect_success();
+        machine.run(&["tool", "install", "1.9.8"]).expect_success();
+        let taken = machine.run(&["tool", "install", text, "--json"]).expect_success();
         format!("| `{text}` | {} |", named(&taken))
     });
     assert_documented("docs/versions.md", "texts", &rows);
@@ -95,12 +95,12 @@ fn documentation_lists_the_version_that_each_expression_selects() {
 fn constraint_prefers_installed_versions_unless_latest_is_requested() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.8.5"]).well();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let requests = site.requests();
     let install = |words: &[&str]| {
         let words = [&["tool", "install", "--json"], words].concat();
-        named(&machine.run(&words).well())
+        named(&machine.run(&words).expect_success())
     };
     assert_eq!(install(&["~> 1.8"]), "terraform 1.9.8");
     assert_eq!(install(&[">= 1.6, < 2, != 1.9.8"]), "terraform 1.8.5");
@@ -110,7 +110,8 @@ fn constraint_prefers_installed_versions_unless_latest_is_requested() {
     assert_eq!(install(&["latest"]), "terraform 1.10.5");
     assert_eq!(install(&["opentofu-~> 1.8.0"]), "opentofu 1.8.3");
     assert_eq!(install(&["1.8.5", "--latest"]), "terraform 1.8.5");
-    let tofu = machine.run(&["tool", "--product", "tofu", "install", "latest", "--json"]).well();
+    let tofu =
+        machine.run(&["tool", "--product", "tofu", "install", "latest", "--json"]).expect_success();
     assert_eq!(named(&tofu), "opentofu 1.9.0");
 }
 
@@ -157,7 +158,7 @@ fn nearest_version_file_counts_before_required_version() {
     let module = tree(&machine, "module", &[("main.tf", &required(">= 1.8, < 1.10"))]);
     assert_eq!(from(&machine, &module, &["tool", "install"]), "terraform 1.9.8");
     let mut there = machine.command(&["tool", "install", "--json"]);
-    let said = machine.said(&there.current_dir(&module).output().unwrap()).well();
+    let said = machine.output_of(&there.current_dir(&module).output().unwrap()).expect_success();
     assert_eq!(named(&said), "terraform 1.9.8");
 }
 
@@ -197,9 +198,9 @@ fn first_installed_version_of_a_line_in_tool_versions_is_used() {
     let machine = machine(&site);
     let text = "terraform 1.10.5 1.8.5 system\n";
     let directory = tree(&machine, "module", &[(".tool-versions", text)]);
-    machine.run(&["tool", "install", "1.8.5"]).well();
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
     assert_eq!(from(&machine, &directory, &["tool", "install"]), "terraform 1.8.5");
-    machine.run(&["tool", "install", "1.10.5"]).well();
+    machine.run(&["tool", "install", "1.10.5"]).expect_success();
     assert_eq!(from(&machine, &directory, &["tool", "install"]), "terraform 1.10.5");
 }
 
@@ -215,14 +216,14 @@ fn version_file_that_contradicts_required_version_wins_with_a_warning() {
         <machine>/cache/terraform/1.9.8/terraform
         WARN using the version from the version file, although the module's `required_version` does not allow it file=".terraform-version" request=terraform 1.9.8 required_version=< 1.9
     "#]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
 }
 
 #[test]
 fn first_installed_version_is_the_default_until_tool_use() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    let json = |words: &[&str]| machine.run(&[words, &["--json"]].concat()).well().json();
+    let json = |words: &[&str]| machine.run(&[words, &["--json"]].concat()).expect_success().json();
     assert_eq!(json(&["tool", "install", "1.9.8"])["default"], true);
     assert_eq!(json(&["tool", "install", "1.10.5"])["default"], false);
     assert_eq!(
@@ -240,10 +241,10 @@ fn first_installed_version_is_the_default_until_tool_use() {
     assert_eq!(json(&["tool", "which", "~> 1.9.0"])["default"], false);
     assert_eq!(json(&["tool", "install", "1.9.8"])["default"], false);
     assert_eq!(
-        machine.run(&["tool", "use", "1.9.8"]).well().stdout,
+        machine.run(&["tool", "use", "1.9.8"]).expect_success().stdout,
         "terraform 1.9.8 is the default\n"
     );
-    fs::remove_dir_all(machine.kept("terraform", "1.9.8")).unwrap();
+    fs::remove_dir_all(machine.installation("terraform", "1.9.8")).unwrap();
     assert_eq!(json(&["tool", "install", "1.10.5"])["default"], true, "the old one is gone");
 }
 
@@ -260,11 +261,11 @@ fn exactly_one_of_ten_concurrent_first_installs_becomes_the_default() {
         .collect();
     let said: Vec<_> = children
         .into_iter()
-        .map(|child| machine.said(&child.wait_with_output().unwrap()).well())
+        .map(|child| machine.output_of(&child.wait_with_output().unwrap()).expect_success())
         .collect();
     let winners: Vec<_> = said.iter().filter(|said| said.json()["default"] == true).collect();
     assert_eq!(winners.len(), 1, "{said:?}");
-    let found = machine.run(&["tool", "which", "--json"]).well();
+    let found = machine.run(&["tool", "which", "--json"]).expect_success();
     assert_eq!(named(&found), named(winners[0]));
 }
 
@@ -272,9 +273,9 @@ fn exactly_one_of_ten_concurrent_first_installs_becomes_the_default() {
 fn which_and_use_send_no_requests() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let requests = site.requests();
-    let expected = machine.kept("terraform", "1.9.8").join("terraform");
+    let expected = machine.installation("terraform", "1.9.8").join("terraform");
     for words in [
         &["tool", "which"][..],
         &["tool", "--product", "terraform", "which", "1.9.8"],
@@ -282,9 +283,9 @@ fn which_and_use_send_no_requests() {
         &["tool", "which", ">= 1.6, < 2"],
         &["tool", "install", "1.9.8"],
     ] {
-        assert_eq!(machine.run(words).well().printed_path(), expected, "{words:?}");
+        assert_eq!(machine.run(words).expect_success().printed_path(), expected, "{words:?}");
     }
-    machine.run(&["tool", "use", "~> 1.9"]).well();
+    machine.run(&["tool", "use", "~> 1.9"]).expect_success();
     assert_eq!(site.requests(), requests);
 }
 
@@ -292,8 +293,8 @@ fn which_and_use_send_no_requests() {
 fn which_never_prints_a_modified_executable() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "another").unwrap();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    fs::write(machine.installation("terraform", "1.9.8").join("terraform"), "another").unwrap();
     for words in [&["tool", "which"][..], &["tool", "use", "1.9.8"]] {
         let said = machine.run(words);
         expect![[r"
@@ -301,7 +302,7 @@ fn which_never_prints_a_modified_executable() {
             error: `<machine>/cache/terraform/1.9.8/terraform` is not the executable that was verified
             hint: do not start it; install it with `butler-runner tool install 1.9.8`, which replaces it
         "]]
-        .assert_eq(said.shown());
+        .assert_eq(said.normalized());
     }
 }
 
@@ -309,7 +310,7 @@ fn which_never_prints_a_modified_executable() {
 fn missing_version_error_names_the_install_command() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    let show = |words: &[&str]| machine.run(words).normalized().to_owned();
     expect![[r"
         exit 1
         error: terraform has no default version
@@ -322,8 +323,8 @@ fn missing_version_error_names_the_install_command() {
         hint: install it with `butler-runner tool install opentofu-1.9.0`
     "]]
     .assert_eq(&show(&["tool", "--product", "tofu", "use", "1.9.0"]));
-    machine.run(&["tool", "install", "1.8.5"]).well();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     expect![[r"
         exit 1
         error: no installed version of terraform satisfies `~> 1.10`
@@ -336,7 +337,7 @@ fn missing_version_error_names_the_install_command() {
 fn malformed_version_is_a_usage_error() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    let show = |words: &[&str]| machine.run(words).normalized().to_owned();
     expect![[r"
         exit 2
         error: `^1.9 || 2` is neither a version nor a constraint
@@ -357,7 +358,7 @@ fn missing_version_request_lists_the_searched_files() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     tree(&machine, "module", &[("main.tf", "")]);
-    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    let show = |words: &[&str]| machine.run(words).normalized().to_owned();
     expect![[r"
         exit 1
         error: no version of terraform or opentofu is requested in `<machine>/module`
@@ -400,23 +401,23 @@ fn unsatisfiable_constraint_error_names_the_newest_release() {
         error: no released version of terraform satisfies `>= 2.0`
         hint: the newest released version is 1.10.5
     "]]
-    .assert_eq(machine.run(&["tool", "install", ">= 2.0"]).shown());
+    .assert_eq(machine.run(&["tool", "install", ">= 2.0"]).normalized());
 }
 
 #[test]
 fn latest_without_a_release_list_names_the_installed_versions() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.8.5"]).well();
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    site.misbehave("/terraform/index.json", Fault::Missing);
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    site.inject_fault("/terraform/index.json", Fault::Missing);
     expect![[r"
         exit 1
         error: cannot list the released versions of terraform: `<site>/terraform/index.json` does not exist
         hint: name an exact version; installed: 1.8.5, 1.9.8
     "]]
-    .assert_eq(machine.run(&["tool", "install", "latest"]).shown());
-    machine.run(&["tool", "install", "~> 1.8"]).well();
+    .assert_eq(machine.run(&["tool", "install", "latest"]).normalized());
+    machine.run(&["tool", "install", "~> 1.8"]).expect_success();
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use butler_start::trigger::{ProviderName, reported_states};
 
 use crate::support::ci_server::CiServer;
 use crate::support::documented::assert_documented;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 
 /// The run that is triggered.
 const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
@@ -33,21 +33,21 @@ fn machine(server: &CiServer) -> Machine {
     machine.set("BUTLER_CI_TOKEN", CI_TOKEN);
     machine.set("BUTLER_CA_BUNDLE", server.bundle());
     machine.set("BUTLER_LOG", "error");
-    machine.call(server.url(), "<server>");
+    machine.replace_in_output(server.url(), "<server>");
     machine
 }
 
 /// Runs `butler-runner WORDS --url SERVER`.
-fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
+fn run_with_server(machine: &Machine, server: &CiServer, words: &[&str]) -> CommandOutput {
     let url = server.url();
     machine.run(&[words, &["--url", &url]].concat())
 }
 
 /// The standard error of a command.
-fn complaint(said: &Said, code: i32) -> String {
+fn error_text(said: &CommandOutput, code: i32) -> String {
     assert_eq!(said.code, Some(code), "{said:#?}");
     assert_eq!(said.stdout, "");
-    said.shown().split_once('\n').unwrap().1.to_owned()
+    said.normalized().split_once('\n').unwrap().1.to_owned()
 }
 
 #[test]

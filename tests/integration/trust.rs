@@ -34,12 +34,14 @@ impl Mirror {
     fn says(&mut self, expected: &Expect) {
         self.machine.set("BUTLER_SIGNING_KEY", self.gpg.key_file());
         self.machine.set("BUTLER_LOG", "warn");
-        self.machine.call(self.gpg.fingerprint(), "<key>");
-        expected.assert_eq(&steady(self.machine.run(&["tool", "install", "1.9.8"]).shown()));
+        self.machine.replace_in_output(self.gpg.fingerprint(), "<key>");
+        expected.assert_eq(&without_variable_text(
+            self.machine.run(&["tool", "install", "1.9.8"]).normalized(),
+        ));
     }
 
     fn has_installed(&self) -> bool {
-        self.machine.kept("terraform", "1.9.8").exists()
+        self.machine.installation("terraform", "1.9.8").exists()
     }
 }
 
@@ -86,14 +88,14 @@ fn key_that_expires_soon_causes_a_warning() {
     mirror.sign(-10, "SHA256");
     mirror.gpg.expire(-60, 100);
     mirror.machine.set("BUTLER_SIGNING_KEY", mirror.gpg.key_file());
-    let said = mirror.machine.run(&["tool", "install", "1.9.8"]).well();
+    let said = mirror.machine.run(&["tool", "install", "1.9.8"]).expect_success();
     assert!(said.stderr.contains("expires soon"), "{}", said.stderr);
 
     let mut mirror = Mirror::with_key("ed25519", -60);
     mirror.sign(-10, "SHA256");
     mirror.gpg.expire(-60, 200);
     mirror.machine.set("BUTLER_SIGNING_KEY", mirror.gpg.key_file());
-    let said = mirror.machine.run(&["tool", "install", "1.9.8"]).well();
+    let said = mirror.machine.run(&["tool", "install", "1.9.8"]).expect_success();
     assert!(!said.stderr.contains("expires soon"), "{}", said.stderr);
 }
 
@@ -185,18 +187,18 @@ fn wrong_signature_and_modified_checksums_are_refused() {
     ];
     for (file, fault, expected) in cases {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-        site.misbehave(file, fault);
+        site.inject_fault(file, fault);
         let mut machine = Machine::with_site(&site);
         machine.set("BUTLER_LOG", "error");
-        machine.call(crate::support::release_site::platform(), "<platform>");
+        machine.replace_in_output(crate::support::release_site::platform(), "<platform>");
         let said = machine.run(&["tool", "install", "1.9.8"]);
-        expected.assert_eq(&steady(said.shown()));
-        assert!(!machine.kept("terraform", "1.9.8").exists());
+        expected.assert_eq(&without_variable_text(said.normalized()));
+        assert!(!machine.installation("terraform", "1.9.8").exists());
     }
 }
 
 /// `text` without key ids, checksums and times.
-fn steady(text: &str) -> String {
+fn without_variable_text(text: &str) -> String {
     let is_hex = |word: &str| word.len() >= 16 && word.chars().all(|c| c.is_ascii_hexdigit());
     let is_time = |word: &str| word.len() == 20 && word.ends_with('Z') && word.contains('T');
     let mut shown = String::new();
@@ -215,14 +217,14 @@ fn steady(text: &str) -> String {
 #[test]
 fn opentofu_with_only_a_cosign_signature_is_refused_with_a_reason() {
     let site = ReleaseSite::start(&[("opentofu-1.6.0", b"binary")]);
-    site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
+    site.inject_fault("SHA256SUMS.gpgsig", Fault::Missing);
     let mut machine = Machine::with_site(&site);
     machine.set("BUTLER_LOG", "error");
     expect![[r"
         exit 1
         error: opentofu 1.6.0 has no OpenPGP signature at `<site>/opentofu/opentofu/releases/download/v1.6.0/tofu_1.6.0_SHA256SUMS.gpgsig`: `<site>/opentofu/opentofu/releases/download/v1.6.0/tofu_1.6.0_SHA256SUMS.gpgsig` does not exist
         hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; OpenTofu 1.6.0 is signed with cosign only, which the runner does not verify
-    "]].assert_eq(machine.run(&["tool", "--product", "tofu", "install", "1.6.0"]).shown());
+    "]].assert_eq(machine.run(&["tool", "--product", "tofu", "install", "1.6.0"]).normalized());
 }
 
 #[test]
@@ -230,8 +232,12 @@ fn terragrunt_is_installed_from_its_own_site_layout() {
     let script = terragrunt_stand_in("0.99.1");
     let site = ReleaseSite::start(&[("terragrunt-0.99.1", script.as_bytes())]);
     let machine = Machine::with_site(&site);
-    let said = machine.run(&["tool", "--product", "terragrunt", "install", "0.99.1"]).well();
-    assert_eq!(said.printed_path(), machine.kept("terragrunt", "0.99.1").join("terragrunt"));
+    let said =
+        machine.run(&["tool", "--product", "terragrunt", "install", "0.99.1"]).expect_success();
+    assert_eq!(
+        said.printed_path(),
+        machine.installation("terragrunt", "0.99.1").join("terragrunt")
+    );
     assert_eq!(std::fs::read_to_string(said.printed_path()).unwrap(), script);
     let base = "/gruntwork-io/terragrunt/releases/download/v0.99.1";
     let file = format!("terragrunt_{}", crate::support::release_site::platform());
@@ -243,7 +249,7 @@ fn terragrunt_is_installed_from_its_own_site_layout() {
 fn missing_signature_of_a_signed_terragrunt_version_is_refused() {
     let script = terragrunt_stand_in("0.98.0");
     let site = ReleaseSite::start(&[("terragrunt-0.98.0", script.as_bytes())]);
-    site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
+    site.inject_fault("SHA256SUMS.gpgsig", Fault::Missing);
     let vendors = Vendors::are(&site);
     let expected = expect![[r"
         exit 1
@@ -252,11 +258,11 @@ fn missing_signature_of_a_signed_terragrunt_version_is_refused() {
     "]];
     for mut machine in [Machine::with_site(&site), vendors.machine(&site)] {
         machine.set("BUTLER_LOG", "error");
-        machine.call("https://github.com", "<site>");
+        machine.replace_in_output("https://github.com", "<site>");
         expected.assert_eq(
-            machine.run(&["tool", "--product", "terragrunt", "install", "0.98.0"]).shown(),
+            machine.run(&["tool", "--product", "terragrunt", "install", "0.98.0"]).normalized(),
         );
-        assert!(!machine.kept("terragrunt", "0.98.0").exists());
+        assert!(!machine.installation("terragrunt", "0.98.0").exists());
     }
 }
 
@@ -264,7 +270,7 @@ fn missing_signature_of_a_signed_terragrunt_version_is_refused() {
 fn unsigned_old_terragrunt_is_installed_from_the_vendor_only_and_marked_unsigned() {
     let script = terragrunt_stand_in("0.55.1");
     let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
-    site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
+    site.inject_fault("SHA256SUMS.gpgsig", Fault::Missing);
 
     let mut mirrored = Machine::with_site(&site);
     mirrored.set("BUTLER_LOG", "error");
@@ -272,8 +278,8 @@ fn unsigned_old_terragrunt_is_installed_from_the_vendor_only_and_marked_unsigned
         exit 1
         error: terragrunt 0.55.1 has no OpenPGP signature at `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig`: `<site>/gruntwork-io/terragrunt/releases/download/v0.55.1/SHA256SUMS.gpgsig` does not exist
         hint: choose a version that is signed with OpenPGP, put this one on PATH, or check that --mirror has the signatures; the vendor did not sign this version yet, so it is installed only from the vendor's own site, or with --url and --checksum; the operator of a mirror can sign its `SHA256SUMS` and give the key with --signing-key
-    "]].assert_eq(mirrored.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).shown());
-    assert!(!mirrored.kept("terragrunt", "0.55.1").exists());
+    "]].assert_eq(mirrored.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).normalized());
+    assert!(!mirrored.installation("terragrunt", "0.55.1").exists());
 
     let vendors = Vendors::are(&site);
     let mut machine = vendors.machine(&site);
@@ -283,17 +289,17 @@ fn unsigned_old_terragrunt_is_installed_from_the_vendor_only_and_marked_unsigned
         <machine>/cache/terragrunt/0.55.1/terragrunt
         WARN published without a signature; verifying only its checksum request=terragrunt 0.55.1
     "]]
-    .assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).shown());
-    let record = machine.kept("terragrunt", "0.55.1").join("install.json");
+    .assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]).normalized());
+    let record = machine.installation("terragrunt", "0.55.1").join("install.json");
     let record: serde_json::Value =
         serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["signer"], "none, published without a signature");
-    let listed = machine.run(&["tool", "list", "--json"]).well().json();
+    let listed = machine.run(&["tool", "list", "--json"]).expect_success().json();
     assert_eq!(
         (&listed[0]["trust"], &listed[0]["signedBy"]),
         (&"unsigned".into(), &serde_json::Value::Null)
     );
-    let said = machine.run(&["tool", "--product", "terragrunt", "status"]).well();
+    let said = machine.run(&["tool", "--product", "terragrunt", "status"]).expect_success();
     assert!(said.stdout.contains("trusted by  published without a signature"), "{said:?}");
 }
 
@@ -301,7 +307,7 @@ fn unsigned_old_terragrunt_is_installed_from_the_vendor_only_and_marked_unsigned
 fn errors_of_unsigned_releases_mention_the_missing_signature() {
     let script = terragrunt_stand_in("0.55.1");
     let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
-    site.misbehave("SHA256SUMS.gpgsig", Fault::Missing);
+    site.inject_fault("SHA256SUMS.gpgsig", Fault::Missing);
     let vendors = Vendors::are(&site);
     let mut machine = vendors.machine(&site);
     machine.set("BUTLER_LOG", "error");
@@ -309,7 +315,7 @@ fn errors_of_unsigned_releases_mention_the_missing_signature() {
         exit 1
         error: terragrunt 0.55.1 was published without a signature
         hint: a bundle contains only releases that can be verified again when they are installed; copy the file separately and install it with `butler-runner tool install terragrunt-0.55.1 --url file:///PATH --checksum sha256:HEX`
-    "]].assert_eq(machine.run(&["tool", "bundle", "terragrunt-0.55.1"]).shown());
+    "]].assert_eq(machine.run(&["tool", "bundle", "terragrunt-0.55.1"]).normalized());
     let file = format!("terragrunt_{}", crate::support::release_site::platform());
     site.replace(&file, "another");
     let said = machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]);
@@ -323,13 +329,13 @@ fn errors_of_unsigned_releases_mention_the_missing_signature() {
 fn existing_signature_of_an_old_terragrunt_is_verified() {
     let script = terragrunt_stand_in("0.55.1");
     let site = ReleaseSite::start(&[("terragrunt-0.55.1", script.as_bytes())]);
-    site.misbehave("SHA256SUMS.gpgsig", Fault::ByAnother);
+    site.inject_fault("SHA256SUMS.gpgsig", Fault::ByAnother);
     let vendors = Vendors::are(&site);
     let machine = vendors.machine(&site);
     let said = machine.run(&["tool", "--product", "terragrunt", "install", "0.55.1"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.stderr.contains("the signature is by the unknown key"), "{said:?}");
-    assert!(!machine.kept("terragrunt", "0.55.1").exists());
+    assert!(!machine.installation("terragrunt", "0.55.1").exists());
 }
 
 #[test]
@@ -338,13 +344,13 @@ fn signed_checksums_of_another_terragrunt_version_are_refused() {
     let site = ReleaseSite::start(&[("terragrunt-1.0.0", script.as_bytes())]);
     let mut machine = Machine::with_site(&site);
     machine.set("BUTLER_LOG", "error");
-    machine.call(crate::support::release_site::platform(), "<platform>");
+    machine.replace_in_output(crate::support::release_site::platform(), "<platform>");
     expect![[r"
         exit 1
         error: `<site>/gruntwork-io/terragrunt/releases/download/v1.0.0/terragrunt_<platform>` is published as terragrunt 1.0.0 but contains version 0.98.0
         hint: do not use this download; check --url, and that the --mirror site and proxies do not modify files
-    "]].assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "1.0.0"]).shown());
-    assert!(!machine.kept("terragrunt", "1.0.0").exists());
+    "]].assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "1.0.0"]).normalized());
+    assert!(!machine.installation("terragrunt", "1.0.0").exists());
     let said = machine.run(&["tool", "bundle", "terragrunt-1.0.0"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(

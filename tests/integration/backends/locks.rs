@@ -17,7 +17,7 @@ use crate::support::world::{MODULE, World, eventually};
 
 /// Lets one run block while it holds the lock. Asserts that another run reports the lock, and that
 /// a graceful stop of the first releases it. Returns the report.
-async fn told_and_released(backend: &Value) -> &'static str {
+async fn assert_lock_reported_and_released(backend: &Value) -> &'static str {
     let holder = World::new(&[]).await;
     let ready = holder.path("ready");
     let module = format!(
@@ -88,7 +88,7 @@ async fn each_backends_lock_is_reported_as_documented_and_released_by_a_graceful
         ("kubernetes", "kubernetes", json!({"config_path": kubeconfig})),
         ("gcs", "gcs", gcs),
     ] {
-        let told = told_and_released(&recipe(kind, &settings)).await;
+        let told = assert_lock_reported_and_released(&recipe(kind, &settings)).await;
         let killed = match KilledLock::of(kind, true, false) {
             KilledLock::EndsWithTool => "it ends with the tool",
             _ => "it stays, and is named; `--force-unlock-own` removes it",

@@ -79,10 +79,10 @@ async fn kubernetes_recipe_stores_the_state() {
     alone["config_path"] = json!(null);
     let end = world.run(config(&world, "plan", &recipe("kubernetes", &alone))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert!(shown.contains("no configuration has been provided"), "{shown}");
-    let nowhere = cluster.kubeconfig().replace(cluster.endpoint(), "https://127.0.0.1:1");
-    std::fs::write(&kubeconfig, nowhere.replace(kubernetes::TOKEN, "other")).unwrap();
+    let unused_address = cluster.kubeconfig().replace(cluster.endpoint(), "https://127.0.0.1:1");
+    std::fs::write(&kubeconfig, unused_address.replace(kubernetes::TOKEN, "other")).unwrap();
     let mut beside = login;
     beside["config_path"] = json!(kubeconfig);
     beside["secret_suffix"] = json!("beside");
@@ -128,7 +128,7 @@ async fn azurerm_recipe_sends_requests_to_the_storage_account() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let host = "examplestates.blob.core.windows.net";
     assert_eq!(asked.join().unwrap().trim(), format!("CONNECT {host}:443 HTTP/1.1"));
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     let key = backend["config"]["access_key"].as_str().unwrap();
     assert!(shown.contains(host) && !shown.contains(key), "{shown}");
     assert_eq!(world.last_status()["error"]["phase"], "init");
@@ -171,7 +171,7 @@ async fn credentials_in_the_environment_suffice_for_a_backend_block_in_the_modul
             let end = world.run(plan.clone()).await;
             assert_eq!(end.code, Some(0), "{kind}: {}\n{}", end.stderr, end.stdout);
             assert!(world.received().log_text().contains(result), "{kind} {operation}");
-            let shown = world.shown(&end);
+            let shown = world.reports_and_output(&end);
             for (name, value) in variables {
                 assert!(!shown.contains(value), "{name} in {shown}");
                 assert!(super::files_with(world.directory.path(), value).is_empty(), "{name}");

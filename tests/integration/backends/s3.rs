@@ -29,7 +29,7 @@ async fn wrong_s3_credentials_are_reported_with_the_servers_reason_and_masked() 
         assert_eq!(world.last_status()["error"]["phase"], "init");
         let (message, _) = failure(&world);
         assert!(message.contains("StatusCode: 403") && message.contains(reason), "{message}");
-        let shown = world.shown(&end);
+        let shown = world.reports_and_output(&end);
         // Terraform reports deprecated names only beside an error.
         assert!(!shown.contains("Deprecated"), "the flat endpoint is translated: {shown}");
         for secret in [value, &store.access_key, &store.secret_key] {

@@ -10,7 +10,7 @@ use crate::support::cloud_storage::{self, CloudStorage};
 use crate::support::terraform::{TestModule, flag};
 
 /// The output of `init` with these settings.
-fn initialised(kind: &str, settings: &Value) -> String {
+fn init_output(kind: &str, settings: &Value) -> String {
     let module = TestModule::new(&[("main.tf", "output \"a\" {\n  value = 1\n}\n")]);
     let settings = settings.as_object().unwrap().iter();
     let config = settings.map(|(name, value)| (name.clone(), value.to_string().into())).collect();
@@ -37,9 +37,9 @@ fn as_strings(value: &Value) -> Value {
 }
 
 /// Asserts that Terraform accepts the settings and then fails with `expected`.
-fn assert_taken(kind: &str, settings: &Value, expected: &str) {
+fn assert_accepted(kind: &str, settings: &Value, expected: &str) {
     for settings in [settings.clone(), as_strings(settings)] {
-        let output = initialised(kind, &settings);
+        let output = init_output(kind, &settings);
         let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
         for refusal in [
             "Deprecated",
@@ -104,7 +104,7 @@ fn terraform_accepts_all_s3_settings() {
     let mut without_ids = settings;
     // It conflicts with `skip_requesting_account_id`.
     without_ids.as_object_mut().unwrap().remove("allowed_account_ids");
-    assert_taken("s3", &without_ids, "Cannot assume IAM Role");
+    assert_accepted("s3", &without_ids, "Cannot assume IAM Role");
     // As it was before Terraform 1.6: of these names, 1.11.4 knows none.
     let flat = json!({
         "bucket": "states",
@@ -123,7 +123,7 @@ fn terraform_accepts_all_s3_settings() {
         "assume_role_tags": {"team": "network"},
         "assume_role_transitive_tag_keys": ["team"],
     });
-    assert_taken("s3", &flat, "Cannot assume IAM Role");
+    assert_accepted("s3", &flat, "Cannot assume IAM Role");
     let web = json!({
         "bucket": "states",
         "key": "network",
@@ -132,7 +132,7 @@ fn terraform_accepts_all_s3_settings() {
         "endpoints": {"sts": "http://127.0.0.1:1"},
         "assume_role_with_web_identity": {"role_arn": ROLE, "web_identity_token": "token"},
     });
-    assert_taken("s3", &web, "AssumeRoleWithWebIdentity");
+    assert_accepted("s3", &web, "AssumeRoleWithWebIdentity");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn terraform_accepts_all_azurerm_settings() {
         "client_id": id,
         "client_secret": "secret",
     });
-    assert_taken("azurerm", &settings, "butlerrunner.blob.core.windows.net");
+    assert_accepted("azurerm", &settings, "butlerrunner.blob.core.windows.net");
 }
 
 #[test]
@@ -189,10 +189,10 @@ fn terraform_accepts_all_kubernetes_settings() {
         },
     });
     // Terraform itself omits a part that the Kubernetes client requires.
-    assert_taken("kubernetes", &settings, "interactiveMode must be specified");
+    assert_accepted("kubernetes", &settings, "interactiveMode must be specified");
     let mut without_exec = settings;
     without_exec.as_object_mut().unwrap().remove("exec");
-    assert_taken("kubernetes", &without_exec, "dial tcp 127.0.0.1:1");
+    assert_accepted("kubernetes", &without_exec, "dial tcp 127.0.0.1:1");
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn terraform_accepts_all_gcs_settings() {
         key("kms_encryption_key", "projects/p/locations/l/keyRings/r/cryptoKeys/k"),
     ] {
         tokio::task::spawn_blocking(move || {
-            assert_taken("gcs", &settings, "Successfully configured the backend");
+            assert_accepted("gcs", &settings, "Successfully configured the backend");
         })
         .await
         .unwrap();
@@ -222,21 +222,21 @@ async fn terraform_accepts_all_gcs_settings() {
 
 #[test]
 fn terraform_accepts_the_settings_of_other_backends() {
-    let nowhere = "127.0.0.1:1";
+    let unused_address = "127.0.0.1:1";
     for (kind, settings, expected) in [
         (
             "remote",
-            json!({"hostname": nowhere, "organization": "o", "token": "t", "workspaces": {"name": "network"}}),
+            json!({"hostname": unused_address, "organization": "o", "token": "t", "workspaces": {"name": "network"}}),
             "https://127.0.0.1:1/.well-known/terraform.json",
         ),
         (
             "remote",
-            json!({"hostname": nowhere, "organization": "o", "workspaces": [{"prefix": "network-"}]}),
+            json!({"hostname": unused_address, "organization": "o", "workspaces": [{"prefix": "network-"}]}),
             "https://127.0.0.1:1/.well-known/terraform.json",
         ),
         (
             "consul",
-            json!({"path": "p", "address": nowhere, "scheme": "http", "lock": true, "gzip": true, "access_token": "t"}),
+            json!({"path": "p", "address": unused_address, "scheme": "http", "lock": true, "gzip": true, "access_token": "t"}),
             "http://127.0.0.1:1/v1/kv/",
         ),
         (
@@ -267,6 +267,6 @@ fn terraform_accepts_the_settings_of_other_backends() {
             "Successfully configured the backend",
         ),
     ] {
-        assert_taken(kind, &settings, expected);
+        assert_accepted(kind, &settings, expected);
     }
 }

@@ -2,7 +2,7 @@
 //! missing.
 
 use super::{JOB, Scene};
-use crate::support::api_server::{Broken, NAMESPACE};
+use crate::support::api_server::{FaultEffect, NAMESPACE};
 
 const PODS: &str = "/api/v1/namespaces/runs/pods";
 
@@ -51,7 +51,7 @@ async fn dry_run_reports_a_pod_that_would_be_refused() {
         "pods \"x\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi";
     for refusal in [quota, range] {
         let scene = Scene::still().await;
-        scene.cluster.fault("POST", PODS, Broken::Status(403, "Forbidden", refusal));
+        scene.cluster.fault("POST", PODS, FaultEffect::Status(403, "Forbidden", refusal));
         let said = scene.applied(&["--dry-run", "server"]).await;
         assert_eq!(said.code, Some(1), "{said:#?}");
         said.says(&format!(
@@ -85,7 +85,7 @@ async fn dry_run_lists_checks_without_permission() {
     let scene = Scene::still().await;
     let forbidden = |what: &str| {
         let text = format!("pods is forbidden: User \"ci\" cannot {what} in API group \"\"");
-        Broken::Status(403, "Forbidden", text.leak())
+        FaultEffect::Status(403, "Forbidden", text.leak())
     };
     scene.cluster.fault("POST", PODS, forbidden("create resource \"pods\""));
     scene.cluster.fault("GET", "/secrets/git-token", forbidden("get resource \"secrets\""));

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Said, Scene};
+use super::{ClusterOutput, Scene};
 use crate::support::api_server::{ApiServer, NAMESPACE, TOKEN};
 use crate::support::forward_proxy::ForwardProxy;
 use crate::support::release_site::executable;
@@ -37,7 +37,7 @@ async fn credential_helper_authenticates_and_sees_no_secret_of_the_runner() {
     scene.log_in(&scene.cluster.kubeconfig_of(&user, &[]));
     let mut command = scene.apply(&["--dry-run", "server"]);
     command.env("BUTLER_GIT_TOKEN", "ghp_hunter2hunter2");
-    let said = Said::of(&command.output().await.unwrap());
+    let said = ClusterOutput::of(&command.output().await.unwrap());
     assert_eq!(said.code, Some(0), "{said:#?}");
     let seen = std::fs::read_to_string(seen).unwrap();
     assert!(seen.contains("AWS_PROFILE=production") && !seen.contains("BUTLER_"), "{seen}");
@@ -94,7 +94,7 @@ async fn missing_cluster_configuration_is_an_error() {
     let scene = Scene::still().await;
     let mut command = scene.apply(&[]);
     command.env("KUBECONFIG", "/nope");
-    let said = Said::of(&command.output().await.unwrap());
+    let said = ClusterOutput::of(&command.output().await.unwrap());
     assert_eq!(said.code, Some(1));
     said.says(
         "error: no cluster is known: KUBECONFIG names `/nope`, which does not exist, and this process is not in a pod\n",
@@ -123,7 +123,7 @@ async fn missing_named_file_or_context_does_not_fall_back_to_the_service_account
     ] {
         let mut command = scene.apply(&words);
         command.env("KUBECONFIG", "/proc/none").env("KUBERNETES_SERVICE_HOST", "127.0.0.1");
-        let said = Said::of(&command.output().await.unwrap());
+        let said = ClusterOutput::of(&command.output().await.unwrap());
         assert_eq!(said.code, Some(1));
         said.says(said_so);
     }
@@ -198,7 +198,7 @@ async fn service_account_of_a_pod_authenticates() {
         account.display()
     );
     let output = with_mounts(&command, &mounts).output().await.unwrap();
-    let said = Said::of(&output);
+    let said = ClusterOutput::of(&output);
     assert_eq!(said.code, Some(0), "{said:#?}");
     said.says(&format!("in namespace {NAMESPACE}"));
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::{Value, json};
 
 use super::{JOB, Scene, TOKEN};
-use crate::support::api_server::Course;
+use crate::support::api_server::PodCourse;
 use crate::support::linters::{kubernetes_validate_with, yaml, yamllint};
 use crate::support::machine::Machine;
 use crate::support::world::RUN_ID;
@@ -86,7 +86,7 @@ const EVERYTHING: &[&str] = &[
 
 fn printed(words: &[&str]) -> String {
     let words = [&["generate", "kubernetes"], words].concat();
-    Machine::new().run(&words).well().stdout
+    Machine::new().run(&words).expect_success().stdout
 }
 
 /// The object of this kind.
@@ -181,7 +181,7 @@ fn termination_grace_period_of_the_pod_is_ten_seconds_longer_than_the_tools() {
 #[tokio::test]
 async fn created_objects_equal_the_printed_manifests() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
+    scene.cluster.course(PodCourse::Unschedulable);
     // The options of a cloud also print a service account, which outlives runs and is not created.
     let options: Vec<_> = EVERYTHING.iter().skip(4).copied().collect();
     let options: Vec<_> =
@@ -242,19 +242,19 @@ fn manifest_file_with_a_token_is_readable_by_its_owner_only() {
         format!("{:o}", file.permissions().mode() & 0o7777)
     };
     let words = ["generate", "kubernetes", "--output", "run.yaml"];
-    machine.run(&words).well();
+    machine.run(&words).expect_success();
     assert_eq!(mode("run.yaml"), "600");
     // Replaces a file that others could read, without making the new content readable to them.
     std::fs::set_permissions(machine.path("run.yaml"), PermissionsExt::from_mode(0o644)).unwrap();
-    machine.run(&[&words[..], &["--force"]].concat()).well();
+    machine.run(&[&words[..], &["--force"]].concat()).expect_success();
     assert_eq!(mode("run.yaml"), "600");
     // A file without a token is readable for all, but permissions of an existing file are not
     // extended.
     let words = ["generate", "circleci", "--output", "config.yml"];
-    machine.run(&words).well();
+    machine.run(&words).expect_success();
     assert_eq!(mode("config.yml"), "644");
     std::fs::set_permissions(machine.path("config.yml"), PermissionsExt::from_mode(0o640)).unwrap();
-    machine.run(&[&words[..], &["--force"]].concat()).well();
+    machine.run(&[&words[..], &["--force"]].concat()).expect_success();
     assert_eq!(mode("config.yml"), "640");
 }
 

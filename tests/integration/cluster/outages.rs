@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use super::{Collected, SLOW, Said, Scene};
-use crate::support::api_server::{Course, Gate, TOKEN};
+use super::{ClusterOutput, SLOW, Scene, StreamReader};
+use crate::support::api_server::{Gate, PodCourse, TOKEN};
 use crate::support::authority::Authority;
 use crate::support::release_site::executable;
 use crate::support::world::{eventually, with_mounts};
@@ -17,7 +17,7 @@ async fn outage_is_logged_once_at_its_begin_and_once_at_its_end() {
     let token = json!({"token": TOKEN});
     scene.log_in(&scene.cluster.kubeconfig_of(&token, &[("server", &gate.url())]));
     let mut child = scene.apply(&[]).spawn().unwrap();
-    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    let mut stderr = StreamReader::of(child.stderr.take().unwrap());
     scene.under_way().await;
     gate.shut();
     let server = gate.url();
@@ -25,7 +25,7 @@ async fn outage_is_logged_once_at_its_begin_and_once_at_its_end() {
     eventually("further tries", || gate.refused() > 5).await;
     gate.open();
     stderr.until("INFO the cluster answers again").await;
-    scene.cluster.course(Course::Deadline);
+    scene.cluster.course(PodCourse::Deadline);
     assert_eq!(child.wait().await.unwrap().code(), Some(143));
     let said = stderr.rest().await;
     assert_eq!(said.matches("does not answer").count(), 1, "{said}");
@@ -35,7 +35,7 @@ async fn outage_is_logged_once_at_its_begin_and_once_at_its_end() {
 }
 
 /// Asserts that a permanent failure is reported without retries.
-fn never(said: &Said, error: &str) {
+fn assert_permanent_failure(said: &ClusterOutput, error: &str) {
     assert_eq!(said.code, Some(1), "{said:#?}");
     assert!(said.stderr.starts_with(&format!("error: {error}")), "{said:#?}");
     assert!(!said.stderr.contains("trying again"), "it is asked once: {said:#?}");
@@ -49,7 +49,10 @@ async fn untrusted_cluster_certificate_fails_without_retries() {
     scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": TOKEN}), &[other]));
     let said = scene.applied(&[]).await;
     let server = format!("https://{}", scene.cluster.address());
-    never(&said, &format!("cannot connect securely to the cluster at `{server}`: "));
+    assert_permanent_failure(
+        &said,
+        &format!("cannot connect securely to the cluster at `{server}`: "),
+    );
     said.says("certificate verify failed");
     said.says("hint: check `certificate-authority-data` of its entry in the kubeconfig");
 }
@@ -64,8 +67,8 @@ async fn unresolvable_cluster_host_fails_without_retries() {
     std::fs::write(&hosts, "hosts: files\n").unwrap();
     let mounts = format!("mount --bind {} /etc/nsswitch.conf", hosts.display());
     let output = with_mounts(&scene.apply(&[]), &mounts).output().await.unwrap();
-    let said = Said::of(&output);
-    never(&said, "the cluster's host `cluster.invalid` is not known: ");
+    let said = ClusterOutput::of(&output);
+    assert_permanent_failure(&said, "the cluster's host `cluster.invalid` is not known: ");
     said.says("hint: check the server's address in the kubeconfig");
 }
 
@@ -73,7 +76,7 @@ async fn unresolvable_cluster_host_fails_without_retries() {
 async fn refused_cluster_login_fails_without_retries() {
     let scene = Scene::still().await;
     scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": "expired"}), &[]));
-    never(
+    assert_permanent_failure(
         &scene.applied(&[]).await,
         &format!("the cluster at `https://{}` does not accept the login", scene.cluster.address()),
     );
@@ -105,7 +108,7 @@ async fn malformed_output_of_the_credential_helper_fails_without_retries_and_is_
         }});
         scene.log_in(&scene.cluster.kubeconfig_of(&user, &[]));
         let said = scene.applied(&[]).await;
-        never(&said, &format!("cannot log in to the cluster at `{server}`: "));
+        assert_permanent_failure(&said, &format!("cannot log in to the cluster at `{server}`: "));
         said.says(said_so);
         assert!(!said.stderr.contains("hunter2"), "{said:#?}");
     }

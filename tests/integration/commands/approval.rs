@@ -1,15 +1,15 @@
 //! `apply` and `destroy` prompt at a terminal only.
 
-use super::{MODULE, applied, command, run, state_file, well, world};
+use super::{MODULE, applied, command, run, run_successfully, state_file, world};
 use crate::support::terminal::{INTERRUPT, Terminal};
-use crate::support::world::{End, World};
+use crate::support::world::{RunEnd, World};
 
 /// Types `answer` at the prompt.
-async fn answered(world: &World, words: &[&str], answer: &[u8]) -> (End, String) {
+async fn answered(world: &World, words: &[&str], answer: &[u8]) -> (RunEnd, String) {
     let terminal = Terminal::new(200, 200);
     let module = world.path("module");
     let child = terminal.start(&world.command(&[words, &[module.to_str().unwrap()]].concat()));
-    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    terminal.wait_until("the question", |text| text.contains("Enter a value:")).await;
     let asked = terminal.text();
     for key in answer {
         terminal.press(*key);
@@ -60,7 +60,7 @@ async fn ctrl_c_at_the_prompt_exits_with_130_and_releases_the_lock() {
     assert_eq!(end.code, Some(130), "{}", end.stderr);
     assert!(!state_file(&world).exists());
     assert!(!world.path("module/.terraform.tfstate.lock.info").exists());
-    well(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn state_is_unlocked_during_the_prompt_and_a_stale_plan_refused() {
     let module = world.path("module");
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
-    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    terminal.wait_until("the question", |text| text.contains("Enter a value:")).await;
     let output = command(&world, &["apply", "--yes", "--var", "size=big"]).output().await.unwrap();
     assert!(output.status.success(), "{output:?}");
     b"yes\n".iter().for_each(|key| terminal.press(*key));
@@ -86,7 +86,7 @@ async fn input_typed_before_the_prompt_is_discarded() {
     let terminal = Terminal::new(200, 200);
     b"yes\n".iter().for_each(|key| terminal.press(*key));
     let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
-    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    terminal.wait_until("the question", |text| text.contains("Enter a value:")).await;
     b"no\n".iter().for_each(|key| terminal.press(*key));
     let end = world.end(&terminal.finish(child).await);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -96,7 +96,7 @@ async fn input_typed_before_the_prompt_is_discarded() {
 #[tokio::test]
 async fn plan_without_changes_shows_no_prompt() {
     let world = world(&[("main.tf", MODULE)]).await;
-    well(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
     let terminal = Terminal::new(200, 200);
     let module = world.path("module");
     let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
@@ -116,8 +116,8 @@ async fn apply_without_a_terminal_needs_the_yes_flag() {
         assert_eq!(end.stdout, "");
     }
     assert!(!world.path("module/.terraform").exists(), "nothing was started");
-    well(&world, &["apply", "-auto-approve"]).await;
+    run_successfully(&world, &["apply", "-auto-approve"]).await;
     assert_eq!(applied(&world).as_deref(), Some("small"));
-    well(&world, &["destroy", "--yes"]).await;
+    run_successfully(&world, &["destroy", "--yes"]).await;
     assert_eq!(applied(&world), None);
 }

@@ -1,6 +1,6 @@
 //! Options of the plan, and the exit codes of `drift` and `plan --detailed-exitcode`.
 
-use super::{MODULE, applied, run, well, world, wrap_terraform, write};
+use super::{MODULE, applied, run, run_successfully, world, wrap_terraform, write};
 
 #[tokio::test]
 async fn last_of_values_and_variable_files_wins() {
@@ -10,7 +10,7 @@ async fn last_of_values_and_variable_files_wins() {
         (&["-var-file=big.tfvars", "-var", "size=tiny"], "tiny"),
         (&["-var=size=a=b"], "a=b"),
     ] {
-        well(&world, &[&["apply", "--yes"], words].concat()).await;
+        run_successfully(&world, &[&["apply", "--yes"], words].concat()).await;
         assert_eq!(applied(&world).as_deref(), Some(expected), "{words:?}");
     }
     let end = run(&world, &["plan", "--var", "siez=x"]).await;
@@ -27,7 +27,7 @@ output "all" { value = "${nonsensitive(var.password)} ${var.name}" }
 "#;
     let world = world(&[("main.tf", module)]).await;
     let words = ["plan", "--var", "password=hunter22-secret", "--var", "name=open-name"];
-    let end = well(&world, &words).await;
+    let end = run_successfully(&world, &words).await;
     let printed = format!("{}{}", end.stdout, end.stderr);
     assert!(printed.contains("*** open-name") && !printed.contains("hunter22"), "{printed}");
 }
@@ -36,14 +36,14 @@ output "all" { value = "${nonsensitive(var.password)} ${var.name}" }
 async fn target_replace_and_refresh_options_affect_the_plan() {
     let module = "resource \"terraform_data\" \"a\" {}\nresource \"terraform_data\" \"b\" {}\n";
     let world = world(&[("main.tf", module)]).await;
-    let end = well(&world, &["plan", "--target", "terraform_data.a"]).await;
+    let end = run_successfully(&world, &["plan", "--target", "terraform_data.a"]).await;
     assert!(end.stdout.contains("Plan: 1 to add"), "{}", end.stdout);
-    well(&world, &["apply", "--yes", "--parallelism", "1"]).await;
-    let end = well(&world, &["plan", "-replace=terraform_data.b"]).await;
+    run_successfully(&world, &["apply", "--yes", "--parallelism", "1"]).await;
+    let end = run_successfully(&world, &["plan", "-replace=terraform_data.b"]).await;
     assert!(end.stdout.contains("terraform_data.b will be replaced"), "{}", end.stdout);
-    let end = well(&world, &["plan", "-refresh=false"]).await;
+    let end = run_successfully(&world, &["plan", "-refresh=false"]).await;
     assert!(!end.stdout.contains("Refreshing state"), "{}", end.stdout);
-    let end = well(&world, &["plan"]).await;
+    let end = run_successfully(&world, &["plan"]).await;
     assert!(end.stdout.contains("Refreshing state"), "{}", end.stdout);
 }
 
@@ -58,10 +58,10 @@ async fn workspace_must_exist_and_is_selected_for_this_run_only() {
     assert!(!world.path("module/terraform.tfstate.d").exists(), "a typo makes no workspace");
 
     std::fs::create_dir_all(world.path("module/terraform.tfstate.d/stage")).unwrap();
-    well(&world, &["apply", "--yes", "--workspace=stage"]).await;
+    run_successfully(&world, &["apply", "--yes", "--workspace=stage"]).await;
     let state = world.path("module/terraform.tfstate.d/stage/terraform.tfstate");
     assert!(std::fs::read_to_string(state).unwrap().contains("\"stage\""));
-    well(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
     assert_eq!(applied(&world).as_deref(), Some("default"));
 }
 
@@ -70,7 +70,7 @@ async fn detailed_exit_code_of_plan_is_0_1_or_2() {
     let world = world(&[("main.tf", MODULE)]).await;
     assert_eq!(run(&world, &["plan", "--detailed-exitcode"]).await.code, Some(2));
     assert_eq!(run(&world, &["plan"]).await.code, Some(0));
-    well(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
     assert_eq!(run(&world, &["plan", "-detailed-exitcode"]).await.code, Some(0));
     let reports = world.path("reports");
     let words =
@@ -103,7 +103,7 @@ async fn exit_code_of_drift_is_0_1_2_or_64() {
     assert_eq!(run(&world, &["drift", "--nonsense"]).await.code, Some(64));
     assert_eq!(run(&world, &["drift", "-refresh-only"]).await.code, Some(64));
     assert_eq!(run(&world, &["drift", "--log-format", "nonsense"]).await.code, Some(64));
-    well(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
     assert_eq!(run(&world, &["drift"]).await.code, Some(0));
     wrap_terraform(&mut world, DRIFTED);
     let end = run(&world, &["drift"]).await;
@@ -118,8 +118,8 @@ async fn exit_code_of_drift_is_0_1_2_or_64() {
 async fn validate_and_test_work_in_a_directory() {
     let test = "run \"good\" {\n  command = plan\n  assert {\n    condition = var.size == \"big\"\n    error_message = \"it is not\"\n  }\n}\n";
     let world = world(&[("main.tf", MODULE), ("main.tftest.hcl", test)]).await;
-    let end = well(&world, &["validate"]).await;
+    let end = run_successfully(&world, &["validate"]).await;
     assert!(end.stdout.contains("is valid") || end.stderr.contains("is valid"), "{end:?}");
-    well(&world, &["test", "-var", "size=big"]).await;
+    run_successfully(&world, &["test", "-var", "size=big"]).await;
     assert_eq!(run(&world, &["test"]).await.code, Some(1));
 }

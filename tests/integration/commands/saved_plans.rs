@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::{MODULE, applied, run, well, world, wrap_terraform, write};
+use super::{MODULE, applied, run, run_successfully, world, wrap_terraform, write};
 use crate::support::world::World;
 
 fn mode(path: &Path) -> u32 {
@@ -21,7 +21,7 @@ async fn saved_plan_is_applied_unchanged_despite_later_edits() {
     let world = world(&[("main.tf", MODULE)]).await;
     let reports = ["--report-dir", "reports", "--report", "page.html"];
     let plan = ["plan", "--var", "size=first", "--out", "my.plan"];
-    let end = well(&world, &[&plan[..], &reports].concat()).await;
+    let end = run_successfully(&world, &[&plan[..], &reports].concat()).await;
     assert!(!end.stderr.contains("Saved with the plan"), "{}", end.stderr);
     assert!(end.stderr.contains("Saved the plan as "), "{}", end.stderr);
     let plan = world.path("module/my.plan");
@@ -29,7 +29,7 @@ async fn saved_plan_is_applied_unchanged_despite_later_edits() {
     write(&world, "main.tf", &MODULE.replace("small", "second"));
     // Only the version of the plan counts.
     write(&world, ".terraform-version", "0.99.0");
-    let end = well(&world, &["apply", "my.plan"]).await;
+    let end = run_successfully(&world, &["apply", "my.plan"]).await;
     assert!(end.stdout.contains("# terraform_data.server will be created"), "{}", end.stdout);
     assert_eq!(applied(&world).as_deref(), Some("first"));
     let left: Vec<_> = world
@@ -48,10 +48,10 @@ async fn saved_plan_is_applied_unchanged_despite_later_edits() {
 #[tokio::test]
 async fn destroy_plan_can_be_saved_and_applied() {
     let world = world(&[("main.tf", MODULE)]).await;
-    well(&world, &["apply", "--yes"]).await;
-    well(&world, &["plan", "-destroy", "-out=gone.plan"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["plan", "-destroy", "-out=gone.plan"]).await;
     assert_eq!(applied(&world).as_deref(), Some("small"));
-    let end = well(&world, &["apply", "gone.plan"]).await;
+    let end = run_successfully(&world, &["apply", "gone.plan"]).await;
     assert!(end.stdout.contains("1 destroyed"), "{}", end.stdout);
     assert_eq!(applied(&world), None);
 }
@@ -61,7 +61,7 @@ async fn files_created_by_the_plan_are_restored_at_the_same_path() {
     let module = "resource \"terraform_data\" \"it\" {\n  input = \"x\"\n  provisioner \"local-exec\" {\n    command = \"cat build/a.zip\"\n  }\n}\n";
     let mut world = world(&[("main.tf", module)]).await;
     with_created_files(&mut world);
-    let end = well(&world, &["plan", "--out", "my.plan"]).await;
+    let end = run_successfully(&world, &["plan", "--out", "my.plan"]).await;
     assert!(end.stderr.contains("Saved with the plan: build/a.zip"), "{}", end.stderr);
     std::fs::remove_dir_all(world.path("module/build")).unwrap();
     std::fs::remove_dir_all(world.path("module/.terraform")).unwrap_or_default();
@@ -86,14 +86,14 @@ async fn files_created_by_the_plan_are_restored_at_the_same_path() {
     std::fs::remove_file(world.path("module/build")).unwrap();
     assert!(!super::state_file(&world).exists());
 
-    let end = well(&world, &["apply", "my.plan"]).await;
+    let end = run_successfully(&world, &["apply", "my.plan"]).await;
     assert!(end.stdout.contains("content"), "{}", end.stdout);
 }
 
 #[tokio::test]
 async fn saved_plan_is_applied_only_in_its_directory_and_with_its_options() {
     let world = world(&[("one/main.tf", MODULE), ("two/main.tf", MODULE)]).await;
-    well(&world, &["plan", "one", "--out", "one.plan"]).await;
+    run_successfully(&world, &["plan", "one", "--out", "one.plan"]).await;
     for words in [&["apply", "one.plan"][..], &["apply", "one.plan", "two"]] {
         let end = run(&world, words).await;
         assert_eq!(end.code, Some(2), "{words:?}: {}", end.stderr);
@@ -112,7 +112,7 @@ async fn saved_plan_is_applied_only_in_its_directory_and_with_its_options() {
         assert_eq!(end.code, Some(2), "{flag}: {}", end.stderr);
         assert!(end.stderr.contains("cannot be used with a saved plan"), "{}", end.stderr);
     }
-    well(&world, &["apply", "one.plan", "one"]).await;
+    run_successfully(&world, &["apply", "one.plan", "one"]).await;
     assert!(world.path("module/one/terraform.tfstate").exists());
     assert!(!world.path("module/two/terraform.tfstate").exists());
 }
@@ -121,8 +121,8 @@ async fn saved_plan_is_applied_only_in_its_directory_and_with_its_options() {
 async fn saved_plan_is_applied_in_its_workspace() {
     let world = world(&[("main.tf", "output \"server\" { value = terraform.workspace }\n")]).await;
     std::fs::create_dir_all(world.path("module/terraform.tfstate.d/stage")).unwrap();
-    well(&world, &["plan", "--workspace", "stage", "--out", "my.plan"]).await;
-    well(&world, &["apply", "my.plan"]).await;
+    run_successfully(&world, &["plan", "--workspace", "stage", "--out", "my.plan"]).await;
+    run_successfully(&world, &["apply", "my.plan"]).await;
     let state = world.path("module/terraform.tfstate.d/stage/terraform.tfstate");
     assert!(std::fs::read_to_string(state).unwrap().contains("\"stage\""));
     assert!(!super::state_file(&world).exists());
@@ -131,7 +131,7 @@ async fn saved_plan_is_applied_in_its_workspace() {
 #[tokio::test]
 async fn damaged_or_foreign_plan_files_are_refused_before_terraform_starts() {
     let world = world(&[("main.tf", MODULE)]).await;
-    well(&world, &["plan", "--out", "my.plan"]).await;
+    run_successfully(&world, &["plan", "--out", "my.plan"]).await;
     let good = std::fs::read(world.path("module/my.plan")).unwrap();
     let place = good.windows(4).position(|bytes| bytes == b"PK\x03\x04").unwrap();
     let mut flipped = good.clone();

@@ -1,6 +1,6 @@
 //! Typos and unexpected arguments are two-line errors before anything starts.
 
-use super::{MODULE, run, well, world, write};
+use super::{MODULE, run, run_successfully, world, write};
 
 #[tokio::test]
 async fn directory_without_a_module_error_suggests_modules_nearby() {
@@ -30,13 +30,14 @@ async fn directory_without_a_module_error_suggests_modules_nearby() {
 async fn module_directory_is_an_argument_or_the_working_directory() {
     let world = world(&[("network/main.tf", MODULE)]).await;
     write(&world, "network/big.tfvars", "size = \"big\"\n");
-    let end = well(&world, &["plan", "network", "--var-file", "network/big.tfvars"]).await;
+    let end =
+        run_successfully(&world, &["plan", "network", "--var-file", "network/big.tfvars"]).await;
     assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
     for words in [
         &["-chdir=network", "plan", "-var-file=big.tfvars"][..],
         &["plan", "-chdir=network", "-var-file=big.tfvars", "-input=false"],
     ] {
-        let end = well(&world, words).await;
+        let end = run_successfully(&world, words).await;
         assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
     }
 }
@@ -50,6 +51,6 @@ async fn run_settings_of_the_environment_are_ignored_and_variable_files_used() {
     world.set("BUTLER_MODULE_DIR", "/nonexistent");
     world.set("BUTLER_CONFIG", "/nonexistent");
     world.set("BUTLER_VAR_FILE", "big.tfvars");
-    let end = well(&world, &["plan"]).await;
+    let end = run_successfully(&world, &["plan"]).await;
     assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
 }

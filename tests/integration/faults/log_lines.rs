@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{assert_undelivered, kept_files, log_lines, quick_world, read_kept, run};
-use crate::support::proxy::{Act, Proxy, Trouble, When};
+use crate::support::proxy::{FaultAction, FaultTrigger, Proxy, ProxyFault};
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World};
 
@@ -32,12 +32,15 @@ fn assert_printed(lines: &BTreeMap<u32, LogLine>, count: usize) {
 #[tokio::test]
 async fn many_lines_arrive_once_if_every_third_request_is_refused() {
     let (world, count) = chatty_world().await;
-    let trouble =
-        Trouble { request: "POST logs", act: Act::Answer(500, "", "{}"), when: When::EveryThird };
+    let trouble = ProxyFault {
+        request: "POST logs",
+        act: FaultAction::Answer(500, "", "{}"),
+        when: FaultTrigger::EveryThird,
+    };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "plan").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(proxy.seen("POST logs").iter().filter(|seen| seen.troubled).count() >= 3);
+    assert!(proxy.seen("POST logs").iter().filter(|seen| seen.is_faulty).count() >= 3);
     let lines = log_lines(&world);
     assert_eq!(world.received().logs.len(), lines.len(), "a line came twice");
     assert_printed(&lines, count);
@@ -46,11 +49,12 @@ async fn many_lines_arrive_once_if_every_third_request_is_refused() {
 #[tokio::test]
 async fn many_lines_arrive_if_every_third_response_is_lost() {
     let (world, count) = chatty_world().await;
-    let trouble = Trouble { request: "POST logs", act: Act::Lose, when: When::EveryThird };
+    let trouble =
+        ProxyFault { request: "POST logs", act: FaultAction::Lose, when: FaultTrigger::EveryThird };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "plan").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(proxy.seen("POST logs").iter().filter(|seen| seen.troubled).count() >= 3);
+    assert!(proxy.seen("POST logs").iter().filter(|seen| seen.is_faulty).count() >= 3);
     let lines = log_lines(&world);
     assert!(world.received().logs.len() > lines.len(), "no answer was lost");
     assert_printed(&lines, count);
@@ -60,8 +64,8 @@ async fn many_lines_arrive_if_every_third_response_is_lost() {
 async fn refused_log_is_kept() {
     for answer in [400, 413] {
         let (world, tool) = quick_world().await;
-        let act = Act::Answer(answer, "", "{}");
-        let trouble = Trouble { request: "POST logs", act, when: When::Always };
+        let act = FaultAction::Answer(answer, "", "{}");
+        let trouble = ProxyFault { request: "POST logs", act, when: FaultTrigger::Always };
         let proxy = Proxy::start(&world.endpoint(), trouble).await;
         let end = run(&world, &proxy, "apply").await;
         assert_eq!(end.code, Some(0), "the run goes on: {}", end.stderr);
@@ -84,11 +88,12 @@ async fn unsent_lines_are_kept_after_a_signal_and_the_status_is_sent() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Wait);
     world.set("BUTLER_LOG_INTERVAL", "100ms");
-    let trouble = Trouble { request: "POST logs", act: Act::Hang, when: When::Always };
+    let trouble =
+        ProxyFault { request: "POST logs", act: FaultAction::Hang, when: FaultTrigger::Always };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     world.add_run(world.config("plan"));
     let child = world.execute().env("BUTLER_ENDPOINT", proxy.endpoint()).spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143), "{}", end.stderr);
@@ -101,8 +106,8 @@ async fn unsent_lines_are_kept_after_a_signal_and_the_status_is_sent() {
 #[tokio::test]
 async fn reports_of_a_run_ended_by_the_registry_are_not_kept() {
     let (world, _tool) = quick_world().await;
-    let act = Act::Answer(409, "", "{}");
-    let trouble = Trouble { request: "POST logs", act, when: When::Always };
+    let act = FaultAction::Answer(409, "", "{}");
+    let trouble = ProxyFault { request: "POST logs", act, when: FaultTrigger::Always };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "apply").await;
     assert_eq!(end.code, Some(3), "{}", end.stderr);
@@ -135,19 +140,23 @@ output "greeting" {{ value = "hello" }}
     world.commit(&[("main.tf", &module)]);
     world.set("BUTLER_LOG_INTERVAL", "100ms");
     world.set("BUTLER_CANCEL_INTERVAL", "100ms");
-    let trouble = Trouble { request: "POST logs", act: Act::Close, when: When::Until(applied) };
+    let trouble = ProxyFault {
+        request: "POST logs",
+        act: FaultAction::Close,
+        when: FaultTrigger::Until(applied),
+    };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "apply").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let troubled = proxy.seen("POST logs").iter().filter(|seen| seen.troubled).count();
-    assert!(troubled > 0);
+    let faulty = proxy.seen("POST logs").iter().filter(|seen| seen.is_faulty).count();
+    assert!(faulty > 0);
     let sent = log_lines(&world);
     assert_eq!(world.received().logs.len(), sent.len(), "a line came twice");
     let numbers = sent
         .values()
         .filter_map(|line| line.content.split("number ").nth(1)?.trim().parse::<u32>().ok());
     assert!(numbers.eq(1..=300), "{sent:?}");
-    let batches = proxy.seen("POST logs").len() - troubled;
+    let batches = proxy.seen("POST logs").len() - faulty;
     assert!(batches <= 5, "waiting lines are sent in large batches, not in {batches}");
     assert_eq!(world.statuses(), ["running", "succeeded"]);
     assert_eq!(world.received().outputs.len(), 1);

@@ -6,24 +6,25 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{REQUESTS, log_lines, quick_world, run};
-use crate::support::proxy::{Act, Event, Proxy, Seen, Trouble, When};
+use crate::support::proxy::{Event, FaultAction, FaultTrigger, Proxy, ProxyFault, RecordedRequest};
 
 #[tokio::test]
 async fn closed_idle_connections_are_not_failures() {
-    for act in [Act::Close, Act::Reset] {
+    for act in [FaultAction::Close, FaultAction::Reset] {
         let (world, _tool) = quick_world().await;
         // Every request on a reused connection fails, as if the registry had just closed an idle
         // connection.
-        let trouble = Trouble { request: "", act, when: When::Reused };
+        let trouble = ProxyFault { request: "", act, when: FaultTrigger::Reused };
         let proxy = Proxy::start(&world.endpoint(), trouble).await;
         let end = run(&world, &proxy, "apply").await;
         assert_eq!(end.code, Some(0), "{}", end.stderr);
         let requests = proxy.events();
-        let is_troubled =
-            |event: &&Event| matches!(event, Event::Request(Seen { troubled: true, .. }));
+        let is_troubled = |event: &&Event| {
+            matches!(event, Event::Request(RecordedRequest { is_faulty: true, .. }))
+        };
         assert!(requests.iter().filter(is_troubled).count() > 0, "no connection was used twice");
-        for complaint in ["trying again", "kept for later", "WARN", "ERROR"] {
-            assert!(!end.stderr.contains(complaint), "{complaint}: {}", end.stderr);
+        for error_text in ["trying again", "kept for later", "WARN", "ERROR"] {
+            assert!(!end.stderr.contains(error_text), "{error_text}: {}", end.stderr);
         }
         assert_eq!(world.received().logs.len(), log_lines(&world).len());
     }
@@ -44,8 +45,8 @@ async fn idempotency_key_identifies_repeated_requests() {
         let (mut world, _tool) = quick_world().await;
         // All lines in one batch, at the end.
         world.set("BUTLER_LOG_INTERVAL", "2s");
-        let act = Act::Answer(answer, "", "{}");
-        let trouble = Trouble { request: "POST logs", act, when: When::First(1) };
+        let act = FaultAction::Answer(answer, "", "{}");
+        let trouble = ProxyFault { request: "POST logs", act, when: FaultTrigger::First(1) };
         let proxy = Proxy::start(&world.endpoint(), trouble).await;
         let end = run(&world, &proxy, "apply").await;
         assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -61,7 +62,8 @@ async fn idempotency_key_identifies_repeated_requests() {
 #[tokio::test]
 async fn final_status_is_repeated_byte_for_byte() {
     let (world, _tool) = quick_world().await;
-    let trouble = Trouble { request: "POST final", act: Act::Lose, when: When::First(3) };
+    let trouble =
+        ProxyFault { request: "POST final", act: FaultAction::Lose, when: FaultTrigger::First(3) };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "apply").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -90,7 +92,8 @@ async fn unanswered_running_status_is_abandoned_before_the_final_status() {
     let (mut world, _tool) = quick_world().await;
     world.set("BUTLER_REQUEST_TIMEOUT", "1s");
     world.set("BUTLER_REGISTRY_TIMEOUT", "4s");
-    let trouble = Trouble { request: "POST running", act: Act::Hang, when: When::Always };
+    let trouble =
+        ProxyFault { request: "POST running", act: FaultAction::Hang, when: FaultTrigger::Always };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "apply").await;
     assert_eq!(end.code, Some(4), "{}", end.stderr);
@@ -101,7 +104,8 @@ async fn unanswered_running_status_is_abandoned_before_the_final_status() {
 #[tokio::test]
 async fn pending_running_status_is_abandoned_after_a_signal() {
     let (world, _tool) = quick_world().await;
-    let trouble = Trouble { request: "POST running", act: Act::Hang, when: When::Always };
+    let trouble =
+        ProxyFault { request: "POST running", act: FaultAction::Hang, when: FaultTrigger::Always };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     world.add_run(world.config("apply"));
     let child = world.execute().env("BUTLER_ENDPOINT", proxy.endpoint()).spawn().unwrap();
@@ -117,7 +121,11 @@ async fn pending_running_status_is_abandoned_after_a_signal() {
 async fn late_running_status_does_not_replace_the_final_status() {
     let (mut world, _tool) = quick_world().await;
     world.set("BUTLER_REQUEST_TIMEOUT", "2s");
-    let trouble = Trouble { request: "POST running", act: Act::Late, when: When::First(1) };
+    let trouble = ProxyFault {
+        request: "POST running",
+        act: FaultAction::Late,
+        when: FaultTrigger::First(1),
+    };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "apply").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);

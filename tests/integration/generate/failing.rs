@@ -14,7 +14,7 @@ use crate::support::release_site::{Fault, executable};
 use crate::support::world::{RUN_ID, TOKEN, World};
 
 /// The report of a run that never started. Asserts that there is one complete report.
-fn told(world: &World) -> String {
+fn failure_report(world: &World) -> String {
     let received = world.received();
     assert_eq!(world.statuses(), ["failed"]);
     let status = world.last_status();
@@ -28,7 +28,7 @@ fn told(world: &World) -> String {
 }
 
 /// Asserts that the token is not in the log and not in the arguments of curl.
-fn kept_secret(world: &World, output: &Output) {
+fn assert_token_not_printed(world: &World, output: &Output) {
     let said = shown(output);
     assert!(!said.contains(TOKEN), "{said}");
     assert!(said.contains("the registry was told that the run failed"), "{said}");
@@ -38,7 +38,7 @@ fn kept_secret(world: &World, output: &Output) {
 }
 
 /// Installs a curl that records its arguments. Returns its directory.
-fn noting_curl(world: &World) -> PathBuf {
+fn install_recording_curl(world: &World) -> PathBuf {
     let curl = find_program("curl").unwrap();
     let script = format!(
         "#!/bin/sh\nprintf '%s\\n' \"$*\" >>'{}'\nexec '{}' \"$@\"\n",
@@ -66,24 +66,27 @@ async fn github_job_with_a_failed_installation_or_login_reports_the_run_as_faile
             (dispatched(&aws), Some("Log in to AWS"), "logging in to AWS"),
         ] {
             let world = world("plan", &releases).await;
-            releases.site.misbehave(&archive(), Fault::Missing);
+            releases.site.inject_fault(&archive(), Fault::Missing);
             let (mut job, steps) = kind.job(&world, &event, &["--oidc=aws"]);
-            std::fs::write(world.path("GITHUB_PATH"), noting_curl(&world).to_str().unwrap())
-                .unwrap();
+            std::fs::write(
+                world.path("GITHUB_PATH"),
+                install_recording_curl(&world).to_str().unwrap(),
+            )
+            .unwrap();
             job.failing.extend(failing);
-            let done = job.carry_out(&steps).await;
-            releases.site.behave();
+            let done = job.execute(&steps).await;
+            releases.site.remove_faults();
             assert_eq!(step(&done, "Carry out the run").outcome, "skipped");
             assert_eq!(step(&done, "Keep the report").outcome, "skipped");
             let report = step(&done, "Report a run that did not start");
             let output = report.output.as_ref().unwrap();
             // GitHub prints the environment of a step before it starts.
             assert!(!report.given.values().any(|value| value.contains(TOKEN)), "{report:?}");
-            kept_secret(&world, output);
+            assert_token_not_printed(&world, output);
             let place = "https://github.com/acme/infra/actions/runs/42";
             let expected =
                 format!("the job ended before butler-runner started, while {expected}: {place}");
-            assert_eq!(told(&world), expected, "{kind:?} {}", shown(output));
+            assert_eq!(failure_report(&world), expected, "{kind:?} {}", shown(output));
         }
     }
 }
@@ -95,12 +98,20 @@ async fn github_job_with_a_missing_image_reports_the_run_as_failed() {
     let docker = "#!/bin/sh\n[ \"$1\" != run ] || touch \"$HOME/was-run\"\nexit 1\n";
     executable(&world.path("noting/docker"), docker);
     let (mut job, steps) = Kind::Workflow.job(&world, &by_hand(), &["--image"]);
-    std::fs::write(world.path("GITHUB_PATH"), noting_curl(&world).to_str().unwrap()).unwrap();
-    let done = job.carry_out(&steps).await;
+    std::fs::write(world.path("GITHUB_PATH"), install_recording_curl(&world).to_str().unwrap())
+        .unwrap();
+    let done = job.execute(&steps).await;
     assert_eq!(step(&done, "Carry out the run").outcome, "failure");
     assert!(!world.path("home/was-run").exists());
-    kept_secret(&world, step(&done, "Report a run that did not start").output.as_ref().unwrap());
-    assert!(told(&world).contains("while starting butler-runner"), "{}", told(&world));
+    assert_token_not_printed(
+        &world,
+        step(&done, "Report a run that did not start").output.as_ref().unwrap(),
+    );
+    assert!(
+        failure_report(&world).contains("while starting butler-runner"),
+        "{}",
+        failure_report(&world)
+    );
 }
 
 #[tokio::test]
@@ -109,7 +120,7 @@ async fn github_event_without_a_token_logs_that_nothing_is_reported() {
     let world = world("plan", &releases).await;
     let event = json!({"inputs": {"run_id": RUN_ID}});
     let (mut job, steps) = Kind::Workflow.job(&world, &event, &[]);
-    let done = job.carry_out(&steps).await;
+    let done = job.execute(&steps).await;
     let output = step(&done, "Report a run that did not start").output.as_ref().unwrap();
     assert!(shown(output).contains("no valid run id or token"), "{}", shown(output));
     assert_eq!(world.received().requests.len(), 0);
@@ -125,20 +136,21 @@ async fn gitlab_job_with_a_failed_installation_or_login_reports_the_run_as_faile
     ] {
         let world = world("plan", &releases).await;
         if let Some(fault) = fault {
-            releases.site.misbehave(&archive(), fault);
+            releases.site.inject_fault(&archive(), fault);
         }
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        let script = gitlab_script(&generate("gitlab-ci", &options).well().stdout);
+        let script = gitlab_script(&generate("gitlab-ci", &options).expect_success().stdout);
         let mut job = in_gitlab(&world, &script);
         job.env("CI_JOB_URL", "https://gitlab.example.com/a/b/-/jobs/7\"\\");
-        let output = job.env("PATH", path_with(noting_curl(&world))).output().await.unwrap();
-        releases.site.behave();
+        let output =
+            job.env("PATH", path_with(install_recording_curl(&world))).output().await.unwrap();
+        releases.site.remove_faults();
         assert_ne!(output.status.code(), Some(0), "{}", shown(&output));
-        kept_secret(&world, &output);
+        assert_token_not_printed(&world, &output);
         let place = "https://gitlab.example.com/a/b/-/jobs/7\"\\";
         let expected =
             format!("the job ended before butler-runner started, while {expected}: {place}");
-        assert_eq!(told(&world), expected);
+        assert_eq!(failure_report(&world), expected);
     }
 }
 
@@ -149,17 +161,17 @@ async fn jenkins_step_with_a_failed_installation_or_missing_docker_reports_the_r
         [(&[][..], "installing butler-runner"), (&["--image".to_owned()], "starting butler-runner")]
     {
         let world = world("plan", &releases).await;
-        releases.site.misbehave(&archive(), Fault::Missing);
+        releases.site.inject_fault(&archive(), Fault::Missing);
         executable(&world.path("noting/docker"), "#!/bin/sh\nexit 1\n");
-        let script = jenkins_script(&generate("jenkins", options).well().stdout);
+        let script = jenkins_script(&generate("jenkins", options).expect_success().stdout);
         let mut step = in_jenkins(&world, &script);
-        step.env("PATH", path_with(noting_curl(&world)));
+        step.env("PATH", path_with(install_recording_curl(&world)));
         step.env("BUILD_URL", "https://jenkins.example.com/job/1/");
         let output = step.output().await.unwrap();
-        releases.site.behave();
-        kept_secret(&world, &output);
+        releases.site.remove_faults();
+        assert_token_not_printed(&world, &output);
         let expected = format!("while {expected}: https://jenkins.example.com/job/1/");
-        assert!(told(&world).ends_with(&expected), "{}", told(&world));
+        assert!(failure_report(&world).ends_with(&expected), "{}", failure_report(&world));
     }
 }
 
@@ -167,28 +179,28 @@ async fn jenkins_step_with_a_failed_installation_or_missing_docker_reports_the_r
 async fn shell_trace_of_the_failure_report_does_not_print_the_token() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
-    releases.site.misbehave(&archive(), Fault::Missing);
-    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    releases.site.inject_fault(&archive(), Fault::Missing);
+    let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);
     // The source of the token in the shell.
     let (before, report) = script.split_once("# Ends a run").unwrap();
     let script = format!("{before}set -x\n# Ends a run{report}");
     let output = in_gitlab(&world, &script).output().await.unwrap();
-    releases.site.behave();
+    releases.site.remove_faults();
     assert!(shown(&output).contains("+ report_failure"), "{}", shown(&output));
     assert!(!shown(&output).contains(TOKEN), "{}", shown(&output));
-    told(&world);
+    failure_report(&world);
 }
 
 #[tokio::test]
 async fn finished_run_is_not_reported_as_failed() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
-    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);
     let output = in_gitlab(&world, &script).output().await.unwrap();
     assert_eq!(world.statuses(), ["running", "succeeded"], "{}", shown(&output));
-    releases.site.misbehave(&archive(), Fault::Missing);
+    releases.site.inject_fault(&archive(), Fault::Missing);
     let output = in_gitlab(&world, &script).output().await.unwrap();
-    releases.site.behave();
+    releases.site.remove_faults();
     assert!(shown(&output).contains("the run is succeeded"), "{}", shown(&output));
     assert_eq!(world.statuses(), ["running", "succeeded"]);
 }
@@ -197,12 +209,12 @@ async fn finished_run_is_not_reported_as_failed() {
 async fn malformed_token_is_not_written_to_the_curl_configuration() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
-    releases.site.misbehave(&archive(), Fault::Missing);
-    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    releases.site.inject_fault(&archive(), Fault::Missing);
+    let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);
     let mut job = in_gitlab(&world, &script);
     job.env("CALLBACK_TOKEN", format!("{TOKEN}\"\nurl = \"file:///etc/passwd"));
-    let output = job.env("PATH", path_with(noting_curl(&world))).output().await.unwrap();
-    releases.site.behave();
+    let output = job.env("PATH", path_with(install_recording_curl(&world))).output().await.unwrap();
+    releases.site.remove_faults();
     assert!(shown(&output).contains("no valid run id or token"), "{}", shown(&output));
     let arguments = std::fs::read_to_string(world.path("curl-arguments")).unwrap();
     assert!(!arguments.contains("--config"), "{arguments}");

@@ -40,7 +40,7 @@ impl Kind {
         }
         job.set("secrets", "BUTLER_REGISTRY_URL", &world.endpoint());
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        let workflow = &yaml(&generate("github-actions", &options).well().stdout)[0];
+        let workflow = &yaml(&generate("github-actions", &options).expect_success().stdout)[0];
         (job, workflow["jobs"]["run"]["steps"].clone())
     }
 }
@@ -85,7 +85,7 @@ async fn github_job_masks_installs_runs_and_uploads_the_report() {
     ] {
         let world = world(operation, &releases).await;
         let (mut job, steps) = kind.job(&world, &event, &["--oidc=aws", "--oidc=gcp"]);
-        let done = job.carry_out(&steps).await;
+        let done = job.execute(&steps).await;
         let run = step(&done, "Carry out the run");
         let output = run.output.as_ref().unwrap();
         let (code, statuses): (_, &[_]) =
@@ -151,7 +151,7 @@ async fn github_job_logs_in_to_the_clouds_of_the_event() {
             // Steps after the logins do not matter here.
             let logins = steps.as_array().unwrap().iter();
             let logins = logins.filter(|step| step["name"].as_str().unwrap().starts_with("Log in"));
-            let done = job.carry_out(&Value::Array(logins.cloned().collect())).await;
+            let done = job.execute(&Value::Array(logins.cloned().collect())).await;
             let shown = |name: &str, show: &dyn Fn(&Step) -> String| {
                 let step = step(&done, name);
                 (step.outcome != "skipped").then(|| show(step))
@@ -174,7 +174,7 @@ async fn github_job_logs_in_to_the_clouds_of_the_event() {
 
 #[test]
 fn first_step_masks_only_the_token_of_the_event() {
-    let workflow = generate("github-actions", &[]).well().stdout;
+    let workflow = generate("github-actions", &[]).expect_success().stdout;
     let (name, script) = steps(&workflow).remove(0);
     assert_eq!(name, "Mask the callback token");
     let action = &yaml(&read("action.yml"))[0];

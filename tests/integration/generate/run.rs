@@ -50,7 +50,7 @@ impl Releases {
     }
 
     /// Redirects the curl of this home directory to the site.
-    pub(super) fn lead_there(&self, home: &Path) {
+    pub(super) fn redirect_curl(&self, home: &Path) {
         let port = self.site.url().port().unwrap();
         let bundle = self.authority.bundle();
         let text = format!(
@@ -94,7 +94,7 @@ pub(super) async fn world(operation: &str, releases: &Releases) -> World {
     for name in ["workspace", "workspace-tmp"] {
         std::fs::create_dir(world.path(name)).unwrap();
     }
-    releases.lead_there(&world.path("home"));
+    releases.redirect_curl(&world.path("home"));
     world.add_run(world.config(operation));
     world
 }
@@ -111,7 +111,7 @@ pub(super) fn shown(output: &Output) -> String {
 #[tokio::test]
 async fn gitlab_job_installs_the_runner_and_returns_the_exit_code_of_the_run() {
     let releases = Releases::of_the_runner();
-    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);
     for (operation, code) in [("apply", 0), ("explode", 1)] {
         let world = world(operation, &releases).await;
         let workspace = world.path("workspace");
@@ -139,7 +139,7 @@ pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command 
 #[tokio::test]
 async fn jenkins_step_installs_the_runner_and_returns_the_exit_code_of_the_run() {
     let releases = Releases::of_the_runner();
-    let script = jenkins_script(&generate("jenkins", &[]).well().stdout);
+    let script = jenkins_script(&generate("jenkins", &[]).expect_success().stdout);
     for (operation, code) in [("plan", 0), ("explode", 1)] {
         let world = world(operation, &releases).await;
         let output = in_jenkins(&world, &script).output().await.unwrap();
@@ -195,7 +195,7 @@ async fn jenkins_cookie_is_not_inherited_and_its_signal_stops_terraform_graceful
         started.display()
     );
     world.commit(&[("main.tf", &module)]);
-    let script = jenkins_script(&generate("jenkins", &[]).well().stdout);
+    let script = jenkins_script(&generate("jenkins", &[]).expect_success().stdout);
     let process = in_jenkins(&world, &script).spawn().unwrap();
     eventually("a provisioner", || started.exists()).await;
     let inherited = std::fs::read_to_string(&started).unwrap();
@@ -218,12 +218,12 @@ async fn jenkins_cookie_is_not_inherited_and_its_signal_stops_terraform_graceful
 const STAND_IN: &str = "#!/bin/sh\necho it began\n";
 
 /// A machine with the programs that the installation needs, and a release of a stand-in.
-struct Bare {
+struct InstallMachine {
     releases: Releases,
     directory: tempfile::TempDir,
 }
 
-impl Bare {
+impl InstallMachine {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["bin", "home", "release"] {
@@ -232,7 +232,7 @@ impl Bare {
         let binary = directory.path().join("release/butler-runner");
         executable(&binary, STAND_IN);
         let bare = Self { releases: Releases::with(&binary), directory };
-        bare.releases.lead_there(&bare.path("home"));
+        bare.releases.redirect_curl(&bare.path("home"));
         let needed = [
             "cat",
             "chmod",
@@ -270,7 +270,7 @@ impl Bare {
     /// Returns the exit code and the output.
     fn install(&self, options: &[&str]) -> (Option<i32>, String) {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        let answer = generate("generic", &options).well().json();
+        let answer = generate("generic", &options).expect_success().json();
         let install = answer["runner"]["install"].as_str().unwrap();
         let script = format!("{install}\nexec ./butler-runner execute\n");
         let place = self.path("job");
@@ -303,7 +303,7 @@ impl Bare {
 
 #[test]
 fn modified_release_is_not_installed() {
-    let bare = Bare::new();
+    let bare = InstallMachine::new();
     let (code, text) = bare.install(&[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.starts_with("it began\n"), "{text}");
@@ -316,11 +316,11 @@ fn modified_release_is_not_installed() {
         (".sha256", Fault::Halved, "is about another file"),
     ] {
         let path = if file == ".sha256" { format!("{archive}.sha256") } else { file.to_owned() };
-        site.misbehave(&path, fault);
+        site.inject_fault(&path, fault);
         let text = bare.refused(&[]);
         assert!(text.contains("butler-runner is not installed: "), "{text}");
         assert!(text.contains(reason), "{reason}: {text}");
-        site.behave();
+        site.remove_faults();
     }
     let digest = "0".repeat(64);
     for sums in
@@ -333,7 +333,7 @@ fn modified_release_is_not_installed() {
 
 #[test]
 fn archive_can_be_pinned_by_digest() {
-    let bare = Bare::new();
+    let bare = InstallMachine::new();
     let (_, packed) = bare.releases.site.file(&archive());
     let digest = format!("--checksum={}", hex::encode(Sha256::digest(&packed)));
     let other = format!("--checksum={}", "0".repeat(64));
@@ -344,24 +344,24 @@ fn archive_can_be_pinned_by_digest() {
 
 #[test]
 fn temporary_failure_of_the_release_site_is_retried() {
-    let bare = Bare::new();
-    bare.releases.site.misbehave(&archive(), Fault::Failing(1));
+    let bare = InstallMachine::new();
+    bare.releases.site.inject_fault(&archive(), Fault::Failing(1));
     let (code, text) = bare.install(&[]);
     assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]
 fn download_does_not_follow_a_redirect_to_http() {
-    let bare = Bare::new();
+    let bare = InstallMachine::new();
     let plain = ReleaseSite::start(&[]);
-    bare.releases.site.lead_to(&plain.url());
+    bare.releases.site.redirect_all_to(&plain.url());
     assert!(bare.refused(&[]).contains("cannot be downloaded"));
     assert_eq!(plain.requests(), [""; 0]);
 }
 
 #[test]
 fn installation_needs_sha256sum_or_shasum() {
-    let bare = Bare::new();
+    let bare = InstallMachine::new();
     bare.remove("sha256sum");
     let text = bare.refused(&[]);
     assert!(text.contains("neither sha256sum nor shasum is here"), "{text}");
@@ -375,7 +375,7 @@ fn installation_needs_sha256sum_or_shasum() {
 
 #[test]
 fn attestation_is_required_if_the_github_cli_is_installed() {
-    let bare = Bare::new();
+    let bare = InstallMachine::new();
     let asked = bare.path("asked");
     let gh = |code: i32| {
         let script = format!(
@@ -408,13 +408,13 @@ sed -n 's/.*\"credential_source\".*\"file\": \"\\(.*\\)\" .*/\\1/p' \"$GOOGLE_AP
 
 #[tokio::test]
 async fn jenkins_step_reads_identity_tokens_from_their_files() {
-    let bare = Bare::new();
+    let bare = InstallMachine::new();
     let world = world("plan", &bare.releases).await;
     executable(&world.path("installed/butler-runner"), SEEN);
     let releases = Releases::with(&world.path("installed/butler-runner"));
-    releases.lead_there(&world.path("home"));
+    releases.redirect_curl(&world.path("home"));
     let options = ["--aws-role=r", "--aws-region=e", "--gcp-provider=p", "--gcp-service-account=a"];
-    let text = generate("jenkins", &options.map(str::to_owned)).well().stdout;
+    let text = generate("jenkins", &options.map(str::to_owned)).expect_success().stdout;
     let script = jenkins_script(&text);
     let secret = world.path("secret-file");
     let token = format!("token.{}", std::process::id());
@@ -441,14 +441,14 @@ async fn jenkins_step_reads_identity_tokens_from_their_files() {
 
 #[tokio::test]
 async fn gitlab_identity_token_is_on_tmpfs_and_removed_by_the_next_job() {
-    let bare = Bare::new();
+    let bare = InstallMachine::new();
     let world = world("plan", &bare.releases).await;
     executable(&world.path("installed/butler-runner"), SEEN);
     let releases = Releases::with(&world.path("installed/butler-runner"));
-    releases.lead_there(&world.path("home"));
+    releases.redirect_curl(&world.path("home"));
     let options = ["--aws-role=r", "--aws-region=e", "--gcp-provider=p", "--gcp-service-account=a"];
     let job_script =
-        gitlab_script(&generate("gitlab-ci", &options.map(str::to_owned)).well().stdout);
+        gitlab_script(&generate("gitlab-ci", &options.map(str::to_owned)).expect_success().stdout);
     let workspace = world.path("workspace");
     let own = std::process::id();
     for number in 0..2 {

@@ -47,7 +47,7 @@ async fn run_in_github_receives_the_forwarded_secrets() {
     let options: Vec<_> = options.iter().map(String::as_str).collect();
     let (mut job, steps) = Kind::Workflow.job(&world, &by_hand(), &options);
     job.set("secrets", "PROD_PASSWORD", PASSWORD);
-    let done = job.carry_out(&steps).await;
+    let done = job.execute(&steps).await;
     let output = step(&done, "Carry out the run").output.as_ref().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", shown(output));
     for other in done.iter().filter(|other| other.name != "Carry out the run") {
@@ -58,8 +58,8 @@ async fn run_in_github_receives_the_forwarded_secrets() {
 #[tokio::test]
 async fn run_in_gitlab_and_jenkins_receives_the_forwarded_secrets() {
     let releases = Releases::of_the_runner();
-    let gitlab = gitlab_script(&generate("gitlab-ci", &options()).well().stdout);
-    let pipeline = generate("jenkins", &options()).well().stdout;
+    let gitlab = gitlab_script(&generate("gitlab-ci", &options()).expect_success().stdout);
+    let pipeline = generate("jenkins", &options()).expect_success().stdout;
     let line = "                DB_PASSWORD = credentials('PROD_PASSWORD')\n";
     assert!(pipeline.contains(line), "{pipeline}");
     for is_jenkins in [false, true] {
@@ -80,7 +80,7 @@ async fn run_in_gitlab_and_jenkins_receives_the_forwarded_secrets() {
 fn container_receives_secrets_but_not_as_arguments() {
     for target in ["github-actions", "jenkins", "azure-pipelines"] {
         let options = [options(), vec!["--image".to_owned()]].concat();
-        let text = generate(target, &options).well().stdout;
+        let text = generate(target, &options).expect_success().stdout;
         assert!(text.contains("--env DB_PASSWORD \\"), "{target}: {text}");
         assert!(!text.contains("--env DB_PASSWORD="), "{target}: {text}");
     }
@@ -88,7 +88,7 @@ fn container_receives_secrets_but_not_as_arguments() {
 
 #[test]
 fn json_for_other_systems_lists_each_secret() {
-    let answer = generate("generic", &options()).well().json();
+    let answer = generate("generic", &options()).expect_success().json();
     assert_eq!(answer["runner"]["envVars"]["DB_PASSWORD"], "<secret PROD_PASSWORD>");
     assert_eq!(answer["manual"].get("DB_PASSWORD"), None::<&Value>);
 }
@@ -97,7 +97,7 @@ fn json_for_other_systems_lists_each_secret() {
 fn malformed_secret_names_are_refused() {
     let shown = |target: &str, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| format!("--secret={option}")).collect();
-        generate(target, &options).shown().to_owned()
+        generate(target, &options).normalized().to_owned()
     };
     let refused = [
         shown("github-actions", &["db-password"]),
@@ -136,6 +136,6 @@ fn malformed_secret_names_are_refused() {
         hint: run `butler-runner generate kubernetes --help`
     "]].assert_eq(&refused.concat());
     for target in ["github-actions", "gitlab-ci", "jenkins"] {
-        generate(target, &["--secret=BUTLER_GIT_TOKEN".to_owned()]).well();
+        generate(target, &["--secret=BUTLER_GIT_TOKEN".to_owned()]).expect_success();
     }
 }

@@ -50,7 +50,7 @@ async fn job_with_a_failed_installation_reports_the_run_as_failed() {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));
         let site = JobSite::with("#!/bin/sh\n");
-        site.files.misbehave(".tar.gz", Fault::Missing);
+        site.files.inject_fault(".tar.gz", Fault::Missing);
         let curl = install_recording_curl(&world);
         let output =
             execute_steps(target, &world, &site, &steps(target, &site, &[]), &[curl]).await;

@@ -5,12 +5,13 @@ use super::*;
 #[test]
 fn gitlab_fragment_is_a_hidden_job_that_others_extend() {
     let words = ["generate", "gitlab-ci", "--fragment", "--cache", "--oidc=aws"];
-    let fragment = Machine::new().run(&words).well().stdout;
+    let fragment = Machine::new().run(&words).expect_success().stdout;
     yamllint(&fragment).unwrap();
     let mut included = yaml(&fragment).remove(0);
     let keys: Vec<_> = included.as_object().unwrap().keys().collect();
     assert_eq!(keys, [".butler-run"], "nothing starts by itself");
-    let whole = Machine::new().run(&["generate", "gitlab-ci", "--cache", "--oidc=aws"]).well();
+    let whole =
+        Machine::new().run(&["generate", "gitlab-ci", "--cache", "--oidc=aws"]).expect_success();
     assert_eq!(included[".butler-run"], yaml(&whole.stdout)[0]["butler-run"]);
     // As the comment at its head has it.
     included["stages"] = json!(["build", "deploy"]);
@@ -64,7 +65,8 @@ fn circleci_fragment_can_be_merged_into_another_configuration() {
 #[test]
 fn targets_without_fragments_name_the_alternative() {
     let machine = Machine::new();
-    let said = |target: &str| machine.run(&["generate", target, "--fragment"]).shown().to_owned();
+    let said =
+        |target: &str| machine.run(&["generate", target, "--fragment"]).normalized().to_owned();
     let targets = ["github-actions", "azure-pipelines", "jenkins", "tekton", "generic"];
     expect![[r"
         exit 2

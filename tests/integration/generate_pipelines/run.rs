@@ -35,7 +35,7 @@ async fn modified_release_is_not_executed() {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));
         let site = JobSite::with("#!/bin/sh\ntouch \"$HOME/was-run\"\n");
-        site.files.misbehave(".tar.gz", Fault::Changed);
+        site.files.inject_fault(".tar.gz", Fault::Changed);
         let output = execute_pipeline(target, &world, &site, &[]).await;
         let shown = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{target:?}\n{shown}");
@@ -94,7 +94,7 @@ async fn cancelled_step_stops_terraform_gracefully() {
         let bin = install_relay(&world);
         let child = step_command(target, &world, &step, None, &[bin]).spawn().unwrap();
         let process = Pid::from_raw(child.id().unwrap().try_into().unwrap());
-        terraform.planning().await;
+        terraform.wait_until_running().await;
         kill(process, signal).unwrap();
         let output = child.wait_with_output().await.unwrap();
         assert_eq!(terraform.record("signals"), "TERM\n", "{target:?}");
@@ -119,7 +119,7 @@ async fn tekton_result_contains_the_outcome_also_of_a_cancelled_run() {
         let child = command.spawn().unwrap();
         let group = Pid::from_raw(child.id().unwrap().try_into().unwrap());
         if let Some(terraform) = &terraform {
-            terraform.planning().await;
+            terraform.wait_until_running().await;
             killpg(group, Signal::SIGTERM).unwrap();
         }
         let output = child.wait_with_output().await.unwrap();

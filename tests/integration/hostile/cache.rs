@@ -144,17 +144,17 @@ async fn valid_signature_over_another_version_is_refused() {
         ("terraform_1.11.4_SHA256SUMS", "terraform_1.5.7_SHA256SUMS"),
         ("terraform_1.11.4_SHA256SUMS.72D7468F.sig", "terraform_1.5.7_SHA256SUMS.72D7468F.sig"),
     ] {
-        site.misbehave(asked, Fault::InPlace(given));
+        site.inject_fault(asked, Fault::InPlace(given));
     }
     let error = install(&options, "1.11.4").await.unwrap_err();
     assert!(matches!(error, ToolError::NotReleased { .. }), "{error:?}");
 
     // The older archive under the name of the newer one.
-    site.behave();
+    site.remove_faults();
     let [asked, given] = ["1.11.4", "1.5.7"].map(|version| {
         format!("terraform_{version}_{}.zip", crate::support::release_site::platform())
     });
-    site.misbehave(&asked, Fault::InPlace(Box::leak(given.into_boxed_str())));
+    site.inject_fault(&asked, Fault::InPlace(Box::leak(given.into_boxed_str())));
     let error = install(&options, "1.11.4").await.unwrap_err();
     assert!(matches!(error, ToolError::Checksum { .. }), "{error:?}");
 }

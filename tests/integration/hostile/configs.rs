@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::THREAT_MODEL;
 use crate::support::documented::assert_documented;
 use crate::support::git_server::GitServer;
-use crate::support::world::{End, MODULE, World, merge, sequence};
+use crate::support::world::{MODULE, RunEnd, World, merge, sequence};
 
 /// A secret in every configuration, which no output may contain.
 const SECRET: &str = "hunter22-secret";
@@ -215,7 +215,7 @@ fn config(world: &World, changes: &Value) -> Value {
 
 /// Asserts that the run failed in `phase` with a reason that contains `reason`, was reported once,
 /// left no files and printed no secret.
-fn assert_refused(world: &World, end: &End, (what, phase, reason): (&str, &str, &str)) {
+fn assert_refused(world: &World, end: &RunEnd, (what, phase, reason): (&str, &str, &str)) {
     assert_eq!(end.code, Some(1), "{what}: {}", end.stderr);
     let statuses = world.statuses();
     let finals = statuses.iter().filter(|status| *status != "running").count();
@@ -225,7 +225,11 @@ fn assert_refused(world: &World, end: &End, (what, phase, reason): (&str, &str, 
     let message = error["message"].as_str().unwrap();
     assert!(message.contains(reason), "{what}: {message}");
     assert!(!message.contains(char::is_control), "{what}: {message:?}");
-    assert!(!world.shown(end).contains(SECRET), "{what}: {}", world.shown(end));
+    assert!(
+        !world.reports_and_output(end).contains(SECRET),
+        "{what}: {}",
+        world.reports_and_output(end)
+    );
     assert!(!world.path(CANARY).exists(), "{what}");
 }
 

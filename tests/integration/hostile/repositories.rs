@@ -37,7 +37,11 @@ async fn version_file_that_links_to_a_secret_is_not_quoted() {
     world.commit(&[]);
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 /// The user of this machine has filters, hooks and templates, as Git LFS installs them. They must

@@ -3,9 +3,9 @@
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use super::{Case, Precious, config};
+use super::{Case, MountedFiles, config};
 use crate::support::stand_in::StandIn;
-use crate::support::world::{End, MODULE, RUN_ID, World, eventually, with_mounts};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, eventually, with_mounts};
 
 /// An apply that waits for the file `go` in `$TMPDIR/..` while it creates its resource.
 const WAITING: &str = r#"
@@ -16,9 +16,9 @@ resource "terraform_data" "waits" {
 }
 "#;
 
-async fn clean(world: &World, arguments: &[&str]) -> End {
+async fn clean(world: &World, arguments: &[&str]) -> RunEnd {
     let output = world.command(&[&["clean"], arguments].concat()).output().await.unwrap();
-    End {
+    RunEnd {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
@@ -114,7 +114,7 @@ async fn clean_does_not_wipe_a_state_that_it_cannot_move_to_recovery() {
     let tool = StandIn::install_waiting(&mut world, "apply", "echo precious > errored.tfstate");
     world.add_run(config(&world, "apply"));
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     let left = Case::named("apply, which could not store its state").kill(&world, runner).await;
     eventually("an end of all processes", || world.processes().is_empty()).await;
     // Neither directory can hold a file: a file is in place of the first, and the second is
@@ -156,7 +156,7 @@ async fn clean_does_not_enter_mounts_in_a_leftover() {
     let runner = super::waiting_in(&mut world, "plan", "plan", act).await;
     let left = Case::named("plan").kill(&world, runner).await;
     eventually("an end of all processes", || world.processes().is_empty()).await;
-    let precious = Precious::make(&world);
+    let precious = MountedFiles::make(&world);
     let points = ["source/mounted", "data/mounted"].map(|name| left[0].join(name));
     let file = left[0].join("data/mounted.file");
     let mounts = precious.mounts(&points, &file);

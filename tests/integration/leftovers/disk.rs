@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Precious, SECRET, config};
+use super::{MountedFiles, SECRET, config};
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World, with_mounts};
 
@@ -116,7 +116,7 @@ async fn failed_wipe_is_reported_and_completed_by_the_next_run() {
 #[tokio::test]
 async fn files_mounted_in_the_run_directory_survive_the_wipe() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let precious = Precious::make(&world);
+    let precious = MountedFiles::make(&world);
     // A provisioner can mount like this; the clone is on the same file system.
     let act = precious.mounts(&["mounted", ".terraform/mounted"], "file".as_ref());
     let act = format!("mkdir mounted .terraform/mounted; echo hunter22 > file; {act}; exit 1");

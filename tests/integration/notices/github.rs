@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{HOSTILE, assert_flat, commands, read};
 use crate::support::documented::assert_documented;
-use crate::support::world::{End, MODULE, World};
+use crate::support::world::{MODULE, RunEnd, World};
 
 const CHECK: &str = "check \"c\" {\n  assert {\n    condition     = var.name == \"x\"\n    error_message = \"Not x.\"\n  }\n}\n";
 
@@ -41,7 +41,7 @@ pub(super) fn outputs(world: &World) -> BTreeMap<String, String> {
     outputs
 }
 
-async fn run(world: &World, operation: &str) -> End {
+async fn run(world: &World, operation: &str) -> RunEnd {
     let mut config = world.config(operation);
     config["source"]["workingDirectory"] = json!("modules/a");
     world.run(config).await

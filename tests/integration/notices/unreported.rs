@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::github::{outputs, step};
 use super::{read, run};
-use crate::support::world::{End, Fault, MODULE, RUN_ID, World};
+use crate::support::world::{Fault, MODULE, RUN_ID, RunEnd, World};
 
 /// A step whose registry responds to status reports with `statuses`, in order.
 async fn refusing(statuses: &[(u16, usize)]) -> World {
@@ -20,7 +20,13 @@ async fn refusing(statuses: &[(u16, usize)]) -> World {
 }
 
 /// Asserts that all reports contain the same reason.
-fn assert_told(world: &World, end: &End, result: &Value, status: &str, said: &str) {
+fn assert_same_reason_everywhere(
+    world: &World,
+    end: &RunEnd,
+    result: &Value,
+    status: &str,
+    said: &str,
+) {
     assert_eq!(result["status"], status, "{result:#}");
     assert_eq!(Some(result["exit_code"].as_i64().unwrap()), end.code.map(i64::from));
     assert_eq!(result["run_id"], RUN_ID);
@@ -49,7 +55,7 @@ async fn run_with_an_undelivered_final_status_has_not_succeeded() {
         let world = refusing(&[(200, 1), (answer, usize::MAX)]).await;
         let (end, result) = run(&world, "plan").await;
         assert_eq!(end.code, Some(code), "{}", end.stderr);
-        assert_told(&world, &end, &result, status, said);
+        assert_same_reason_everywhere(&world, &end, &result, status, said);
         assert_eq!(result["error"]["phase"], "report");
         assert_eq!(result["counts"]["add"], 1, "what it did is told all the same");
         let kept: Value = serde_json::from_str(&read(&world.path("reports/status.json"))).unwrap();
@@ -93,7 +99,7 @@ async fn run_without_a_configuration_reports_its_id_and_the_reason() {
         assert_eq!(result["error"]["phase"], "config");
         assert_eq!(result["error"]["advice"].is_string(), code == 4, "{result:#}");
         if code == 4 {
-            assert_told(&world, &end, &result, status, said);
+            assert_same_reason_everywhere(&world, &end, &result, status, said);
         } else {
             assert_eq!(result["status"], status);
         }

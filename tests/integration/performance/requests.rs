@@ -15,7 +15,7 @@ use crate::support::stand_in::StandIn;
 use crate::support::world::{MODULE, World, eventually, sequence};
 
 /// The requests of a run.
-struct Sent {
+struct SentRequests {
     /// Requests in order.
     names: Vec<String>,
     /// The number of connections.
@@ -23,13 +23,13 @@ struct Sent {
 }
 
 /// The world's registry behind a counter.
-struct Meter {
+struct RequestCounter {
     endpoint: String,
     sent: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
 }
 
-impl Meter {
+impl RequestCounter {
     async fn before(world: &World) -> Self {
         let (sent, connections) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicUsize>::default());
         let (log, counter) = (sent.clone(), connections.clone());
@@ -45,7 +45,7 @@ impl Meter {
     }
 
     /// Executes the world's run.
-    async fn run(&self, world: &World, operation: &str) -> Sent {
+    async fn run(&self, world: &World, operation: &str) -> SentRequests {
         world.add_run(world.config(operation));
         let mut command = released(world, &[]);
         command.env("BUTLER_ENDPOINT", &self.endpoint);
@@ -53,7 +53,7 @@ impl Meter {
         let output = command.kill_on_drop(true).output().await.unwrap();
         let end = world.end(&output);
         assert_eq!(end.code, Some(0), "{operation}: {}", end.stderr);
-        Sent {
+        SentRequests {
             names: std::mem::take(&mut *self.sent.lock().unwrap()),
             connections: self.connections.swap(0, Ordering::Relaxed),
         }
@@ -69,7 +69,7 @@ async fn record(sent: Arc<Mutex<Vec<String>>>, request: Request, next: Next) -> 
 #[tokio::test]
 async fn small_run_sends_few_requests_over_few_connections() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    let meter = Meter::before(&world).await;
+    let meter = RequestCounter::before(&world).await;
     for (operation, reports) in [
         ("validate", &[][..]),
         ("plan", &["POST plan"]),
@@ -89,7 +89,7 @@ async fn log_requests_carry_ten_thousand_lines_each() {
     const LINES: u32 = 25_000;
     let mut world = World::new(&[("main.tf", "")]).await;
     StandIn::doing(&mut world, &[("apply", &print_lines(LINES, ""))]);
-    let meter = Meter::before(&world).await;
+    let meter = RequestCounter::before(&world).await;
     let sent = meter.run(&world, "apply").await;
     let expected = sequence(&["POST logs", "POST logs", "POST plan", "POST outputs"]);
     assert_eq!(sent.names, expected);
@@ -104,7 +104,7 @@ async fn run_without_output_sends_no_log() {
     world.set("BUTLER_CANCEL_INTERVAL", "10ms");
     world.add_run(world.config("plan"));
     let run = tokio::spawn(world.execute().output());
-    tool.planning().await;
+    tool.wait_until_running().await;
     let count =
         |name: &str| world.received().request_names().iter().filter(|it| *it == name).count();
     // The registry is also polled in each interval of the log.
@@ -116,7 +116,7 @@ async fn run_without_output_sends_no_log() {
     let before = count("POST logs");
     intervals(50).await;
     assert_eq!(count("POST logs"), before);
-    tool.go_on();
+    tool.resume();
     let output = run.await.unwrap().unwrap();
     assert_eq!(world.end(&output).code, Some(0));
 }

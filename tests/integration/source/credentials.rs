@@ -28,7 +28,7 @@ async fn git_token_authenticates_and_is_not_stored() {
             checkout.used_tokens,
             if from_environment { vec!["GITHUB_TOKEN"] } else { vec![] }
         );
-        assert!(!case.said(TOKEN));
+        assert!(!case.has_logged(TOKEN));
         let found = Command::new("grep").args(["-r", TOKEN]).arg(case.directory.path()).output();
         assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), "");
         assert_eq!(git(&case.clone(), &["remote", "get-url", "origin"]), url);

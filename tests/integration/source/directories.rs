@@ -33,7 +33,7 @@ async fn local_directory_is_cloned_without_copying_objects() {
         let checkout = case.succeed().await;
         assert_eq!(&checkout.commit, commit, "{reference}");
         assert_eq!(own_objects(&case.clone()), 0, "{reference}");
-        assert!(!case.said("history"), "{reference}");
+        assert!(!case.has_logged("history"), "{reference}");
         assert!(checkout.directory.join("main.tf").is_file());
         // Git itself treats it as a complete repository.
         assert_eq!(&git(&case.clone(), &["rev-parse", "HEAD"]), commit);

@@ -27,7 +27,8 @@ async fn branch_and_tag_are_fetched_with_depth_1() {
         assert_eq!(git(&case.clone(), &["status", "--porcelain"]), "");
         assert!(checkout.directory.join("main.tf").is_file());
         assert!(
-            case.said(&format!("at {reference}")) && case.said(&format!("Checked out {commit}"))
+            case.has_logged(&format!("at {reference}"))
+                && case.has_logged(&format!("Checked out {commit}"))
         );
     }
 }
@@ -40,13 +41,13 @@ async fn commit_is_fetched_alone_if_the_server_allows_it_and_with_history_otherw
     let case = Case::new(&server.url(&repository), &commit);
     assert_eq!(case.succeed().await.commit, commit);
     assert_eq!(case.commits(), 3);
-    assert!(case.said("fetching the whole history"));
+    assert!(case.has_logged("fetching the whole history"));
 
     repository.allow_any_commit();
     let case = Case::new(&server.url(&repository), &commit);
     assert_eq!(case.succeed().await.commit, commit);
     assert_eq!(case.commits(), 1);
-    assert!(!case.said("whole history"));
+    assert!(!case.has_logged("whole history"));
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ struct Object {
 }
 
 #[derive(Default)]
-struct Kept {
+struct StorageState {
     objects: BTreeMap<String, Object>,
     changes: u64,
 }
@@ -33,12 +33,12 @@ struct Kept {
 /// A running server; dropping it ends it.
 pub(crate) struct CloudStorage {
     server: Server,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<StorageState>>,
 }
 
 impl CloudStorage {
     pub(crate) async fn start() -> Self {
-        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let kept: Arc<Mutex<StorageState>> = Arc::default();
         let shared = kept.clone();
         let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
             let shared = shared.clone();
@@ -67,7 +67,7 @@ impl CloudStorage {
     }
 }
 
-impl Kept {
+impl StorageState {
     fn answer(&mut self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Response {
         let path = percent_encoding::percent_decode_str(uri.path()).decode_utf8().unwrap();
         let query: BTreeMap<_, _> =

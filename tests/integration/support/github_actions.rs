@@ -84,7 +84,7 @@ impl<'world> Job<'world> {
     }
 
     /// Executes the `steps` whose condition holds.
-    pub(crate) async fn carry_out(&mut self, steps: &Value) -> Vec<Step> {
+    pub(crate) async fn execute(&mut self, steps: &Value) -> Vec<Step> {
         let mut done = Vec::new();
         for step in steps.as_array().unwrap() {
             done.push(self.step(step).await);
@@ -126,7 +126,7 @@ impl<'world> Job<'world> {
 
     fn given(&self, values: &Value) -> BTreeMap<String, String> {
         let values = values.as_object().into_iter().flatten();
-        values.map(|(name, value)| (name.clone(), self.filled_in(&as_text(value)))).collect()
+        values.map(|(name, value)| (name.clone(), self.interpolate(&as_text(value)))).collect()
     }
 
     async fn run(&self, script: &str, given: &BTreeMap<String, String>) -> Output {
@@ -144,7 +144,7 @@ impl<'world> Job<'world> {
     }
 
     /// `text` with its expressions evaluated.
-    fn filled_in(&self, text: &str) -> String {
+    fn interpolate(&self, text: &str) -> String {
         let mut parts = text.split("${{");
         let mut filled = parts.next().unwrap().to_owned();
         for part in parts {

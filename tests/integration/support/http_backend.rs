@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::world::eventually;
 
 #[derive(Default)]
-struct Kept {
+struct BackendState {
     state: Option<Bytes>,
     /// The lock as its holder described it.
     lock: Option<Value>,
@@ -33,12 +33,12 @@ struct Kept {
 /// A running server; dropping it ends it.
 pub(crate) struct HttpBackend {
     server: Server,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<BackendState>>,
 }
 
 impl HttpBackend {
     pub(crate) async fn start() -> Self {
-        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let kept: Arc<Mutex<BackendState>> = Arc::default();
         let shared = kept.clone();
         let router = Router::new().fallback(move |method: Method, uri: Uri, body: Bytes| {
             let shared = shared.clone();
@@ -126,7 +126,7 @@ impl HttpBackend {
     }
 }
 
-impl Kept {
+impl BackendState {
     /// Whether this request is from the lock's holder and gets no response.
     fn is_away(&self, method: &Method, uri: &Uri, body: &Bytes) -> bool {
         let Some(lock) = &self.lock else { return false };

@@ -20,7 +20,7 @@ use super::git_server::TlsListener;
 pub(crate) const TOKEN: &str = "eyJhbGciOi.cluster-token.x1";
 
 #[derive(Default)]
-struct Kept {
+struct StoredObjects {
     /// By path: `/api/v1/namespaces/NAMESPACE/secrets/NAME` for example.
     objects: BTreeMap<String, Value>,
     changes: u64,
@@ -31,12 +31,12 @@ pub(crate) struct Cluster {
     endpoint: String,
     authority: Authority,
     server: JoinHandle<()>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<StoredObjects>>,
 }
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
-        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let kept: Arc<Mutex<StoredObjects>> = Arc::default();
         let shared = kept.clone();
         let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
             let shared = shared.clone();
@@ -100,7 +100,7 @@ impl Drop for Cluster {
     }
 }
 
-impl Kept {
+impl StoredObjects {
     fn answer(&mut self, method: &Method, uri: &Uri, body: &Bytes) -> Response {
         let path = uri.path();
         let is_collection = path.ends_with("/secrets") || path.ends_with("/leases");

@@ -20,7 +20,7 @@ pub(crate) struct Machine {
 
 /// The output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -50,7 +50,7 @@ impl Machine {
         let mut machine = Self::new();
         machine.set("BUTLER_MIRROR", site.url().as_str());
         machine.set("BUTLER_SIGNING_KEY", site.key_file());
-        machine.call(site.url().as_str().trim_end_matches('/'), "<site>");
+        machine.replace_in_output(site.url().as_str().trim_end_matches('/'), "<site>");
         machine
     }
 
@@ -60,7 +60,7 @@ impl Machine {
     }
 
     /// Shows `name` in place of `text` in the output of commands.
-    pub(crate) fn call(&mut self, text: impl Into<String>, name: &'static str) {
+    pub(crate) fn replace_in_output(&mut self, text: impl Into<String>, name: &'static str) {
         self.names.push((text.into(), name));
     }
 
@@ -70,7 +70,7 @@ impl Machine {
     }
 
     /// The directory of `version` of the product.
-    pub(crate) fn kept(&self, product: &str, version: &str) -> PathBuf {
+    pub(crate) fn installation(&self, product: &str, version: &str) -> PathBuf {
         self.path("cache").join(product).join(version)
     }
 
@@ -90,12 +90,12 @@ impl Machine {
     }
 
     /// Runs `butler-runner WORDS` to its end.
-    pub(crate) fn run(&self, words: &[&str]) -> Said {
-        self.said(&self.command(words).output().unwrap())
+    pub(crate) fn run(&self, words: &[&str]) -> CommandOutput {
+        self.output_of(&self.command(words).output().unwrap())
     }
 
     /// The output of a command that the test has started itself.
-    pub(crate) fn said(&self, output: &Output) -> Said {
+    pub(crate) fn output_of(&self, output: &Output) -> CommandOutput {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         let shown = format!(
@@ -104,13 +104,13 @@ impl Machine {
             without_time(&stderr)
         );
         let shown = self.names.iter().fold(shown, |shown, (text, name)| shown.replace(text, name));
-        Said { code: output.status.code(), stdout, stderr, shown }
+        CommandOutput { code: output.status.code(), stdout, stderr, shown }
     }
 }
 
-impl Said {
+impl CommandOutput {
     /// Exit code, standard output and standard error, without text that differs from run to run.
-    pub(crate) fn shown(&self) -> &str {
+    pub(crate) fn normalized(&self) -> &str {
         &self.shown
     }
 
@@ -120,7 +120,7 @@ impl Said {
     }
 
     /// Itself, if the exit code is 0.
-    pub(crate) fn well(self) -> Self {
+    pub(crate) fn expect_success(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self
     }

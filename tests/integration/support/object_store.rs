@@ -54,9 +54,9 @@ impl ObjectStore {
         let client = client(None, Redirects::Refuse).unwrap();
         let (access_key, secret_key) = (String::new(), String::new());
         let mut store = Self { process, endpoint, client, access_key, secret_key };
-        store.put_bucket(BUCKET).await;
-        store.put_table().await;
-        store.put_login().await;
+        store.create_bucket(BUCKET).await;
+        store.create_table().await;
+        store.create_credentials().await;
         store.check_signatures(true).await;
         store
     }
@@ -90,13 +90,13 @@ impl ObjectStore {
     }
 
     /// Creates a bucket.
-    async fn put_bucket(&self, name: &str) {
+    async fn create_bucket(&self, name: &str) {
         let url = format!("{}/{name}", self.endpoint);
         let answer = self.client.put(url).send().await.unwrap();
         assert!(answer.status().is_success(), "{answer:?}");
     }
 
-    async fn put_table(&self) {
+    async fn create_table(&self) {
         let table = json!({
             "TableName": TABLE,
             "KeySchema": [{"AttributeName": "LockID", "KeyType": "HASH"}],
@@ -109,7 +109,7 @@ impl ObjectStore {
             .await;
     }
 
-    async fn put_login(&mut self) {
+    async fn create_credentials(&mut self) {
         let act = |action: &str, more: &str| {
             let body = format!("Version=2010-05-08&UserName=terraform&Action={action}{more}");
             let kind = "application/x-www-form-urlencoded";

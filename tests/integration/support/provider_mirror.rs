@@ -136,7 +136,7 @@ impl ProviderMirror {
     }
 
     /// Waits until this many archives have been requested.
-    pub(crate) async fn asked_for(&self, archives: usize) {
+    pub(crate) async fn wait_for_request(&self, archives: usize) {
         self.shared.requested.subscribe().wait_for(|asked| *asked >= archives).await.unwrap();
     }
 

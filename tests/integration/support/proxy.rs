@@ -14,7 +14,7 @@ use super::world::eventually;
 
 /// The fault of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
+pub(crate) enum FaultAction {
     /// The proxy responds with this status, these header lines and this body.
     Answer(u16, &'static str, &'static str),
     /// The proxy closes the connection; the registry does not get the request.
@@ -31,7 +31,7 @@ pub(crate) enum Act {
 
 /// The requests with the fault.
 #[derive(Clone, Debug)]
-pub(crate) enum When {
+pub(crate) enum FaultTrigger {
     /// The first of the named requests, this many.
     First(usize),
     /// Every third of the named requests.
@@ -48,32 +48,32 @@ pub(crate) enum When {
 
 /// A fault of the connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct ProxyFault {
     /// `GET status`, `GET config`, `POST running`, `POST logs`, `POST plan`, `POST outputs` or
     /// `POST final`.
     pub(crate) request: &'static str,
-    pub(crate) act: Act,
-    pub(crate) when: When,
+    pub(crate) act: FaultAction,
+    pub(crate) when: FaultTrigger,
 }
 
 /// An observed event.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     /// A request, with or without a fault.
-    Request(Seen),
+    Request(RecordedRequest),
     /// The client closed the connection of a request without a response.
     HungUp(String),
 }
 
 /// An observed request.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    /// Its name, as in [`Trouble`].
+pub(crate) struct RecordedRequest {
+    /// Its name, as in [`ProxyFault`].
     pub(crate) name: String,
     /// Its `Idempotency-Key`.
     pub(crate) key: Option<String>,
     pub(crate) body: Vec<u8>,
-    pub(crate) troubled: bool,
+    pub(crate) is_faulty: bool,
 }
 
 /// The proxy. It ends with the value.
@@ -85,12 +85,12 @@ pub(crate) struct Proxy {
 
 struct Shared {
     registry: String,
-    trouble: Trouble,
-    state: Mutex<State>,
+    trouble: ProxyFault,
+    state: Mutex<ProxyState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ProxyState {
     named: usize,
     begun: Option<Instant>,
     late: Vec<Request>,
@@ -104,7 +104,7 @@ struct Request {
 
 impl Proxy {
     /// A proxy with `trouble` to the registry at `endpoint`.
-    pub(crate) async fn start(endpoint: &str, trouble: Trouble) -> Self {
+    pub(crate) async fn start(endpoint: &str, trouble: ProxyFault) -> Self {
         let mut url: Url = endpoint.parse().unwrap();
         let registry = format!("127.0.0.1:{}", url.port().unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -131,7 +131,7 @@ impl Proxy {
     }
 
     /// The observed requests of this name.
-    pub(crate) fn seen(&self, name: &str) -> Vec<Seen> {
+    pub(crate) fn seen(&self, name: &str) -> Vec<RecordedRequest> {
         let request = |event| match event {
             Event::Request(seen) if seen.name == name => Some(seen),
             _ => None,
@@ -153,7 +153,7 @@ impl Drop for Proxy {
 
 impl Shared {
     /// Records a request, and returns its fault.
-    fn judge(&self, request: &Request, reused: bool) -> Option<Act> {
+    fn choose_fault(&self, request: &Request, reused: bool) -> Option<FaultAction> {
         let mut state = self.state.lock().unwrap();
         let name = request.name();
         let named = name == self.trouble.request;
@@ -161,17 +161,19 @@ impl Shared {
         if named && state.begun.is_none() {
             state.begun = Some(Instant::now());
         }
-        let troubled = match &self.trouble.when {
-            When::First(times) => named && state.named <= *times,
-            When::EveryThird => named && state.named.is_multiple_of(3),
-            When::Always => named,
-            When::For(duration) => state.begun.is_some_and(|begun| begun.elapsed() < *duration),
-            When::Until(file) => state.begun.is_some() && !file.exists(),
-            When::Reused => reused,
+        let is_faulty = match &self.trouble.when {
+            FaultTrigger::First(times) => named && state.named <= *times,
+            FaultTrigger::EveryThird => named && state.named.is_multiple_of(3),
+            FaultTrigger::Always => named,
+            FaultTrigger::For(duration) => {
+                state.begun.is_some_and(|begun| begun.elapsed() < *duration)
+            }
+            FaultTrigger::Until(file) => state.begun.is_some() && !file.exists(),
+            FaultTrigger::Reused => reused,
         };
         let (key, body) = (request.header("idempotency-key"), request.body.clone());
-        state.events.push(Event::Request(Seen { name, key, body, troubled }));
-        troubled.then_some(self.trouble.act)
+        state.events.push(Event::Request(RecordedRequest { name, key, body, is_faulty }));
+        is_faulty.then_some(self.trouble.act)
     }
 }
 
@@ -223,7 +225,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let mut stream = BufReader::new(stream);
     let mut reused = false;
     while let Some(request) = Request::read(&mut stream).await {
-        let act = shared.judge(&request, reused);
+        let act = shared.choose_fault(&request, reused);
         reused = true;
         let answer = match act {
             None => {
@@ -236,26 +238,26 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
                 }
                 answer
             }
-            Some(Act::Answer(status, headers, body)) => {
+            Some(FaultAction::Answer(status, headers, body)) => {
                 let length = body.len();
                 let head = format!("HTTP/1.1 {status} Injected\r\ncontent-length: {length}\r\n");
                 format!("{head}{headers}\r\n{body}").into_bytes()
             }
-            Some(Act::Close) => return,
-            Some(Act::Reset) => {
+            Some(FaultAction::Close) => return,
+            Some(FaultAction::Reset) => {
                 stream.get_ref().set_zero_linger().unwrap();
                 return;
             }
-            Some(act @ (Act::Hang | Act::Late)) => {
+            Some(act @ (FaultAction::Hang | FaultAction::Late)) => {
                 let event = Event::HungUp(request.name());
-                if matches!(act, Act::Late) {
+                if matches!(act, FaultAction::Late) {
                     shared.state.lock().unwrap().late.push(request);
                 }
                 let _ = stream.read_u8().await;
                 shared.state.lock().unwrap().events.push(event);
                 return;
             }
-            Some(Act::Lose) => {
+            Some(FaultAction::Lose) => {
                 request.forward(&shared.registry).await.unwrap();
                 return;
             }

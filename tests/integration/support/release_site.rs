@@ -59,7 +59,7 @@ pub(crate) enum Fault {
 
 /// A request with the fields that tests check.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub(crate) path: String,
     pub(crate) range: Option<String>,
     pub(crate) authorization: Option<String>,
@@ -84,7 +84,7 @@ struct Shared {
     /// Changes when faults are removed.
     behaving: watch::Sender<()>,
     authorized: AtomicBool,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<RecordedRequest>>,
     /// The required value of `Authorization`.
     demanded: Mutex<Option<String>>,
     /// The target of redirects for all requests.
@@ -230,28 +230,28 @@ impl ReleaseSite {
     }
 
     /// Requires this `Authorization`.
-    pub(crate) fn demand(&self, authorization: &str) {
+    pub(crate) fn require_authorization(&self, authorization: &str) {
         *self.shared.demanded.lock().unwrap() = Some(authorization.to_owned());
     }
 
     /// Redirects all requests to the same path of another site.
-    pub(crate) fn lead_to(&self, site: &url::Url) {
+    pub(crate) fn redirect_all_to(&self, site: &url::Url) {
         let site = site.as_str().trim_end_matches('/').to_owned();
         *self.shared.elsewhere.lock().unwrap() = Some(site);
     }
 
     /// Redirects one path to another one.
-    pub(crate) fn lead(&self, path: &str, to: &str) {
+    pub(crate) fn redirect(&self, path: &str, to: &str) {
         self.shared.leads.lock().unwrap().insert(path.to_owned(), to.to_owned());
     }
 
     /// Ignores range requests.
-    pub(crate) fn forget_ranges(&self) {
+    pub(crate) fn disable_ranges(&self) {
         self.shared.whole_files_only.store(true, Ordering::Relaxed);
     }
 
     /// The requests for files whose path ends with `name`, in order.
-    pub(crate) fn seen(&self, name: &str) -> Vec<Seen> {
+    pub(crate) fn seen(&self, name: &str) -> Vec<RecordedRequest> {
         let seen = self.shared.seen.lock().unwrap();
         seen.iter().filter(|seen| seen.path.ends_with(name)).cloned().collect()
     }
@@ -278,7 +278,7 @@ impl ReleaseSite {
     }
 
     /// Injects a fault for the file whose path ends with `name`.
-    pub(crate) fn misbehave(&self, name: &str, fault: Fault) {
+    pub(crate) fn inject_fault(&self, name: &str, fault: Fault) {
         let path = self.shared.files.keys().find(|path| path.ends_with(name)).unwrap();
         self.shared.faults.lock().unwrap().insert(path.clone(), fault);
     }
@@ -295,7 +295,7 @@ impl ReleaseSite {
     }
 
     /// Removes all faults.
-    pub(crate) fn behave(&self) {
+    pub(crate) fn remove_faults(&self) {
         self.shared.faults.lock().unwrap().clear();
         self.shared.behaving.send_replace(());
     }
@@ -311,12 +311,12 @@ impl ReleaseSite {
     }
 
     /// Waits until a file whose path ends with `name` has been requested.
-    pub(crate) async fn asked_for(&self, name: &str) {
-        self.asked_for_times(name, 1).await;
+    pub(crate) async fn wait_for_request(&self, name: &str) {
+        self.wait_for_request_count(name, 1).await;
     }
 
     /// Waits until it has been requested this many times.
-    pub(crate) async fn asked_for_times(&self, name: &str, times: usize) {
+    pub(crate) async fn wait_for_request_count(&self, name: &str, times: usize) {
         let mut requests = self.shared.requests.subscribe();
         let count = |paths: &Vec<String>| paths.iter().filter(|path| path.ends_with(name)).count();
         requests.wait_for(|paths| count(paths) >= times).await.unwrap();
@@ -431,7 +431,7 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     shared.requests.send_modify(|requests| requests.push(path.to_owned()));
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
     let (range, authorization) = (text(header::RANGE), text(header::AUTHORIZATION));
-    let seen = Seen { path: path.to_owned(), range: range.clone(), authorization };
+    let seen = RecordedRequest { path: path.to_owned(), range: range.clone(), authorization };
     let authorization = seen.authorization.clone();
     shared.seen.lock().unwrap().push(seen);
     if shared.demanded.lock().unwrap().as_ref().is_some_and(|it| authorization.as_ref() != Some(it))
@@ -454,7 +454,7 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     let from: Option<usize> =
         from.map(|range| range.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap());
     let content = file.slice(from.unwrap_or(0)..);
-    let mut response = misbehaving(&shared, path, file, &content).await;
+    let mut response = faulty_response(&shared, path, file, &content).await;
     response.headers_mut().insert(header::ETAG, tag.parse().unwrap());
     if let Some(from) = from {
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
@@ -465,7 +465,7 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
 }
 
 /// `content`, which is the whole file or a range of it, or the fault in its place.
-async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes) -> Response {
+async fn faulty_response(shared: &Shared, path: &str, file: &Bytes, content: &Bytes) -> Response {
     let half = content.slice(..content.len() / 2);
     let mut behaving = shared.behaving.subscribe();
     match shared.fault(path) {
@@ -481,7 +481,7 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
                 }
                 Err(std::io::Error::other("broken"))
             });
-            partly(content.len(), stream::once(async { Ok(half) }).chain(broken))
+            partial_response(content.len(), stream::once(async { Ok(half) }).chain(broken))
         }
         Some(Fault::Piecemeal) if content.len() == file.len() => {
             let broken = stream::once(async {
@@ -490,7 +490,7 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
                 }
                 Err(std::io::Error::other("broken"))
             });
-            partly(content.len(), stream::once(async { Ok(half) }).chain(broken))
+            partial_response(content.len(), stream::once(async { Ok(half) }).chain(broken))
         }
         Some(Fault::Piecemeal) => {
             let piece = if content.len() > 1000 { half } else { content.clone() };
@@ -499,9 +499,10 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
         Some(Fault::Packed) => {
             ([(header::CONTENT_ENCODING, "gzip")], b"\x1f\x8b\x08".to_vec()).into_response()
         }
-        Some(Fault::Hanging) => {
-            partly(content.len(), stream::once(async { Ok(half) }).chain(stream::pending()))
-        }
+        Some(Fault::Hanging) => partial_response(
+            content.len(),
+            stream::once(async { Ok(half) }).chain(stream::pending()),
+        ),
         Some(Fault::Held) => {
             let _ = behaving.changed().await;
             file.clone().into_response()
@@ -520,7 +521,7 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
     }
 }
 
-fn partly(
+fn partial_response(
     length: usize,
     content: impl stream::Stream<Item = std::io::Result<Bytes>> + Send + 'static,
 ) -> Response {

@@ -124,12 +124,12 @@ esac
     }
 
     /// Lets a waiting stand-in continue.
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         std::fs::write(self.record.join("go"), "").unwrap();
     }
 
     /// Waits until `plan`, `apply` or the command in which the stand-in waits is running.
-    pub(crate) async fn planning(&self) {
+    pub(crate) async fn wait_until_running(&self) {
         let planning = self.record.join("planning");
         eventually("a plan that is asked for", || planning.exists()).await;
     }

@@ -20,10 +20,10 @@ pub(crate) const STOP_OUTPUT: u8 = 0x13;
 pub(crate) struct Terminal {
     keyboard: File,
     slave: OwnedFd,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<TerminalState>>,
 }
 
-struct Seen {
+struct TerminalState {
     emulator: vt100::Parser,
     raw: Vec<u8>,
 }
@@ -34,7 +34,7 @@ impl Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).unwrap();
         let emulator = vt100::Parser::new(rows, columns, 0);
-        let seen = Arc::new(Mutex::new(Seen { emulator, raw: Vec::new() }));
+        let seen = Arc::new(Mutex::new(TerminalState { emulator, raw: Vec::new() }));
         let (shown, mut master) = (seen.clone(), File::from(pty.master.try_clone().unwrap()));
         // It ends with the terminal: reading fails when the other side is closed.
         std::thread::spawn(move || {
@@ -73,7 +73,7 @@ impl Terminal {
     }
 
     /// Resizes the window to this width and clears it.
-    pub(crate) fn widen(&self, columns: u16) {
+    pub(crate) fn resize(&self, columns: u16) {
         let mut stty = std::process::Command::new("stty");
         let status = stty.args(["cols", &columns.to_string()]).stdin(self.end()).status();
         assert!(status.unwrap().success());
@@ -117,7 +117,7 @@ impl Terminal {
     }
 
     /// Waits until `condition` holds for the screen.
-    pub(crate) async fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+    pub(crate) async fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let so = std::panic::AssertUnwindSafe(eventually(what, || is_so(&self.text())));
         let came = futures_util::FutureExt::catch_unwind(so).await.is_ok();
         assert!(came, "the terminal never showed {what}:\n{}", self.text());
@@ -126,12 +126,12 @@ impl Terminal {
     /// Waits until the child has ended and its output is complete.
     pub(crate) async fn finish(&self, mut child: Child) -> Output {
         let status: ExitStatus = child.wait().await.unwrap();
-        self.settle().await;
+        self.wait_until_rendered().await;
         Output { status, stdout: Vec::new(), stderr: self.raw().into_bytes() }
     }
 
     /// Waits until all output so far is rendered.
-    async fn settle(&self) {
+    async fn wait_until_rendered(&self) {
         let mark = "\u{1b}]7;end\u{7}";
         let before = self.raw().matches(mark).count();
         File::from(self.slave.try_clone().unwrap()).write_all(mark.as_bytes()).unwrap();

@@ -129,7 +129,7 @@ impl Stopped {
     }
 
     /// Lets it continue to its end.
-    pub(crate) fn go_on(self) -> Output {
+    pub(crate) fn resume(self) -> Output {
         self.orders.send(Order::GoOn).unwrap();
         self.tracer.join().unwrap()
     }

@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Waits until a request hangs.
-    pub(crate) async fn hanging(&self) {
+    pub(crate) async fn wait_for_hanging_request(&self) {
         let hangs = |fault: &Fault| fault.status == HANG && fault.times == 0;
         eventually("a request that hangs", || self.faults.lock().unwrap().iter().any(hangs)).await;
     }
@@ -228,7 +228,7 @@ impl World {
 
     /// All reports except outputs, which contain secrets by design, and everything that the runner
     /// printed.
-    pub(crate) fn shown(&self, end: &End) -> String {
+    pub(crate) fn reports_and_output(&self, end: &RunEnd) -> String {
         let Received { statuses, logs, plans, .. } = self.received();
         let json: String = statuses
             .iter()
@@ -286,7 +286,7 @@ impl World {
         assert!(
             std::process::Command::new("cp").arg(built).arg(&runner).status().unwrap().success()
         );
-        give_away(self.directory.path());
+        change_owner_to_nobody(self.directory.path());
         let job = self.execute();
         let mut command = tokio::process::Command::new(runner);
         command
@@ -303,15 +303,15 @@ impl World {
     }
 
     /// Executes a run with this configuration and asserts that it left no file and no process.
-    pub(crate) async fn run(&self, config: Value) -> End {
+    pub(crate) async fn run(&self, config: Value) -> RunEnd {
         self.add_run(config);
         let output = self.execute().output().await.unwrap();
         self.end(&output)
     }
 
     /// How a run ended. Asserts that it left no file and no process.
-    pub(crate) fn end(&self, output: &Output) -> End {
-        let end = End {
+    pub(crate) fn end(&self, output: &Output) -> RunEnd {
+        let end = RunEnd {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -398,10 +398,10 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
 }
 
 /// Changes the owner of `path` and everything in it to `nobody`.
-fn give_away(path: &Path) {
+fn change_owner_to_nobody(path: &Path) {
     if path.is_dir() && !path.is_symlink() {
         for entry in std::fs::read_dir(path).unwrap() {
-            give_away(&entry.unwrap().path());
+            change_owner_to_nobody(&entry.unwrap().path());
         }
     }
     std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -427,7 +427,7 @@ pub(crate) fn merge(target: &mut Value, changes: &Value) {
 
 /// How a run ended.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct RunEnd {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::lay_down;
+use super::write_settings;
 use crate::support::world::{MODULE, World};
 
 /// Files with one error each.
@@ -33,7 +33,7 @@ async fn settings_file_errors_are_reported_with_their_line_before_any_request() 
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     for text in BROKEN {
-        let path = lay_down(&mut world, text).display().to_string();
+        let path = write_settings(&mut world, text).display().to_string();
         let output = world.execute().output().await.unwrap();
         let end = world.end(&output);
         assert_eq!(end.code, Some(2), "{text}: {}", end.stderr);
@@ -71,7 +71,7 @@ async fn settings_file_errors_are_reported_with_their_line_before_any_request() 
 async fn oversized_and_non_utf8_settings_files_are_refused() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
-    let path = lay_down(&mut world, "");
+    let path = write_settings(&mut world, "");
     for (content, expected) in [
         (vec![b'#'; 1024 * 1024 + 1], "is larger than 1 MiB"),
         (b"env: {A: \xff}".to_vec(), "is not UTF-8"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{assert_succeeded, lay_down, mount, warnings};
+use super::{assert_succeeded, mount, warnings, write_settings};
 use crate::support::authority::Authority;
 use crate::support::terraform_registry::{TerraformRegistry, unpack_provider};
 use crate::support::world::{MODULE, World};
@@ -30,7 +30,7 @@ async fn check(
     expected: Expect,
 ) {
     let mut world = World::new(&[("main.tf", SHOWS_VARIABLES)]).await;
-    lay_down(&mut world, file);
+    write_settings(&mut world, file);
     for (name, value) in ambient {
         world.set(name, *value);
     }
@@ -70,7 +70,7 @@ async fn variables_and_log_level_of_the_run_override_the_file_one_by_one() {
 async fn ignored_log_path_of_the_run_keeps_the_logging_of_the_file() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let log = world.path("terraform.log");
-    lay_down(&mut world, &format!("logging: {{level: debug, path: {}}}\n", log.display()));
+    write_settings(&mut world, &format!("logging: {{level: debug, path: {}}}\n", log.display()));
     let mut config = world.config("plan");
     config["terraformSettings"] = json!({"logging": {"path": "/tmp/elsewhere"}});
     let end = world.run(config).await;
@@ -87,7 +87,7 @@ async fn provider_sources_of_the_run_count_only_if_the_file_has_none() {
     unpack_provider(&ours);
     unpack_provider(&theirs);
     let from = |mirror: &Path| json!({"terraformrc": {"providerInstallation": {"filesystemMirror": {"path": mirror}}}});
-    lay_down(&mut world, &from(&ours).to_string());
+    write_settings(&mut world, &from(&ours).to_string());
     let mut config = world.config("plan");
     config["terraformSettings"] = from(&world.path("nowhere"));
     // Not even resolved.
@@ -99,7 +99,7 @@ async fn provider_sources_of_the_run_count_only_if_the_file_has_none() {
         "`terraformrc` of the run's `terraformSettings` is ignored: the settings file counts";
     assert_eq!(warnings(&world, &end)[0], ignored);
 
-    lay_down(&mut world, "env: {A: 1}\n");
+    write_settings(&mut world, "env: {A: 1}\n");
     let mut config = world.config("plan");
     config["terraformSettings"] = from(&theirs);
     world.run(config).await;
@@ -165,7 +165,7 @@ async fn token_of_the_settings_file_overrides_the_environment_but_not_the_run() 
     world.set(&variable, "hunter22-ambient");
     std::fs::write(world.path("home/.terraformrc"), "").unwrap();
     mount(&mut world, "ours/token", "hunter22-ours");
-    lay_down(
+    write_settings(
         &mut world,
         &format!(
             "terraformrc:\n  credentials:\n    '{host}': {{token: {{secretId: ours, key: token}}}}\n"
@@ -182,7 +182,11 @@ async fn token_of_the_settings_file_overrides_the_environment_but_not_the_run() 
         `~/.terraformrc` of the environment is ignored: the settings file counts
     "]]
     .assert_eq(&shown(warnings(&world, &end)));
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 
     let mut config = world.config("plan");
     config["envVars"] = json!({(variable): {"value": "hunter22-of-the-run", "sensitive": true}});
@@ -195,13 +199,17 @@ async fn token_of_the_settings_file_overrides_the_environment_but_not_the_run() 
         `terraformrc.credentials.127.0.0.1:PORT` of the settings file is ignored: the run's `TF_TOKEN_127.0.0.1:PORT` counts
         `~/.terraformrc` of the environment is ignored: the settings file counts
     "]].assert_eq(&shown(warnings(&world, &end)));
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 #[tokio::test]
 async fn backend_of_the_run_overrides_all_others() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    lay_down(&mut world, "backend: {type: http}\n");
+    write_settings(&mut world, "backend: {type: http}\n");
     let mut config = world.config("apply");
     config["terraformSettings"] = json!({"backend": {"type": "s3"}});
     let end = world.run(config).await;
@@ -218,7 +226,7 @@ async fn backend_of_the_run_overrides_all_others() {
 async fn token_too_short_to_be_masked_is_named_once() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     mount(&mut world, "ours/token", "abc");
-    lay_down(
+    write_settings(
         &mut world,
         "terraformrc:\n  credentials:\n    a.example: {token: {secretId: ours, key: token}}\n",
     );

@@ -17,7 +17,7 @@ use crate::support::machine::Machine;
 const DOCUMENTATION: &str = include_str!("../../../docs/settings-file.md");
 
 fn schema(document: &str) -> Value {
-    Machine::new().run(&["schema", document]).well().json()
+    Machine::new().run(&["schema", document]).expect_success().json()
 }
 
 fn validator(document: &str) -> Validator {

@@ -24,14 +24,14 @@ fn truncated_and_modified_archives_are_refused() {
         ),
     ] {
         let site = site();
-        site.misbehave(".zip", fault);
+        site.inject_fault(".zip", fault);
         let machine = quiet(&site);
         let said = machine.run(&INSTALL);
         let sums = said.stderr.split_whitespace().map(|word| word.trim_end_matches(','));
         let sums: Vec<_> = sums.filter(|word| word.len() == 64).collect();
         let mut named = quiet(&site);
-        named.call(sums[0], "<came>");
-        named.call(sums[1], "<signed>");
+        named.replace_in_output(sums[0], "<came>");
+        named.replace_in_output(sums[1], "<signed>");
         refused(&named.run(&INSTALL), &message, &named);
     }
 }
@@ -39,7 +39,7 @@ fn truncated_and_modified_archives_are_refused() {
 #[test]
 fn download_from_a_silent_site_times_out() {
     let site = site();
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     let mut machine = quiet(&site);
     machine.set("BUTLER_TOOL_TIMEOUT", "1s");
     let said = machine.run(&INSTALL);
@@ -57,7 +57,7 @@ fn download_from_a_silent_site_times_out() {
 #[test]
 fn install_timeout_includes_the_choice_of_the_version() {
     let site = site();
-    site.misbehave("/index.json", Fault::Hanging);
+    site.inject_fault("/index.json", Fault::Hanging);
     let machine = quiet(&site);
     let said = machine.run(&["tool", "install", "latest", "--timeout", "1s"]);
     refused(
@@ -74,7 +74,7 @@ fn install_timeout_includes_the_choice_of_the_version() {
 #[test]
 fn download_fails_if_every_attempt_is_interrupted() {
     let site = site();
-    site.misbehave("_SHA256SUMS", Fault::Breaking(usize::MAX));
+    site.inject_fault("_SHA256SUMS", Fault::Breaking(usize::MAX));
     let machine = quiet(&site);
     let said = machine.run(&INSTALL);
     refused(
@@ -97,7 +97,7 @@ fn large() -> Vec<u8> {
 #[test]
 fn interrupted_download_resumes_at_the_last_byte() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
-    site.misbehave(".zip", Fault::Breaking(2));
+    site.inject_fault(".zip", Fault::Breaking(2));
     let machine = Machine::with_site(&site);
     installed(machine.run(&INSTALL), &machine);
     let ranges = site.seen(".zip").into_iter().map(|seen| seen.range);
@@ -113,7 +113,7 @@ fn interrupted_download_resumes_at_the_last_byte() {
 #[test]
 fn download_resumes_until_all_partial_responses_arrived() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
-    site.misbehave(".zip", Fault::Piecemeal);
+    site.inject_fault(".zip", Fault::Piecemeal);
     let machine = quiet(&site);
     installed(machine.run(&INSTALL), &machine);
     let ranges = site.seen(".zip").into_iter().filter(|seen| seen.range.is_some()).count();
@@ -124,7 +124,7 @@ fn download_resumes_until_all_partial_responses_arrived() {
 fn content_encoding_of_a_proxy_is_reported() {
     for name in ["_SHA256SUMS", ".zip"] {
         let site = site();
-        site.misbehave(name, Fault::Packed);
+        site.inject_fault(name, Fault::Packed);
         let machine = quiet(&site);
         let said = machine.run(&INSTALL);
         assert_eq!(said.code, Some(1), "{said:?}");
@@ -139,7 +139,7 @@ fn content_length_above_the_limit_fails_without_a_download() {
     let mirror = format!("http://{}/", canned(answer.to_owned(), None));
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
-    machine.call(mirror.trim_end_matches('/').to_owned(), "<site>");
+    machine.replace_in_output(mirror.trim_end_matches('/').to_owned(), "<site>");
     refused(
         &machine.run(&[&INSTALL[..], &["--mirror", &mirror]].concat()),
         &expect![[r"
@@ -198,8 +198,8 @@ fn retry_after_of_the_site_delays_the_retry() {
 #[test]
 fn interrupted_download_restarts_if_the_site_does_not_support_ranges() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
-    site.forget_ranges();
-    site.misbehave(".zip", Fault::Breaking(2));
+    site.disable_ranges();
+    site.inject_fault(".zip", Fault::Breaking(2));
     let machine = Machine::with_site(&site);
     installed(machine.run(&INSTALL), &machine);
     let ranges = site.seen(".zip").into_iter().map(|seen| seen.range.is_some());
@@ -221,30 +221,30 @@ async fn terminal_shows_a_temporary_progress_bar_and_a_pipe_gets_lines() {
         (machine, command)
     };
     let bar = "-] 1.5 of ";
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     for variables in [&[][..], &[("NO_COLOR", "1")]] {
         let (_machine, command) = typed(variables);
         let terminal = Terminal::new(24, 120);
         let child = terminal.start(&command);
-        terminal.shows("half a bar", |text| text.contains(bar)).await;
+        terminal.wait_until("half a bar", |text| text.contains(bar)).await;
         terminal.press(INTERRUPT);
         assert!(!terminal.finish(child).await.status.success());
         assert!(!terminal.text().contains("MB ("), "{}", terminal.text());
     }
-    site.behave();
+    site.remove_faults();
     for variables in [("TERM", "dumb"), ("CI", "true")] {
         let (machine, command) = typed(&[variables, ("NO_COLOR", "1")]);
         let terminal = Terminal::new(24, 300);
         let output = terminal.finish(terminal.start(&command)).await;
         assert!(output.status.success(), "{}", terminal.text());
         assert!(!terminal.raw().contains("\u{1b}["), "{:?}", terminal.raw());
-        let path = machine.kept("terraform", "1.9.8").join("terraform");
+        let path = machine.installation("terraform", "1.9.8").join("terraform");
         assert!(terminal.text().contains(path.to_str().unwrap()), "{}", terminal.text());
     }
 
     let mut machine = Machine::with_site(&site);
     machine.set("TERM", "xterm");
-    let said = machine.run(&INSTALL).well();
+    let said = machine.run(&INSTALL).expect_success();
     assert!(!said.stderr.contains("MB (") && !said.stderr.contains('\r'), "{said:?}");
     assert!(said.stderr.contains("downloading http://127.0.0.1"), "{said:?}");
 }
@@ -272,7 +272,7 @@ fn disk_full_error_names_the_cache_and_not_the_mirror_directory() {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).arg(install.get_program()).args(install.get_args()).env_clear();
     command.envs(install.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let said = machine.said(&command.env("PATH", search_path()).output().unwrap());
+    let said = machine.output_of(&command.env("PATH", search_path()).output().unwrap());
     assert_eq!(said.code, Some(1), "{said:?}");
     let error = said.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
     assert!(error.contains("cannot store a download in `"), "{error}");

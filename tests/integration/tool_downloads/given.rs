@@ -60,14 +60,14 @@ fn url_with_a_checksum_needs_no_signature_and_is_recorded_as_such() {
     let machine = Machine::new();
     let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.9.8"));
     let words = [&INSTALL[..], &["--url", url.as_str(), "--checksum", &sum]].concat();
-    let said = machine.run(&words).well();
+    let said = machine.run(&words).expect_success();
     assert_eq!(std::fs::read_to_string(said.printed_path()).unwrap(), stand_in("1.9.8"));
     let record = record(&machine, "1.9.8");
     assert_eq!(record["signer"], "none, checksum given by the user");
     assert_eq!(record["archiveUrl"], url.as_str());
     assert_eq!(format!("sha256:{}", record["archiveSha256"].as_str().unwrap()), sum);
     // The version is installed now. Another checksum must not select it.
-    machine.run(&words).well();
+    machine.run(&words).expect_success();
     let other = format!("sha256:{}", "0".repeat(64));
     let said = machine.run(&[&INSTALL[..], &["--checksum", &other]].concat());
     assert!(said.stderr.contains("is installed from another archive"), "{said:?}");
@@ -129,7 +129,7 @@ fn checksum_without_a_url_is_verified_in_addition_to_the_signature() {
     let site = site();
     let sum = hex::encode(sha2::Sha256::digest(site.file(".zip").1));
     let mut machine = quiet(&site);
-    machine.call(sum.clone(), "<signed>");
+    machine.replace_in_output(sum.clone(), "<signed>");
     let with = |sum: &str| {
         let sum = format!("sha256:{sum}");
         machine.run(&[&INSTALL[..], &["--checksum", &sum]].concat())
@@ -145,9 +145,9 @@ fn checksum_without_a_url_is_verified_in_addition_to_the_signature() {
         &machine,
     );
     assert!(site.seen(".zip").is_empty(), "what was signed is known before");
-    site.misbehave("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
+    site.inject_fault("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
     assert!(with(&sum).stderr.contains("unknown key"));
-    site.behave();
+    site.remove_faults();
     installed(with(&sum), &machine);
 }
 

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn redirects_to_another_host_are_followed_without_the_mirrors_credentials() {
     let (mirror, store) = (site(), site());
-    mirror.lead_to(&store.url());
+    mirror.redirect_all_to(&store.url());
     let mut machine = Machine::with_site(&mirror);
     machine.set("BUTLER_SIGNING_KEY", store.key_file());
     machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
@@ -20,7 +20,7 @@ fn redirects_to_another_host_are_followed_without_the_mirrors_credentials() {
 #[test]
 fn endless_redirects_are_an_error() {
     let site = site();
-    site.misbehave("_SHA256SUMS", Fault::Looping);
+    site.inject_fault("_SHA256SUMS", Fault::Looping);
     let machine = quiet(&site);
     let said = machine.run(&INSTALL);
     refused(
@@ -38,9 +38,9 @@ fn endless_redirects_are_an_error() {
 fn redirect_from_https_to_http_is_refused() {
     let (authority, store) = (Authority::create(), site());
     let mirror = ReleaseSite::start_with_tls(&authority, "1.9.8");
-    mirror.lead_to(&store.url());
+    mirror.redirect_all_to(&store.url());
     let mut machine = quiet(&mirror);
-    machine.call(store.url().as_str().trim_end_matches('/'), "<store>");
+    machine.replace_in_output(store.url().as_str().trim_end_matches('/'), "<store>");
     machine.set("BUTLER_CA_BUNDLE", authority.bundle());
     let said = machine.run(&INSTALL);
     refused(
@@ -58,7 +58,7 @@ fn redirect_from_https_to_http_is_refused() {
 #[test]
 fn unauthorized_mirror_error_names_the_credential_settings() {
     let site = site();
-    site.demand(BASIC);
+    site.require_authorization(BASIC);
     let mut machine = quiet(&site);
     let said = machine.run(&INSTALL);
     refused(
@@ -86,7 +86,7 @@ fn unauthorized_mirror_error_names_the_credential_settings() {
 #[test]
 fn mirror_credentials_are_accepted_from_each_source() {
     let site = site();
-    site.demand(BASIC);
+    site.require_authorization(BASIC);
     let url = site.url();
     let with_login = url.as_str().replace("http://", "http://user:hunter2@");
     let ways: [&dyn Fn(&mut Machine); 5] = [

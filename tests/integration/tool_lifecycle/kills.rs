@@ -13,53 +13,58 @@ struct Case {
     command: &'static str,
     killed: &'static str,
     /// The leftovers in the directory of the product, except metadata of the version.
-    stays: Stays,
+    stays: Leftovers,
     /// Whether the next install downloads the version.
-    next: Next,
+    next: NextInstall,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stays {
+enum Leftovers {
     Nothing,
     Half,
     Whole,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Next {
+enum NextInstall {
     Downloads,
     FindsIt,
 }
 
-const fn case(command: &'static str, killed: &'static str, stays: Stays, next: Next) -> Case {
+const fn case(
+    command: &'static str,
+    killed: &'static str,
+    stays: Leftovers,
+    next: NextInstall,
+) -> Case {
     Case { command, killed, stays, next }
 }
 
 const CASES: [Case; 12] = [
-    case("install", "looking it up", Stays::Nothing, Next::Downloads),
-    case("install", "waiting for another process", Stays::Nothing, Next::Downloads),
-    case("install", "fetching the checksums", Stays::Nothing, Next::Downloads),
-    case("install", "downloading the archive", Stays::Nothing, Next::Downloads),
-    case("install", "unpacking", Stays::Half, Next::Downloads),
-    case("install", "before the rename", Stays::Half, Next::Downloads),
-    case("install", "after the rename", Stays::Whole, Next::FindsIt),
-    case("uninstall", "pending deletion", Stays::Whole, Next::FindsIt),
-    case("uninstall", "about to rename it", Stays::Whole, Next::FindsIt),
-    case("uninstall", "after the rename", Stays::Half, Next::Downloads),
-    case("uninstall", "in the middle of the deletion", Stays::Half, Next::Downloads),
-    case("uninstall", "after the deletion", Stays::Nothing, Next::Downloads),
+    case("install", "looking it up", Leftovers::Nothing, NextInstall::Downloads),
+    case("install", "waiting for another process", Leftovers::Nothing, NextInstall::Downloads),
+    case("install", "fetching the checksums", Leftovers::Nothing, NextInstall::Downloads),
+    case("install", "downloading the archive", Leftovers::Nothing, NextInstall::Downloads),
+    case("install", "unpacking", Leftovers::Half, NextInstall::Downloads),
+    case("install", "before the rename", Leftovers::Half, NextInstall::Downloads),
+    case("install", "after the rename", Leftovers::Whole, NextInstall::FindsIt),
+    case("uninstall", "pending deletion", Leftovers::Whole, NextInstall::FindsIt),
+    case("uninstall", "about to rename it", Leftovers::Whole, NextInstall::FindsIt),
+    case("uninstall", "after the rename", Leftovers::Half, NextInstall::Downloads),
+    case("uninstall", "in the middle of the deletion", Leftovers::Half, NextInstall::Downloads),
+    case("uninstall", "after the deletion", Leftovers::Nothing, NextInstall::Downloads),
 ];
 
 impl Case {
     fn row(&self) -> String {
         let stays = match self.stays {
-            Stays::Nothing => "nothing",
-            Stays::Half => "a directory that is taken for nothing",
-            Stays::Whole => "the version, whole",
+            Leftovers::Nothing => "nothing",
+            Leftovers::Half => "a directory that is taken for nothing",
+            Leftovers::Whole => "the version, whole",
         };
         let next = match self.next {
-            Next::Downloads => "downloads it, and removes what was left",
-            Next::FindsIt => "finds it, without a request",
+            NextInstall::Downloads => "downloads it, and removes what was left",
+            NextInstall::FindsIt => "finds it, without a request",
         };
         format!("| `{}` | {} | {stays} | {next} |", self.command, self.killed)
     }
@@ -85,30 +90,40 @@ impl Scene {
         let scene = Self::new();
         let Self { site, machine, options } = &scene;
         if case.command == "uninstall" {
-            machine.run(&["tool", "install", "1.9.8"]).well();
+            machine.run(&["tool", "install", "1.9.8"]).expect_success();
         }
         kill(&scene);
         let found = match kept(machine).as_slice() {
-            [] => Stays::Nothing,
-            [name] if name == "1.9.8" => Stays::Whole,
-            [name] if name.starts_with(".partial-1.9.8~") => Stays::Half,
+            [] => Leftovers::Nothing,
+            [name] if name == "1.9.8" => Leftovers::Whole,
+            [name] if name.starts_with(".partial-1.9.8~") => Leftovers::Half,
             other => panic!("{}: {other:?}", case.killed),
         };
         assert_eq!(found, case.stays, "{} {}", case.command, case.killed);
         // Records of dead processes are ignored.
         assert_eq!(queue_of(options), Queue::default(), "{}", case.killed);
         assert_eq!(users_of(options), [], "{}", case.killed);
-        site.behave();
+        site.remove_faults();
         let before = site.requests().len();
-        let said = machine.run(&["tool", "install", "1.9.8", "--json"]).well();
-        assert_eq!(said.json()["downloaded"], case.next == Next::Downloads, "{}", case.killed);
-        let path = machine.kept("terraform", "1.9.8").join("terraform");
+        let said = machine.run(&["tool", "install", "1.9.8", "--json"]).expect_success();
+        assert_eq!(
+            said.json()["downloaded"],
+            case.next == NextInstall::Downloads,
+            "{}",
+            case.killed
+        );
+        let path = machine.installation("terraform", "1.9.8").join("terraform");
         assert!(is_executable(&path));
         assert_eq!(std::fs::read(path).unwrap(), b"binary ".repeat(100_000));
-        assert_eq!(site.requests().len() == before, case.next == Next::FindsIt, "{}", case.killed);
+        assert_eq!(
+            site.requests().len() == before,
+            case.next == NextInstall::FindsIt,
+            "{}",
+            case.killed
+        );
         assert_eq!(kept(machine), ["1.9.8"], "{}: leftovers", case.killed);
         // No process blocks another one.
-        machine.run(&["tool", "uninstall", "1.9.8", "--drain-period", "0"]).well();
+        machine.run(&["tool", "uninstall", "1.9.8", "--drain-period", "0"]).expect_success();
         assert_eq!(kept(machine), [""; 0]);
     }
 
@@ -166,7 +181,7 @@ impl Files {
 
     /// Whether a process holds the exclusive lock on the version. Read from the kernel's table,
     /// because an attempt to lock would take the lock.
-    pub(super) fn is_claimed(&self) -> bool {
+    pub(super) fn is_exclusively_locked(&self) -> bool {
         let Ok(used) = std::fs::metadata(self.0.join(".1.9.8.users/used")) else { return false };
         let inode = format!(":{}", used.ino());
         let locks = std::fs::read_to_string("/proc/locks").unwrap();
@@ -187,7 +202,7 @@ fn kill_during_the_version_lookup_leaves_a_usable_cache() {
 #[test]
 fn kill_while_waiting_for_another_install_leaves_a_usable_cache() {
     Scene::hold(&CASES[1], |scene| {
-        scene.site.misbehave(".zip", Fault::Hanging);
+        scene.site.inject_fault(".zip", Fault::Hanging);
         let mut first = spawn(&scene.machine, &["tool", "install", "1.9.8"]);
         eventually("a download", || archives(&scene.site) == 1);
         let waits = || queue_of(&scene.options).pending == 1;
@@ -202,7 +217,7 @@ fn kill_while_waiting_for_another_install_leaves_a_usable_cache() {
 #[test]
 fn kill_while_fetching_checksums_leaves_a_usable_cache() {
     Scene::hold(&CASES[2], |scene| {
-        scene.site.misbehave("SHA256SUMS", Fault::Hanging);
+        scene.site.inject_fault("SHA256SUMS", Fault::Hanging);
         let asked = || scene.site.requests().iter().any(|path| path.ends_with("SHA256SUMS"));
         scene.kill_when(&["tool", "install", "1.9.8"], asked);
         scene.died("Install");
@@ -212,7 +227,7 @@ fn kill_while_fetching_checksums_leaves_a_usable_cache() {
 #[test]
 fn kill_during_the_download_leaves_a_usable_cache() {
     Scene::hold(&CASES[3], |scene| {
-        scene.site.misbehave(".zip", Fault::Hanging);
+        scene.site.inject_fault(".zip", Fault::Hanging);
         scene.kill_when(&["tool", "install", "1.9.8"], || archives(&scene.site) == 1);
         scene.died("Install");
     });
@@ -259,7 +274,7 @@ fn kill_in_the_drain_period_leaves_a_usable_cache() {
 #[test]
 fn kill_before_the_rename_of_a_removal_leaves_a_usable_cache() {
     Scene::hold(&CASES[8], |scene| {
-        let claimed = |files: &Files| files.says("uninstall") && files.is_claimed();
+        let claimed = |files: &Files| files.says("uninstall") && files.is_exclusively_locked();
         scene.kill_at(&UNINSTALL, claimed);
         scene.died("Uninstall");
     });

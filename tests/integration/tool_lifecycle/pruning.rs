@@ -10,7 +10,7 @@ use super::*;
 const DAY: Duration = Duration::from_hours(24);
 
 /// A machine with three versions of Terraform and one of OpenTofu, last used some days ago.
-fn well_used() -> (ReleaseSite, Machine, ToolOptions) {
+fn machine_with_used_versions() -> (ReleaseSite, Machine, ToolOptions) {
     let binary = b"x".repeat(3 << 20);
     let site = ReleaseSite::start(&[
         ("1.7.5", &binary),
@@ -26,9 +26,9 @@ fn well_used() -> (ReleaseSite, Machine, ToolOptions) {
         ("tofu", "1.8.3", 31),
     ];
     for (product, version, _) in uses {
-        machine.run(&["tool", "--product", product, "install", version]).well();
+        machine.run(&["tool", "--product", product, "install", version]).expect_success();
     }
-    machine.run(&["tool", "--product", "terraform", "use", "1.8.5"]).well();
+    machine.run(&["tool", "--product", "terraform", "use", "1.8.5"]).expect_success();
     for (product, version, days) in uses {
         last_used(&machine, product, version, days);
     }
@@ -44,13 +44,13 @@ fn last_used(machine: &Machine, product: &str, version: &str, days: u32) {
 }
 
 /// The output without times.
-fn timeless(said: &Said) -> String {
+fn without_times(said: &CommandOutput) -> String {
     shown(said, u32::MAX)
 }
 
 #[test]
 fn prune_removes_versions_unused_for_the_given_time() {
-    let (_site, machine, options) = well_used();
+    let (_site, machine, options) = machine_with_used_versions();
     let prune = ["tool", "prune", "--unused-for", "30d"];
     let told = machine.run(&[prune.as_slice(), &["--dry-run"]].concat());
     expect![[r"
@@ -60,10 +60,10 @@ fn prune_removes_versions_unused_for_the_given_time() {
         kept opentofu 1.8.3, the default
         would free 6.0 MiB
     "]]
-    .assert_eq(&timeless(&told));
+    .assert_eq(&without_times(&told));
     assert_eq!(kept(&machine), ["1.7.5", "1.8.5", "1.9.8"]);
     // A request for the path counts as a use.
-    machine.run(&["tool", "which", "1.7.5"]).well();
+    machine.run(&["tool", "which", "1.7.5"]).expect_success();
     let said = machine.run(&prune);
     expect![[r"
         exit 0
@@ -71,7 +71,7 @@ fn prune_removes_versions_unused_for_the_given_time() {
         kept opentofu 1.8.3, the default
         freed 3.0 MiB
     "]]
-    .assert_eq(&timeless(&said));
+    .assert_eq(&without_times(&said));
     assert_eq!(kept(&machine), ["1.7.5", "1.8.5"]);
     assert_eq!(history_of(&options).last().unwrap(), "Uninstall 1.9.8 Succeeded");
     expect![[r"
@@ -79,7 +79,9 @@ fn prune_removes_versions_unused_for_the_given_time() {
         nothing to remove
     "]]
     .assert_eq(
-        machine.run(&["tool", "--product", "terraform", "prune", "--unused-for", "30d"]).shown(),
+        machine
+            .run(&["tool", "--product", "terraform", "prune", "--unused-for", "30d"])
+            .normalized(),
     );
     // The metadata of a version is removed with it.
     assert!(!machine.path("cache/terraform/.1.9.8.users").exists());
@@ -88,9 +90,9 @@ fn prune_removes_versions_unused_for_the_given_time() {
 
 #[test]
 fn prune_removes_least_recently_used_versions_but_never_the_default() {
-    let (_site, machine, _) = well_used();
+    let (_site, machine, _) = machine_with_used_versions();
     let fates = |words: &[&str]| {
-        let said = machine.run(&[words, &["--json"]].concat()).well().json();
+        let said = machine.run(&[words, &["--json"]].concat()).expect_success().json();
         let fate = |it: &serde_json::Value| {
             let name = |key: &str| it[key].as_str().unwrap().to_owned();
             [name("product"), name("version"), name("fate")].join(" ")
@@ -113,7 +115,7 @@ fn prune_removes_least_recently_used_versions_but_never_the_default() {
 
 #[test]
 fn prune_removes_providers_unless_a_product_is_named() {
-    let (_site, mut machine, _) = well_used();
+    let (_site, mut machine, _) = machine_with_used_versions();
     let package = |place: &str| {
         let providers = machine.path(place).join("registry.terraform.io/example");
         let path = providers.join("old/1.0.0/linux_amd64");
@@ -124,8 +126,12 @@ fn prune_removes_providers_unless_a_product_is_named() {
         path
     };
     let (path, elsewhere) = (package("cache/providers"), package("elsewhere"));
-    machine.run(&["tool", "--product", "terraform", "prune", "--unused-for", "60d"]).well();
-    machine.run(&["tool", "--product", "terraform", "prune", "--unused-for", "30d"]).well();
+    machine
+        .run(&["tool", "--product", "terraform", "prune", "--unused-for", "60d"])
+        .expect_success();
+    machine
+        .run(&["tool", "--product", "terraform", "prune", "--unused-for", "30d"])
+        .expect_success();
     assert!(path.exists());
     let said = machine.run(&["tool", "prune", "--unused-for", "35d"]);
     expect![[r"
@@ -133,10 +139,11 @@ fn prune_removes_providers_unless_a_product_is_named() {
         removed registry.terraform.io/example/old 1.0.0 for linux_amd64, 2.0 KiB, last used <time>
         freed 2.0 KiB
     "]]
-    .assert_eq(&timeless(&said));
+    .assert_eq(&without_times(&said));
     assert!(!path.exists());
     machine.set("BUTLER_PROVIDER_CACHE", elsewhere.ancestors().nth(5).unwrap());
-    let said = machine.run(&["tool", "prune", "--unused-for", "35d", "--json"]).well().json();
+    let said =
+        machine.run(&["tool", "prune", "--unused-for", "35d", "--json"]).expect_success().json();
     assert_eq!(said["providers"][0]["provider"], "registry.terraform.io/example/old");
     assert_eq!((&said["providers"][0]["bytes"], &said["freed"]), (&2048.into(), &2048.into()));
     assert!(!elsewhere.exists());
@@ -144,7 +151,7 @@ fn prune_removes_providers_unless_a_product_is_named() {
 
 #[test]
 fn prune_skips_a_version_in_use() {
-    let (_site, machine, options) = well_used();
+    let (_site, machine, options) = machine_with_used_versions();
     let runtime = runtime();
     let tool = runtime.block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
     last_used(&machine, "terraform", "1.9.8", 50);
@@ -162,7 +169,7 @@ fn prune_skips_a_version_in_use() {
 
 #[test]
 fn prune_without_a_limit_removes_only_leftovers() {
-    let (_site, machine, _) = well_used();
+    let (_site, machine, _) = machine_with_used_versions();
     let product = machine.path("cache/terraform");
     let half = product.join(".partial-1.9.8~abc");
     std::fs::create_dir(&half).unwrap();
@@ -182,14 +189,14 @@ fn prune_without_a_limit_removes_only_leftovers() {
         would remove 3 leftovers of killed processes
         would free 1.4 KiB
     "]]
-    .assert_eq(told.shown());
+    .assert_eq(told.normalized());
     let said = machine.run(&["tool", "prune"]);
     expect![[r"
         exit 0
         removed 3 leftovers of killed processes
         freed 1.4 KiB
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     for (path, stays) in [(half, false), (unknown, false), (stale, false), (fresh.clone(), true)] {
         assert_eq!(path.exists(), stays, "{}", path.display());
     }
@@ -201,69 +208,71 @@ fn prune_without_a_limit_removes_only_leftovers() {
 fn prune_keeps_files_of_a_running_installation() {
     use crate::support::release_site::Fault;
 
-    let (site, machine, options) = well_used();
-    site.misbehave("1.8.3_SHA256SUMS", Fault::Held);
-    machine.run(&["tool", "--product", "tofu", "uninstall", "1.8.3", "--drain-period", "0"]).well();
+    let (site, machine, options) = machine_with_used_versions();
+    site.inject_fault("1.8.3_SHA256SUMS", Fault::Held);
+    machine
+        .run(&["tool", "--product", "tofu", "uninstall", "1.8.3", "--drain-period", "0"])
+        .expect_success();
     let install = spawn(&machine, &["tool", "--product", "tofu", "install", "1.8.3"]);
     let tofu = ToolRequest { product: Product::OpenTofu, version: "1.8.3".parse().unwrap() };
     eventually("an install", || in_progress(&tofu, &options).unwrap().is_some());
     let half = machine.path("cache/opentofu/.partial-1.8.3~abc");
     std::fs::create_dir(&half).unwrap();
-    machine.run(&["tool", "prune"]).well();
+    machine.run(&["tool", "prune"]).expect_success();
     assert!(half.exists(), "somebody works on this version");
-    site.behave();
-    ended(&machine, install).well();
+    site.remove_faults();
+    ended(&machine, install).expect_success();
     assert!(!half.exists(), "the install knows that it is not its own");
 }
 
 #[test]
 fn prune_keeps_a_version_that_was_just_requested() {
-    let (_site, machine, _) = well_used();
-    machine.run(&["tool", "which", "1.9.8"]).well();
+    let (_site, machine, _) = machine_with_used_versions();
+    machine.run(&["tool", "which", "1.9.8"]).expect_success();
     let kept =
         "terraform 1.9.8, its path was requested at <time>; a process may be about to start it";
     let prune = ["tool", "--product", "terraform", "prune", "--unused-for", "0s"];
-    let said = timeless(&machine.run(&[prune.as_slice(), &["--dry-run"]].concat()));
+    let said = without_times(&machine.run(&[prune.as_slice(), &["--dry-run"]].concat()));
     assert!(said.contains(&format!("kept {kept}")), "{said}");
-    let said = timeless(&machine.run(&prune));
+    let said = without_times(&machine.run(&prune));
     assert!(said.contains(&format!("kept {kept}")), "{said}");
-    let said = timeless(&machine.run(&[prune.as_slice(), &["--drain-period", "0"]].concat()));
+    let said = without_times(&machine.run(&[prune.as_slice(), &["--drain-period", "0"]].concat()));
     assert!(said.contains("removed terraform 1.9.8"), "{said}");
 }
 
 #[test]
 fn dry_run_of_prune_changes_nothing() {
-    let (_site, machine, _) = well_used();
+    let (_site, machine, _) = machine_with_used_versions();
     for version in ["1.7.5", "1.9.8"] {
         std::fs::remove_dir_all(machine.path("cache/terraform").join(format!(".{version}.users")))
             .unwrap();
-        let installed = std::fs::File::open(machine.kept("terraform", version)).unwrap();
+        let installed = std::fs::File::open(machine.installation("terraform", version)).unwrap();
         installed.set_modified(SystemTime::now() - DAY * 40).unwrap();
     }
     let prune = ["tool", "--product", "terraform", "prune", "--unused-for", "30d", "--dry-run"];
-    let first = machine.run(&prune).well();
+    let first = machine.run(&prune).expect_success();
     assert_eq!(first.stdout.matches("would remove").count(), 2, "{first:?}");
-    assert_eq!(machine.run(&prune).well().stdout, first.stdout);
+    assert_eq!(machine.run(&prune).expect_success().stdout, first.stdout);
     assert!(!machine.path("cache/terraform/.1.9.8.users").exists());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn leftover_that_cannot_be_removed_fails_the_prune() {
-    let (_site, machine, _) = well_used();
+    let (_site, machine, _) = machine_with_used_versions();
     let half = machine.path("cache/terraform/.partial-1.9.8~abc");
     std::fs::create_dir(&half).unwrap();
     // A mount point cannot be removed.
     let mount = format!("mount --bind '{0}' '{0}'", half.display());
     let prune = with_mounts(&machine, &mount, &["tool", "prune"]).output().unwrap();
-    let said = machine.said(&prune);
+    let said = machine.output_of(&prune);
     expect![[r"
         exit 1
         could not remove `<machine>/cache/terraform/.partial-1.9.8~abc`: Device or resource busy (os error 16)
         error: some items could not be removed
         hint: see the output for the items and the reasons
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
 }
 
 #[cfg(target_os = "linux")]
@@ -271,10 +280,10 @@ fn leftover_that_cannot_be_removed_fails_the_prune() {
 fn metadata_of_a_version_is_removed_with_one_rename() {
     use crate::support::traced::Stopped;
 
-    let (_site, machine, options) = well_used();
+    let (_site, machine, options) = machine_with_used_versions();
     machine
         .run(&["tool", "--product", "terraform", "uninstall", "1.9.8", "--drain-period", "0"])
-        .well();
+        .expect_success();
     let users = machine.path("cache/terraform/.1.9.8.users");
     assert!(users.join("used").exists());
     let used = users.join("used");
@@ -288,11 +297,11 @@ fn metadata_of_a_version_is_removed_with_one_rename() {
         let tool = runtime().block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
         (tool, options)
     });
-    assert_eq!(stopped.go_on().status.code(), Some(0));
+    assert_eq!(stopped.resume().status.code(), Some(0));
     let (tool, options) = starting.join().unwrap();
     assert_eq!(users_of(&options).len(), 1);
     let at_once = ["tool", "--product", "terraform", "uninstall", "1.9.8", "--drain-period", "0"];
     assert_eq!(machine.run(&at_once).code, Some(1));
     drop(tool);
-    machine.run(&at_once).well();
+    machine.run(&at_once).expect_success();
 }

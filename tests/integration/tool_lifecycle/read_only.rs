@@ -40,7 +40,7 @@ fn cache_of_another_user_fails_verification() {
     as_root(|| {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let machine = Machine::with_site(&site);
-        machine.run(&["tool", "install", "1.9.8"]).well();
+        machine.run(&["tool", "install", "1.9.8"]).expect_success();
         std::os::unix::fs::chown(machine.path("cache"), Some(12345), None).unwrap();
         for words in [["tool", "verify"], ["tool", "list"]] {
             let said = machine.run(&words);
@@ -51,27 +51,28 @@ fn cache_of_another_user_fails_verification() {
 }
 
 /// A machine with the default cache directory and 1.9.8 in it.
-fn at_home() -> (ReleaseSite, Machine) {
+fn machine_with_default_cache() -> (ReleaseSite, Machine) {
     let site = ReleaseSite::start(&[("1.8.5", b"other"), ("1.9.8", b"binary")]);
     let mut machine = Machine::with_site(&site);
     machine.set("BUTLER_CACHE_DIR", "");
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     (site, machine)
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn tools_in_a_read_only_home_are_used() {
-    let (_site, machine) = at_home();
+    let (_site, machine) = machine_with_default_cache();
     let home = read_only(&machine.path("home"));
-    let run = |words: &[&str]| machine.said(&with_mounts(&machine, &home, words).output().unwrap());
+    let run =
+        |words: &[&str]| machine.output_of(&with_mounts(&machine, &home, words).output().unwrap());
     let said = run(&["tool", "install", "1.9.8"]);
     expect![[r"
         exit 0
         <machine>/home/.butler-runner/terraform/1.9.8/terraform
         WARN `<machine>/home/.butler-runner` is not writable: installed tools are used, but others cannot be installed; to install tools, set another directory with --cache-dir (BUTLER_CACHE_DIR)
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     let said = run(&["tool", "install", "1.8.5"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.stderr.contains("Read-only file system"), "{said:?}");
@@ -92,11 +93,11 @@ fn tools_in_a_read_only_home_are_used() {
 #[cfg(target_os = "linux")]
 #[test]
 fn read_only_home_without_tools_is_not_used_as_the_cache() {
-    let (_site, machine) = at_home();
+    let (_site, machine) = machine_with_default_cache();
     std::fs::remove_dir_all(machine.path("home/.butler-runner/terraform")).unwrap();
     let home = read_only(&machine.path("home"));
     let install = with_mounts(&machine, &home, &["tool", "install", "1.8.5"]).output().unwrap();
-    let said = machine.said(&install).well();
+    let said = machine.output_of(&install).expect_success();
     assert!(said.printed_path().starts_with(machine.path("tmp")), "{said:?}");
     assert!(!said.stderr.contains("is not writable"), "{said:?}");
 }
@@ -104,23 +105,23 @@ fn read_only_home_without_tools_is_not_used_as_the_cache() {
 #[test]
 fn tools_in_a_home_owned_by_another_user_are_ignored_with_a_warning() {
     as_root(|| {
-        let (_site, machine) = at_home();
+        let (_site, machine) = machine_with_default_cache();
         let cache = machine.path("home/.butler-runner");
         std::os::unix::fs::chown(&cache, Some(12345), None).unwrap();
         let home = read_only(&machine.path("home"));
         let list = with_mounts(&machine, &home, &["tool", "list"]).output().unwrap();
-        let said = machine.said(&list).well();
+        let said = machine.output_of(&list).expect_success();
         expect![[r"
         exit 0
         nothing is installed
         WARN the tools in `<machine>/home/.butler-runner` are ignored: it belongs to another user
     "]]
-        .assert_eq(said.shown());
+        .assert_eq(said.normalized());
     });
 }
 
 /// Makes the machine's directories accessible for `nobody`.
-fn open_up(machine: &Machine) {
+fn make_accessible_to_nobody(machine: &Machine) {
     for path in [machine.path("."), machine.path("cache"), machine.path("cache/terraform")] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }
@@ -131,11 +132,11 @@ fn lock_held_by_a_user_other_than_the_owner_is_detected() {
     as_root(|| {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let machine = Machine::with_site(&site);
-        machine.run(&["tool", "install", "1.9.8"]).well();
+        machine.run(&["tool", "install", "1.9.8"]).expect_success();
         // Files that are created after the cache was made readable must be readable as well.
         std::fs::remove_dir_all(machine.path("cache/terraform/.1.9.8.users")).unwrap();
-        machine.run(&["tool", "which", "1.9.8"]).well();
-        open_up(&machine);
+        machine.run(&["tool", "which", "1.9.8"]).expect_success();
+        make_accessible_to_nobody(&machine);
         let used = machine.path("cache/terraform/.1.9.8.users/used").display().to_string();
         let hold = "exec 9< \"$0\" && flock --shared 9 && echo held && read end";
         let mut holder = Command::new("/bin/sh");
@@ -154,14 +155,14 @@ fn user_who_cannot_mark_a_version_as_in_use_gets_a_warning() {
     as_root(|| {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
         let machine = Machine::with_site(&site);
-        machine.run(&["tool", "install", "1.9.8"]).well();
+        machine.run(&["tool", "install", "1.9.8"]).expect_success();
         for name in ["1.9.8", "1.9.8/terraform", "1.9.8/install.json", ".1.9.8.users"] {
             let path = machine.path("cache/terraform").join(name);
             std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
         }
         let used = machine.path("cache/terraform/.1.9.8.users/used");
         std::fs::set_permissions(&used, PermissionsExt::from_mode(0o600)).unwrap();
-        open_up(&machine);
+        make_accessible_to_nobody(&machine);
         // Other users may not have access to the build directory.
         let runner = machine.path("bin/butler-runner");
         let install = machine.command(&["tool", "install", "1.9.8"]);
@@ -171,7 +172,7 @@ fn user_who_cannot_mark_a_version_as_in_use_gets_a_warning() {
         command.args(install.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
         command.envs(install.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.env_remove("BUTLER_SIGNING_KEY").current_dir("/");
-        let said = machine.said(&command.output().unwrap()).well();
+        let said = machine.output_of(&command.output().unwrap()).expect_success();
         let warnings = said.stderr.matches("cannot mark this version as in use").count();
         assert_eq!(warnings, 1, "{said:?}");
     });

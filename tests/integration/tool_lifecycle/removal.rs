@@ -14,7 +14,7 @@ use crate::support::world::{MODULE, RUN_ID, World};
 fn installed(executable: &[u8]) -> (ReleaseSite, Machine, ToolOptions) {
     let site = ReleaseSite::start(&[("1.9.8", executable)]);
     let machine = Machine::with_site(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let options = options(&machine, &site);
     (site, machine, options)
 }
@@ -29,20 +29,20 @@ fn uninstall_removes_a_version_and_accepts_a_missing_one() {
         exit 0
         removed terraform 1.9.8, which was the default; set another one with `butler-runner tool use`
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     assert_eq!(kept(&machine), [""; 0]);
     let again = machine.run(&AT_ONCE);
     expect![[r"
         exit 0
         terraform 1.9.8 is not installed
     "]]
-    .assert_eq(again.shown());
-    let again = machine.run(&[AT_ONCE.as_slice(), &["--json"]].concat()).well();
+    .assert_eq(again.normalized());
+    let again = machine.run(&[AT_ONCE.as_slice(), &["--json"]].concat()).expect_success();
     let nothing = json!({
         "product": "terraform", "version": "1.9.8", "removed": false, "wasDefault": false, "bytes": 0
     });
     assert_eq!(again.json(), nothing);
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let said = machine.run(&[
         "tool",
         "--product",
@@ -53,12 +53,12 @@ fn uninstall_removes_a_version_and_accepts_a_missing_one() {
         "0",
         "--json",
     ]);
-    assert!(said.well().json()["bytes"].as_u64().unwrap() > 6);
+    assert!(said.expect_success().json()["bytes"].as_u64().unwrap() > 6);
     assert_eq!(machine.run(&["tool", "which"]).code, Some(1), "there is no default any more");
     let (install, uninstall) = ("Install 1.9.8 Succeeded", "Uninstall 1.9.8 Succeeded");
     assert_eq!(history_of(&options), [install, uninstall, install, uninstall]);
     let empty = Machine::new();
-    empty.run(&["tool", "--product", "tofu", "uninstall", "1.8.5"]).well();
+    empty.run(&["tool", "--product", "tofu", "uninstall", "1.8.5"]).expect_success();
     assert!(!empty.path("cache").exists(), "nothing is made where nothing is");
 }
 
@@ -122,7 +122,8 @@ async fn version_used_by_a_run_is_not_removed() {
 #[test]
 fn version_with_a_running_executable_is_not_removed() {
     let (_site, machine, options) = installed(&sleeping());
-    let path = machine.run(&["tool", "install", "1.9.8"]).well().printed_path().to_owned();
+    let path =
+        machine.run(&["tool", "install", "1.9.8"]).expect_success().printed_path().to_owned();
     let sleeper = Ends::spawn(Command::new(&path).arg("1000"));
     let pid = sleeper.0.id();
     eventually("its executable", || !users_of(&options).is_empty());
@@ -135,7 +136,7 @@ fn version_with_a_running_executable_is_not_removed() {
     "]]
     .assert_eq(&shown(&said, pid));
     assert!(is_executable(&path));
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn run_started_in_the_drain_period_keeps_its_version() {
     assert!(is_executable(&tool.path));
     assert_eq!(working(&options), None, "the mark is gone");
     drop(tool);
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn signal_in_the_drain_period_keeps_the_version() {
         );
     }
     let requests = site.requests().len();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     assert_eq!(site.requests().len(), requests, "it is there");
 }
 
@@ -205,10 +206,11 @@ fn run_started_during_the_rename_installs_the_version_again() {
 
     let (site, machine, options) = installed(b"binary");
     let files = Files(machine.path("cache/terraform"));
-    let claimed = move || files.has_version() && files.says("uninstall") && files.is_claimed();
+    let claimed =
+        move || files.has_version() && files.says("uninstall") && files.is_exclusively_locked();
     let stopped = Stopped::at(&machine.command(&AT_ONCE), claimed);
     let pid = stopped.pid();
-    assert!(machine.kept("terraform", "1.9.8").exists());
+    assert!(machine.installation("terraform", "1.9.8").exists());
     // The version still exists, and must not be returned any more.
     let (say, said) = std::sync::mpsc::channel();
     let starting = std::thread::spawn({
@@ -223,7 +225,7 @@ fn run_started_during_the_rename_installs_the_version_again() {
     let by = format!("waiting for process {pid} (butler-runner tool), which has been uninstalling");
     assert!(waiting.starts_with(&by), "{waiting}");
     assert!(!starting.is_finished());
-    assert_eq!(stopped.go_on().status.code(), Some(0));
+    assert_eq!(stopped.resume().status.code(), Some(0));
     let tool = starting.join().unwrap();
     assert_eq!((tool.origin, archives(&site)), (Origin::Downloaded, 2));
     assert!(is_executable(&tool.path));
@@ -247,9 +249,9 @@ fn run_that_is_looking_up_a_version_keeps_it() {
         hint: retry when the version is not in use
     "]]
     .assert_eq(&shown(&said, pid));
-    assert_eq!(stopped.go_on().status.code(), Some(0));
+    assert_eq!(stopped.resume().status.code(), Some(0));
     assert_eq!(archives(&site), 1);
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
 }
 
 #[test]
@@ -329,8 +331,8 @@ fn user_with_a_read_only_cache_is_detected_but_not_named() {
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         command
     };
-    let said = machine.said(&mounted("exec \"$0\" \"$@\"").output().unwrap()).well();
-    assert_eq!(said.printed_path(), machine.kept("terraform", "1.9.8").join("terraform"));
+    let said = machine.output_of(&mounted("exec \"$0\" \"$@\"").output().unwrap()).expect_success();
+    assert_eq!(said.printed_path(), machine.installation("terraform", "1.9.8").join("terraform"));
     // Held as a run holds it, by a shell that has the file open for reading only.
     let used = machine.path("cache/terraform/.1.9.8.users/used").display().to_string();
     let holding = format!("exec 9< '{used}' && flock --shared 9 && echo held && read end");
@@ -343,10 +345,10 @@ fn user_with_a_read_only_cache_is_detected_but_not_named() {
         error: terraform 1.9.8 is in use by an unknown process: it has no write access to the cache
         hint: retry when the version is not in use
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
     assert_eq!(users_of(&options), []);
 }
 
@@ -355,7 +357,7 @@ fn version_whose_path_was_requested_in_the_drain_period_is_kept() {
     let (_site, machine, options) = installed(b"binary");
     let uninstall = spawn(&machine, &["tool", "uninstall", "1.9.8", "--drain-period", "5s"]);
     eventually("a mark", || working(&options).is_some_and(|it| it.drains_until.is_some()));
-    let path = machine.run(&["tool", "which", "1.9.8"]).well().printed_path().to_owned();
+    let path = machine.run(&["tool", "which", "1.9.8"]).expect_success().printed_path().to_owned();
     let said = ended(&machine, uninstall);
     expect![[r"
         exit 1
@@ -365,7 +367,7 @@ fn version_whose_path_was_requested_in_the_drain_period_is_kept() {
     "]]
     .assert_eq(&shown(&said, u32::MAX));
     assert!(is_executable(&path), "who was told it can start it");
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
 }
 
 #[test]
@@ -375,7 +377,7 @@ fn held_lock_of_the_default_version_is_reported_as_lock_contention() {
     std::fs::remove_file(product.join("default.json")).unwrap();
     let lock = std::fs::File::create(product.join(".default.lock")).unwrap();
     lock.lock().unwrap();
-    let said = machine.run(&["tool", "install", "1.9.8", "--json"]).well();
+    let said = machine.run(&["tool", "install", "1.9.8", "--json"]).expect_success();
     assert_eq!(said.json()["default"], false);
     assert!(said.stderr.contains("WARN not made the default"), "{said:?}");
     let said = machine.run(&["tool", "use", "1.9.8"]);
@@ -383,7 +385,7 @@ fn held_lock_of_the_default_version_is_reported_as_lock_contention() {
         exit 1
         error: another process has held `<machine>/cache/terraform/.default.lock` for 5s
         hint: end the process that holds it (`fuser <machine>/cache/terraform/.default.lock`), and try again
-    "]].assert_eq(said.shown());
+    "]].assert_eq(said.normalized());
     drop(lock);
-    machine.run(&["tool", "use", "1.9.8"]).well();
+    machine.run(&["tool", "use", "1.9.8"]).expect_success();
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-use super::{RUN_ID, TOKEN, machine, type_in};
+use super::{RUN_ID, TOKEN, machine, run_with_server};
 use crate::support::ci_server::{CiServer, Received, Reply};
 use crate::support::linters::yaml;
 use crate::support::machine::Machine;
@@ -19,7 +19,7 @@ const ENDPOINT: &str = "https://portal.example.com/api/registry";
 const SETTING: &str = "https://setting.example.com/api/registry";
 
 fn generated(target: &str) -> String {
-    Machine::new().run(&["generate", target]).well().stdout
+    Machine::new().run(&["generate", target]).expect_success().stdout
 }
 
 /// The command line and environment of the runner that `script` starts at its end.
@@ -37,7 +37,7 @@ fn runner_environment(script: &str, variables: &Map<String, Value>) -> BTreeMap<
 }
 
 /// Asserts that the runner gets the run and its endpoint.
-fn assert_told(environment: &BTreeMap<String, String>, endpoint: &str) {
+fn assert_runner_environment(environment: &BTreeMap<String, String>, endpoint: &str) {
     let told = ["BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"].map(|name| &*environment[name]);
     assert_eq!(told, [endpoint, RUN_ID, TOKEN]);
 }
@@ -98,7 +98,7 @@ fn generated_workflow_accepts_both_events_and_its_run_is_found_by_name() {
             Reply::empty(204)
         });
         let words = [super::github::START, &["--event", event, "--timeout", "3s"]].concat();
-        let said = type_in(&machine(&server), &server, &words).well();
+        let said = run_with_server(&machine(&server), &server, &words).expect_success();
         assert_eq!(said.json()["externalRunId"], "7");
 
         let orders = server.received_by("POST");
@@ -109,7 +109,7 @@ fn generated_workflow_accepts_both_events_and_its_run_is_found_by_name() {
         };
         let run = steps.iter().find(|step| step["id"] == "execute").unwrap();
         let environment = run["env"].as_object().unwrap().iter().map(told);
-        assert_told(&environment.collect(), endpoint);
+        assert_runner_environment(&environment.collect(), endpoint);
         // The token is masked in every form of the event.
         let event = tempfile::NamedTempFile::new().unwrap();
         let content = serde_json::to_string_pretty(&contexts["github"]["event"]).unwrap();
@@ -126,7 +126,7 @@ fn generated_gitlab_job_runs_in_a_triggered_pipeline() {
     let job = yaml(&generated("gitlab-ci")).remove(0)["butler-run"].take();
     let server = CiServer::start(|_| Reply::json(201, &json!({"id": 257, "status": "created"})));
     let words = ["trigger", "gitlab-ci", "--repository", "group/infra", "--ref", "main"];
-    type_in(&machine(&server), &server, &words).well();
+    run_with_server(&machine(&server), &server, &words).expect_success();
     let order = server.received_by("POST").remove(0).json();
     let mut variables = order["variables"].as_object().unwrap().clone();
 
@@ -142,11 +142,11 @@ fn generated_gitlab_job_runs_in_a_triggered_pipeline() {
     let project = tempfile::tempdir().unwrap();
     variables.insert("CI_PROJECT_DIR".to_owned(), json!(project.path()));
     variables.insert("CI_SERVER_HOST".to_owned(), json!("gitlab.example.com"));
-    assert_told(&runner_environment(script, &variables), ENDPOINT);
+    assert_runner_environment(&runner_environment(script, &variables), ENDPOINT);
     // A job started by other means need not name the registry.
     variables.insert("BUTLER_REGISTRY_URL".to_owned(), json!(SETTING));
     variables.remove("BUTLER_ENDPOINT").unwrap();
-    assert_told(&runner_environment(script, &variables), SETTING);
+    assert_runner_environment(&runner_environment(script, &variables), SETTING);
 }
 
 /// The parameters of a Jenkinsfile in the form of the job's API: name and type.
@@ -178,9 +178,12 @@ fn generated_jenkinsfile_declares_the_parameters_of_the_trigger() {
     });
     let mut machine = machine(&server);
     machine.set("BUTLER_LOG", "warn");
-    let said =
-        type_in(&machine, &server, &["trigger", "jenkins", "--job", "infra", "--user", "bot"]);
-    assert_eq!(said.well().stderr, "", "the token is in a password parameter");
+    let said = run_with_server(
+        &machine,
+        &server,
+        &["trigger", "jenkins", "--job", "infra", "--user", "bot"],
+    );
+    assert_eq!(said.expect_success().stderr, "", "the token is in a password parameter");
     let sent = server.received_by("POST").remove(0).form();
 
     // Jenkins passes declared parameters and drops the others.
@@ -194,5 +197,5 @@ fn generated_jenkinsfile_declares_the_parameters_of_the_trigger() {
     let told = "export BUTLER_ENDPOINT BUTLER_RUN_ID=";
     let line = pipeline.lines().find(|line| line.trim().starts_with(told)).unwrap();
     let script = format!("{line}\nexec butler-runner execute");
-    assert_told(&runner_environment(&script, &variables), SETTING);
+    assert_runner_environment(&runner_environment(&script, &variables), SETTING);
 }

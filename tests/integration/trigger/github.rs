@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::{CI_TOKEN, RUN_ID, TOKEN, machine, type_in};
+use super::{CI_TOKEN, RUN_ID, TOKEN, machine, run_with_server};
 use crate::support::ci_server::{CiServer, Received, Reply};
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 
 /// The arguments of a plain trigger command.
 pub(super) const START: &[&str] = &[
@@ -24,7 +24,7 @@ pub(super) const START: &[&str] = &[
 /// A GitHub Enterprise server with one repository and one workflow whose `run-name` contains the
 /// run id.
 #[derive(Default)]
-pub(super) struct Hub {
+pub(super) struct GitHubServer {
     /// Newest last.
     pub(super) runs: Vec<Value>,
     /// Clock skew of the server in seconds; positive is ahead.
@@ -39,7 +39,7 @@ pub(super) struct Hub {
     pub(super) hidden: Vec<(usize, Value)>,
 }
 
-impl Hub {
+impl GitHubServer {
     /// Starts the server.
     pub(super) fn start(self) -> (CiServer, Arc<Mutex<Self>>) {
         let hub = Arc::new(Mutex::new(self));
@@ -173,8 +173,8 @@ pub(super) fn not_found() -> Reply {
 }
 
 /// The printed id.
-pub(super) fn printed(said: Said) -> u64 {
-    let said = said.well();
+pub(super) fn printed(said: CommandOutput) -> u64 {
+    let said = said.expect_success();
     let answer = said.json();
     let id = answer["externalRunId"].as_str().unwrap().parse().unwrap();
     assert_eq!(
@@ -186,7 +186,7 @@ pub(super) fn printed(said: Said) -> u64 {
 }
 
 /// The runs with this id on the server.
-fn runs_of(hub: &Mutex<Hub>, run_id: &str) -> Vec<u64> {
+fn runs_of(hub: &Mutex<GitHubServer>, run_id: &str) -> Vec<u64> {
     let hub = hub.lock().unwrap();
     let all = hub.runs.iter().chain(hub.hidden.iter().map(|(_, run)| run));
     let title = format!("Butler run {run_id}");
@@ -197,8 +197,8 @@ fn runs_of(hub: &Mutex<Hub>, run_id: &str) -> Vec<u64> {
 
 #[test]
 fn run_named_in_the_dispatch_response_is_used() {
-    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
-    let id = printed(type_in(&machine(&server), &server, START));
+    let (server, hub) = GitHubServer { says_details: true, ..GitHubServer::default() }.start();
+    let id = printed(run_with_server(&machine(&server), &server, START));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
     let orders = server.received_by("POST");
     let [order] = &orders[..] else { panic!("{orders:?}") };
@@ -217,9 +217,9 @@ fn run_named_in_the_dispatch_response_is_used() {
 
 #[test]
 fn dispatch_without_return_run_details_finds_the_run_by_name() {
-    let (server, hub) = Hub { slow: 2, ..Hub::default() }.start();
+    let (server, hub) = GitHubServer { slow: 2, ..GitHubServer::default() }.start();
     hub.lock().unwrap().add("Butler run something else", "workflow_dispatch", 0);
-    let id = printed(type_in(&machine(&server), &server, START));
+    let id = printed(run_with_server(&machine(&server), &server, START));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
     let orders = server.received_by("POST");
     assert_eq!(orders.len(), 2, "the first was refused for the word");
@@ -229,7 +229,7 @@ fn dispatch_without_return_run_details_finds_the_run_by_name() {
 #[test]
 fn two_dispatches_in_the_same_second_find_their_own_runs() {
     let ids = ["run-1", "run-12", "run-1-2"];
-    let hub = Arc::new(Mutex::new(Hub::default()));
+    let hub = Arc::new(Mutex::new(GitHubServer::default()));
     let shared = hub.clone();
     let server = CiServer::start(move |request| {
         let mut hub = shared.lock().unwrap();
@@ -252,7 +252,7 @@ fn two_dispatches_in_the_same_second_find_their_own_runs() {
         (machine, child)
     });
     for (run_id, (machine, child)) in ids.into_iter().zip(children) {
-        let id = printed(machine.said(&child.wait_with_output().unwrap()));
+        let id = printed(machine.output_of(&child.wait_with_output().unwrap()));
         assert_eq!(runs_of(&hub, run_id), [id], "{run_id}");
     }
 }
@@ -260,24 +260,24 @@ fn two_dispatches_in_the_same_second_find_their_own_runs() {
 #[test]
 fn run_is_searched_by_the_clock_of_the_server() {
     for ahead in [-300_000, 300_000] {
-        let (server, hub) = Hub { ahead, ..Hub::default() }.start();
-        let id = printed(type_in(&machine(&server), &server, START));
+        let (server, hub) = GitHubServer { ahead, ..GitHubServer::default() }.start();
+        let id = printed(run_with_server(&machine(&server), &server, START));
         assert_eq!(runs_of(&hub, RUN_ID), [id], "{ahead}");
     }
 }
 
 #[test]
 fn older_run_with_the_same_id_is_not_reported_as_the_new_one() {
-    let (server, hub) = Hub { slow: 1, ..Hub::default() }.start();
+    let (server, hub) = GitHubServer { slow: 1, ..GitHubServer::default() }.start();
     let old = hub.lock().unwrap().add(&format!("Butler run {RUN_ID}"), "workflow_dispatch", 1);
-    let id = printed(type_in(&machine(&server), &server, START));
+    let id = printed(run_with_server(&machine(&server), &server, START));
     assert_ne!(id, old);
     assert_eq!(runs_of(&hub, RUN_ID), [old, id]);
 }
 
 #[test]
 fn run_on_the_second_page_of_the_list_is_found() {
-    let (server, hub) = Hub { slow: 0, ..Hub::default() }.start();
+    let (server, hub) = GitHubServer { slow: 0, ..GitHubServer::default() }.start();
     // Other runs appear between the dispatch and the first list request.
     let title = "Butler run of somebody else";
     let made = Mutex::new(false);
@@ -297,7 +297,7 @@ fn run_on_the_second_page_of_the_list_is_found() {
         reply
     });
     drop(server);
-    let id = printed(type_in(&machine(&crowded), &crowded, START));
+    let id = printed(run_with_server(&machine(&crowded), &crowded, START));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
     let pages: Vec<_> =
         crowded.received_by("GET").iter().map(|it| it.query["page"].clone()).collect();
@@ -306,7 +306,7 @@ fn run_on_the_second_page_of_the_list_is_found() {
 
 #[test]
 fn repository_dispatch_sends_the_documented_payload() {
-    let (server, hub) = Hub::default().start();
+    let (server, hub) = GitHubServer::default().start();
     let words = [
         "trigger",
         "github",
@@ -319,7 +319,7 @@ fn repository_dispatch_sends_the_documented_payload() {
         "--input",
         "module_name=vpc",
     ];
-    let id = printed(type_in(&machine(&server), &server, &words));
+    let id = printed(run_with_server(&machine(&server), &server, &words));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
     let orders = server.received_by("POST");
     assert_eq!(orders[0].path, "/api/v3/repos/octo/infra/dispatches");
@@ -338,7 +338,7 @@ fn repository_dispatch_sends_the_documented_payload() {
 
 #[test]
 fn ci_config_names_the_repository_and_a_mounted_secret_the_credentials() {
-    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+    let (server, hub) = GitHubServer { says_details: true, ..GitHubServer::default() }.start();
     let mut machine = machine(&server);
     machine.set("BUTLER_CI_TOKEN", "");
     let secret = machine.path("secrets/butler-system/github");
@@ -364,7 +364,7 @@ fn ci_config_names_the_repository_and_a_mounted_secret_the_credentials() {
 #[test]
 fn ci_config_is_read_from_standard_input() {
     use std::io::Write;
-    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+    let (server, hub) = GitHubServer { says_details: true, ..GitHubServer::default() }.start();
     let machine = machine(&server);
     let config =
         json!({"url": server.url(), "repository": "octo/other", "workflowFile": "butler-run.yml"});
@@ -372,18 +372,18 @@ fn ci_config_is_read_from_standard_input() {
     let mut command = machine.command(&words);
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(config.to_string().as_bytes()).unwrap();
-    let id = printed(machine.said(&child.wait_with_output().unwrap()));
+    let id = printed(machine.output_of(&child.wait_with_output().unwrap()));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
 }
 
 #[test]
 fn run_id_is_in_the_hint_if_it_cannot_be_printed() {
-    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+    let (server, hub) = GitHubServer { says_details: true, ..GitHubServer::default() }.start();
     let machine = machine(&server);
     let url = server.url();
     let mut command = machine.command(&[START, &["--url", &url]].concat());
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let said = machine.said(&command.stdout(full).output().unwrap());
+    let said = machine.output_of(&command.stdout(full).output().unwrap());
     assert_eq!(said.code, Some(1));
     let [id] = runs_of(&hub, RUN_ID)[..] else { panic!("{said:?}") };
     let hint = format!("hint: its externalRunId is {id}; do not start it again\n");
@@ -394,13 +394,14 @@ fn run_id_is_in_the_hint_if_it_cannot_be_printed() {
 fn status_of(machine: &Machine, server: &CiServer, id: u64) -> (Value, Option<i32>) {
     let words = ["ci-status", "github", "--repository", "octo/infra"];
     let id = id.to_string();
-    let said = type_in(machine, server, &[&words[..], &["--external-run-id", &id]].concat());
+    let said =
+        run_with_server(machine, server, &[&words[..], &["--external-run-id", &id]].concat());
     (said.json(), said.code)
 }
 
 #[test]
 fn status_uses_the_names_of_the_registry_and_an_exit_code() {
-    let (server, hub) = Hub::default().start();
+    let (server, hub) = GitHubServer::default().start();
     let machine = machine(&server);
     let id = hub.lock().unwrap().add("x", "workflow_dispatch", 0);
     for (status, conclusion, expected, code) in [
@@ -424,7 +425,7 @@ fn status_uses_the_names_of_the_registry_and_an_exit_code() {
 
 #[test]
 fn triggered_run_is_followed_to_its_end() {
-    let (server, hub) = Hub::default().start();
+    let (server, hub) = GitHubServer::default().start();
     let id = hub.lock().unwrap().add("x", "workflow_dispatch", 0);
     let asked = Mutex::new(0);
     let shared = hub.clone();
@@ -446,6 +447,6 @@ fn triggered_run_is_followed_to_its_end() {
     let id = id.to_string();
     let words = ["ci-status", "github", "--repository", "octo/infra"];
     let words = [&words[..], &["--wait", "--external-run-id", &id]].concat();
-    let said = type_in(&machine, &server_that_ends, &words);
+    let said = run_with_server(&machine, &server_that_ends, &words);
     assert_eq!((said.code, &said.json()["status"]), (Some(3), &json!("cancelled")));
 }

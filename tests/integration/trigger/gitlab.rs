@@ -4,7 +4,7 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{RUN_ID, TOKEN, complaint, machine};
+use super::{RUN_ID, TOKEN, error_text, machine};
 use crate::support::ci_server::{CiServer, Received, Reply};
 use crate::support::machine::Machine;
 
@@ -55,11 +55,11 @@ fn below(request: &Received) -> String {
 }
 
 /// Runs the command with a GitLab below `/gitlab`.
-fn type_in_below(
+fn run_with_server_below(
     machine: &Machine,
     server: &CiServer,
     words: &[&str],
-) -> crate::support::machine::Said {
+) -> crate::support::machine::CommandOutput {
     let url = format!("{}/gitlab", server.url());
     machine.run(&[words, &["--url", &url]].concat())
 }
@@ -71,7 +71,8 @@ fn trigger_token_is_sent_in_the_request_body() {
         Reply::json(201, &pipeline(257, "pending"))
     });
     let words = [START, &["--input", "operation=plan"]].concat();
-    let said = type_in_below(&gitlab_machine(&server, false), &server, &words).well();
+    let said =
+        run_with_server_below(&gitlab_machine(&server, false), &server, &words).expect_success();
     let expected = json!({
         "externalRunId": "257",
         "externalUrl": "https://gitlab.example.com/group/sub/infra/-/pipelines/257",
@@ -100,21 +101,21 @@ fn default_branch_is_read_with_the_access_token() {
         _ => Reply::json(201, &pipeline(257, "pending")),
     });
     let words = ["trigger", "gitlab", "--project", "group/sub/infra"];
-    type_in_below(&gitlab_machine(&server, true), &server, &words).well();
+    run_with_server_below(&gitlab_machine(&server, true), &server, &words).expect_success();
     let received = server.received();
     assert_eq!(received[0].header("private-token"), ACCESS_TOKEN);
     assert_eq!(received[1].json()["ref"], "trunk");
     assert_eq!(received[1].header("private-token"), "", "the order needs only its own token");
-    let said = type_in_below(&gitlab_machine(&server, false), &server, &words);
+    let said = run_with_server_below(&gitlab_machine(&server, false), &server, &words);
     expect![[r"
         error: GitLab needs a branch or tag
         hint: add --ref NAME; a trigger token cannot ask for the default branch
     "]]
-    .assert_eq(&complaint(&said, 2));
+    .assert_eq(&error_text(&said, 2));
 }
 
 /// A GitLab that starts pipelines without naming them; afterwards its list contains `made`.
-fn forgetful(answer: Reply, made: bool, named: bool) -> CiServer {
+fn server_without_run_id_in_response(answer: Reply, made: bool, named: bool) -> CiServer {
     let mut started = false;
     CiServer::start(move |request| match below(request).as_str() {
         "POST /trigger/pipeline" => {
@@ -153,8 +154,9 @@ fn forgetful(answer: Reply, made: bool, named: bool) -> CiServer {
 #[test]
 fn pipeline_is_found_by_name_or_variables_after_a_lost_response() {
     for named in [true, false] {
-        let server = forgetful(Reply::Lost, true, named);
-        let said = type_in_below(&gitlab_machine(&server, true), &server, START).well();
+        let server = server_without_run_id_in_response(Reply::Lost, true, named);
+        let said =
+            run_with_server_below(&gitlab_machine(&server, true), &server, START).expect_success();
         assert_eq!(said.json()["externalRunId"], "300");
     }
 }
@@ -167,8 +169,9 @@ fn pipeline_is_found_if_the_trigger_response_does_not_name_it() {
         Reply::empty(202),
         Reply::page(408, "Request Timeout"),
     ] {
-        let server = forgetful(answer, true, false);
-        let said = type_in_below(&gitlab_machine(&server, true), &server, START).well();
+        let server = server_without_run_id_in_response(answer, true, false);
+        let said =
+            run_with_server_below(&gitlab_machine(&server, true), &server, START).expect_success();
         assert_eq!(said.json()["externalRunId"], "300");
         let asked = server.received();
         let asked = asked.iter().filter(|it| it.path.ends_with("/301/variables")).count();
@@ -179,9 +182,9 @@ fn pipeline_is_found_if_the_trigger_response_does_not_name_it() {
 #[test]
 fn pipeline_that_is_not_found_is_reported_as_unclear_and_not_repeated() {
     for answer in [Reply::Lost, Reply::json(201, &json!({"message": "created"}))] {
-        let server = forgetful(answer, false, false);
-        let said = type_in_below(&gitlab_machine(&server, true), &server, START);
-        let text = complaint(&said, 1);
+        let server = server_without_run_id_in_response(answer, false, false);
+        let said = run_with_server_below(&gitlab_machine(&server, true), &server, START);
+        let text = error_text(&said, 1);
         assert!(text.starts_with("error: unclear whether GitLab started a run"), "{text}");
         assert!(
             text.ends_with(
@@ -194,8 +197,9 @@ fn pipeline_that_is_not_found_is_reported_as_unclear_and_not_repeated() {
         assert!(asked("/pipelines") > 1, "it is looked for more than once");
         assert_eq!(asked("/301/variables"), 1, "and what another one was started with but once");
     }
-    let server = forgetful(Reply::Lost, true, true);
-    let text = complaint(&type_in_below(&gitlab_machine(&server, false), &server, START), 1);
+    let server = server_without_run_id_in_response(Reply::Lost, true, true);
+    let text =
+        error_text(&run_with_server_below(&gitlab_machine(&server, false), &server, START), 1);
     assert!(
         text.contains("to let the runner search, set BUTLER_CI_API_TOKEN to an access token"),
         "{text}"
@@ -208,7 +212,8 @@ fn malformed_project_is_a_usage_error() {
     for project in ["/", "..", "."] {
         let place = ["--repository", project, "--ref", "main", "--timeout", "2s"];
         let words = [&["trigger", "gitlab-ci"], &place[..]].concat();
-        let text = complaint(&type_in_below(&gitlab_machine(&server, true), &server, &words), 2);
+        let text =
+            error_text(&run_with_server_below(&gitlab_machine(&server, true), &server, &words), 2);
         assert!(text.contains("is neither GROUP/PROJECT nor a number"), "{text}");
     }
 }
@@ -225,7 +230,7 @@ fn trigger_is_retried_after_the_rate_limit() {
             _ => Reply::json(201, &pipeline(257, "pending")),
         }
     });
-    type_in_below(&gitlab_machine(&server, false), &server, START).well();
+    run_with_server_below(&gitlab_machine(&server, false), &server, START).expect_success();
     assert_eq!(server.received().len(), 2);
 }
 
@@ -235,7 +240,7 @@ fn gitlab_refusals_name_the_missing_permission() {
         let server = CiServer::start(move |_| Reply::json(status, &body));
         let mut machine = gitlab_machine(&server, false);
         machine.set("BUTLER_CI_TOKEN", token);
-        expected.assert_eq(&complaint(&type_in_below(&machine, &server, START), 4));
+        expected.assert_eq(&error_text(&run_with_server_below(&machine, &server, START), 4));
         assert_eq!(server.received().len(), 1);
     };
     refused(
@@ -300,15 +305,15 @@ fn gitlab_refusals_name_the_missing_permission() {
 #[test]
 fn sign_in_page_is_not_a_pipeline() {
     let server = CiServer::start(|_| Reply::empty(302).with("location", "/users/sign_in"));
-    let said = type_in_below(&gitlab_machine(&server, false), &server, START);
+    let said = run_with_server_below(&gitlab_machine(&server, false), &server, START);
     expect![[r"
         error: GitLab redirects to `<server>/users/sign_in` when asked to start the pipeline
         hint: this is a sign-in page: the credentials were rejected, or --url is not the address of the API
-    "]].assert_eq(&complaint(&said, 4));
+    "]].assert_eq(&error_text(&said, 4));
     // A success page of a proxy may mean that the request was forwarded.
     let server = CiServer::start(|_| Reply::page(200, "<!DOCTYPE html>"));
-    let said = type_in_below(&gitlab_machine(&server, false), &server, START);
-    let text = complaint(&said, 1);
+    let said = run_with_server_below(&gitlab_machine(&server, false), &server, START);
+    let text = error_text(&said, 1);
     assert!(
         text.contains(
             "the response is not from GitLab's API: a web page); no matching run was found"
@@ -342,7 +347,7 @@ fn status_is_read_with_the_access_token() {
             "--external-run-id",
             "257",
         ];
-        let said = type_in_below(&gitlab_machine(&server, true), &server, &words);
+        let said = run_with_server_below(&gitlab_machine(&server, true), &server, &words);
         assert_eq!((said.code, &said.json()["status"]), (Some(code), &json!(expected)));
         assert_eq!(said.json()["reported"], status);
     }
@@ -352,9 +357,9 @@ fn status_is_read_with_the_access_token() {
     });
     let words =
         ["ci-status", "gitlab-ci", "--repository", "group/sub/infra", "--external-run-id", "257"];
-    let said = type_in_below(&gitlab_machine(&server, false), &server, &words);
+    let said = run_with_server_below(&gitlab_machine(&server, false), &server, &words);
     expect![[r"
         error: GitLab refused to read the pipeline's state: 404 Not Found: 404 Project Not Found
         hint: GitLab hides private projects: give an access token with the scope `read_api` in BUTLER_CI_API_TOKEN, and check `group/sub/infra`
-    "]].assert_eq(&complaint(&said, 4));
+    "]].assert_eq(&error_text(&said, 4));
 }

@@ -5,9 +5,9 @@ use base64::Engine;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{RUN_ID, TOKEN, complaint, machine};
+use super::{RUN_ID, TOKEN, error_text, machine};
 use crate::support::ci_server::{CiServer, Received, Reply};
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 
 const START: &[&str] =
     &["trigger", "jenkins", "--job", "team/infra run", "--user", "bot", "--timeout", "4s"];
@@ -21,7 +21,7 @@ const ITEM: &str = "GET /jenkins/queue/item/39/api/json";
 const NEXT_BUILD: u64 = 30;
 
 /// Runs the command with a Jenkins below `/jenkins`.
-fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
+fn run_with_server(machine: &Machine, server: &CiServer, words: &[&str]) -> CommandOutput {
     let url = format!("{}/jenkins", server.url());
     machine.run(&[words, &["--url", &url]].concat())
 }
@@ -85,8 +85,8 @@ fn item(build: Option<u64>) -> Reply {
 }
 
 /// The started run, with the server's URL replaced by a name.
-fn started(server: &CiServer, said: Said) -> (String, String) {
-    let answer = said.well().json();
+fn started(server: &CiServer, said: CommandOutput) -> (String, String) {
+    let answer = said.expect_success().json();
     let text = |name: &str| answer[name].as_str().unwrap().replace(&server.url(), "<server>");
     (text("externalRunId"), text("externalUrl"))
 }
@@ -105,7 +105,7 @@ fn build_is_started_with_a_crumb_and_followed_through_the_queue() {
         other => panic!("{other}"),
     });
     let words = [START, &["--input", "OPERATION=plan & more"]].concat();
-    let said = type_in(&jenkins_machine(&server), &server, &words);
+    let said = run_with_server(&jenkins_machine(&server), &server, &words);
     let (id, url) = started(&server, said);
     assert_eq!((&*id, &*url), ("35", "<server>/jenkins/job/team/job/infra%20run/35/"));
     let order = server.received_by("POST").remove(0);
@@ -135,7 +135,7 @@ fn no_crumb_is_sent_to_a_server_without_crumbs() {
         BUILD => created(),
         _ => item(Some(35)),
     });
-    type_in(&jenkins_machine(&server), &server, START).well();
+    run_with_server(&jenkins_machine(&server), &server, START).expect_success();
     let order = server.received_by("POST").remove(0);
     assert_eq!((order.header("jenkins-crumb"), order.header("cookie")), ("", ""));
 }
@@ -148,7 +148,7 @@ fn queued_build_counts_as_started_and_can_be_queried() {
         BUILD => created(),
         _ => item(None),
     });
-    let (id, url) = started(&server, type_in(&jenkins_machine(&server), &server, START));
+    let (id, url) = started(&server, run_with_server(&jenkins_machine(&server), &server, START));
     assert_eq!((&*id, &*url), ("queue/39", "<server>/jenkins/queue/item/39/"));
     let said = status_of(&server, &id);
     assert_eq!((said.code, &said.json()["status"]), (Some(5), &json!("queued")));
@@ -166,11 +166,11 @@ fn build_cancelled_in_the_queue_is_reported() {
     expect![[r"
         error: Jenkins accepted the request, but the run was cancelled in the queue
     "]]
-    .assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 1));
+    .assert_eq(&error_text(&run_with_server(&jenkins_machine(&server), &server, START), 1));
 }
 
 /// A Jenkins with a queue and builds, whose trigger response does not name the queue item.
-fn forgetful(answer: Reply, queue: Value, builds: Value) -> CiServer {
+fn server_without_run_id_in_response(answer: Reply, queue: Value, builds: Value) -> CiServer {
     let mut ordered = false;
     CiServer::start(move |request: &Received| match request.line().as_str() {
         CRUMB => crumb(),
@@ -205,16 +205,22 @@ fn build_is_found_in_the_queue_or_the_build_list_after_a_lost_response() {
     ]);
     let nameless = Reply::empty(201);
     for answer in [Reply::Lost, nameless.clone(), Reply::page(200, "<html>a page")] {
-        let server = forgetful(answer.clone(), queue.clone(), json!([]));
-        assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "36");
-        let server = forgetful(answer, json!([]), builds.clone());
-        assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
+        let server = server_without_run_id_in_response(answer.clone(), queue.clone(), json!([]));
+        assert_eq!(
+            started(&server, run_with_server(&jenkins_machine(&server), &server, START)).0,
+            "36"
+        );
+        let server = server_without_run_id_in_response(answer, json!([]), builds.clone());
+        assert_eq!(
+            started(&server, run_with_server(&jenkins_machine(&server), &server, START)).0,
+            "35"
+        );
     }
     // Builds that exist before belong to an earlier trigger.
     let earlier = json!([{"number": NEXT_BUILD - 1, "building": true, "actions": told(RUN_ID)}]);
     for answer in [Reply::Lost, nameless] {
-        let server = forgetful(answer, json!([]), earlier.clone());
-        let text = complaint(&type_in(&jenkins_machine(&server), &server, START), 1);
+        let server = server_without_run_id_in_response(answer, json!([]), earlier.clone());
+        let text = error_text(&run_with_server(&jenkins_machine(&server), &server, START), 1);
         assert!(text.contains("unclear whether Jenkins started a run"), "{text}");
         let place = "look at the queue and the builds of `team/infra run` before";
         assert!(text.contains(place), "{text}");
@@ -230,14 +236,17 @@ fn build_merged_with_a_queued_one_is_followed() {
         ITEM => item(Some(35)),
         other => panic!("{other}"),
     });
-    assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
+    assert_eq!(
+        started(&server, run_with_server(&jenkins_machine(&server), &server, START)).0,
+        "35"
+    );
 }
 
 /// The output of `ci-status` for this id.
-fn status_of(server: &CiServer, id: &str) -> Said {
+fn status_of(server: &CiServer, id: &str) -> CommandOutput {
     let words = ["ci-status", "jenkins", "--job", "team/infra run", "--user", "bot"];
     let words = [&words[..], &["--external-run-id", id]].concat();
-    type_in(&jenkins_machine(server), server, &words)
+    run_with_server(&jenkins_machine(server), server, &words)
 }
 
 #[test]
@@ -249,12 +258,12 @@ fn expired_queue_item_is_resolved_to_its_build() {
         }
         _ => Reply::page(404, "<title>Not Found</title>"),
     });
-    let said = status_of(&server, "queue/39").well();
+    let said = status_of(&server, "queue/39").expect_success();
     assert_eq!(said.json()["externalRunId"], "35");
     expect![[r"
         error: Jenkins refused to read the queue item: 404 Not Found: Not Found
         hint: no recent build of `team/infra run` started from it: it was cancelled in the queue, or its build is old; look at the job's builds
-    "]].assert_eq(&complaint(&status_of(&server, "queue/3"), 4));
+    "]].assert_eq(&error_text(&status_of(&server, "queue/3"), 4));
 }
 
 #[test]
@@ -265,7 +274,7 @@ fn queue_item_of_another_job_is_refused() {
     });
     expect![[r"
         error: `externalRunId` of the CI configuration is a queue item of another job than `team/infra run`
-    "]].assert_eq(&complaint(&status_of(&server, "queue/39"), 2));
+    "]].assert_eq(&error_text(&status_of(&server, "queue/39"), 2));
 }
 
 #[test]
@@ -277,7 +286,8 @@ fn jenkins_refusals_name_the_missing_permission() {
             CRUMB => crumb(),
             _ => created(),
         });
-        expected.assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 4));
+        expected
+            .assert_eq(&error_text(&run_with_server(&jenkins_machine(&server), &server, START), 4));
     };
     let anonymous = Reply::page(401, "<html><title>Error 401 Unauthorized</title>");
     refused(
@@ -360,7 +370,10 @@ fn job_without_the_needed_parameters_is_not_started() {
             other => panic!("{other}"),
         });
         let words = [START, words].concat();
-        expected.assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, &words), 4));
+        expected.assert_eq(&error_text(
+            &run_with_server(&jenkins_machine(&server), &server, &words),
+            4,
+        ));
     };
     // A pipeline that was never built.
     refused(
@@ -396,7 +409,7 @@ fn plain_text_token_parameter_causes_a_warning() {
     });
     let mut machine = jenkins_machine(&server);
     machine.set("BUTLER_LOG", "warn");
-    let said = type_in(&machine, &server, START).well();
+    let said = run_with_server(&machine, &server, START).expect_success();
     assert!(said.stderr.contains("CALLBACK_TOKEN is not a password parameter"), "{}", said.stderr);
 }
 

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::github::{Hub, START};
+use super::github::{GitHubServer, START};
 use super::{CI_TOKEN, TOKEN, machine};
 use crate::support::ci_server::{CiServer, Reply};
 
 #[test]
 fn trigger_secrets_are_not_visible_on_the_machine() {
     let (arrived, waits) = mpsc::channel::<()>();
-    let (go_on, gone_on) = mpsc::channel::<()>();
+    let (resume, gone_on) = mpsc::channel::<()>();
     let gone_on = Arc::new(Mutex::new(gone_on));
-    let mut hub = Hub { says_details: true, ..Hub::default() };
+    let mut hub = GitHubServer { says_details: true, ..GitHubServer::default() };
     let server = CiServer::start(move |request| {
         if request.method == "POST" {
             arrived.send(()).unwrap();
@@ -31,8 +31,8 @@ fn trigger_secrets_are_not_visible_on_the_machine() {
     let commands = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).unwrap();
     // Only root can read the file.
     let environment = std::fs::read(format!("/proc/{}/environ", child.id())).unwrap_or_default();
-    go_on.send(()).unwrap();
-    let said = machine.said(&child.wait_with_output().unwrap());
+    resume.send(()).unwrap();
+    let said = machine.output_of(&child.wait_with_output().unwrap());
     let environment = String::from_utf8(environment).unwrap();
     assert!(commands.contains("octo/infra"), "{commands}");
     assert!(said.stderr.contains("asked GitHub to start the workflow"), "{}", said.stderr);
@@ -70,7 +70,7 @@ fn secret_truncated_in_the_middle_is_masked() {
 
 #[test]
 fn secrets_in_urls_of_the_server_are_masked_on_standard_output() {
-    let mut hub = Hub::default();
+    let mut hub = GitHubServer::default();
     let server = CiServer::start(move |request| {
         if request.method == "GET" {
             return hub.reply(request);
@@ -78,7 +78,7 @@ fn secrets_in_urls_of_the_server_are_masked_on_standard_output() {
         let url = format!("https://ghe.example.com/?a={TOKEN}&b={CI_TOKEN}");
         Reply::json(200, &json!({"workflow_run_id": 7, "html_url": url}))
     });
-    let said = machine(&server).run(&[START, &["--url", &server.url()]].concat()).well();
+    let said = machine(&server).run(&[START, &["--url", &server.url()]].concat()).expect_success();
     let expected = "https://ghe.example.com/?a=***&b=***";
     assert_eq!(said.json(), json!({"externalRunId": "7", "externalUrl": expected}));
 }

@@ -40,14 +40,14 @@ pub(crate) struct Fault {
     pub(crate) method: &'static str,
     /// The end of the path, with `?watch` for a watch.
     pub(crate) path: &'static str,
-    pub(crate) what: Broken,
+    pub(crate) what: FaultEffect,
     /// How often. Afterwards the server responds itself.
     pub(crate) times: usize,
 }
 
 /// The effect of a fault.
 #[derive(Clone, Debug)]
-pub(crate) enum Broken {
+pub(crate) enum FaultEffect {
     /// A `Status` with this code, reason and message.
     Status(u16, &'static str, &'static str),
     /// 429 with `Retry-After: 1`.
@@ -64,7 +64,7 @@ pub(crate) enum Broken {
 
 /// The course of the pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Course {
+pub(crate) enum PodCourse {
     /// The pod runs.
     Run,
     /// The pod fits on no node.
@@ -98,7 +98,7 @@ struct Shared {
     /// Version of the store, incremented by each change.
     changes: watch::Sender<u64>,
     faults: Mutex<Vec<Fault>>,
-    course: watch::Sender<Course>,
+    course: watch::Sender<PodCourse>,
     /// The requests: `POST /path?query`.
     requests: Mutex<Vec<String>>,
     /// The directory of volumes, and the variables of the node.
@@ -125,7 +125,7 @@ impl ApiServer {
             store: Mutex::default(),
             changes: watch::Sender::new(0),
             faults: Mutex::default(),
-            course: watch::Sender::new(Course::Run),
+            course: watch::Sender::new(PodCourse::Run),
             requests: Mutex::default(),
             node: node.to_owned(),
             variables: variables.collect(),
@@ -197,7 +197,7 @@ impl ApiServer {
     }
 
     /// Makes the next such request fail.
-    pub(crate) fn fault(&self, method: &'static str, path: &'static str, what: Broken) {
+    pub(crate) fn fault(&self, method: &'static str, path: &'static str, what: FaultEffect) {
         self.faults(method, path, what, 1);
     }
 
@@ -205,14 +205,14 @@ impl ApiServer {
         &self,
         method: &'static str,
         path: &'static str,
-        what: Broken,
+        what: FaultEffect,
         times: usize,
     ) {
         self.shared.faults.lock().unwrap().push(Fault { method, path, what, times });
     }
 
     /// Sets the course of all pods, including the existing one.
-    pub(crate) fn course(&self, course: Course) {
+    pub(crate) fn course(&self, course: PodCourse) {
         self.shared.course.send_replace(course);
     }
 
@@ -288,15 +288,15 @@ impl ApiServer {
     }
 
     /// The pod's node stops reporting.
-    pub(crate) fn lose_sight_of_node(&self) {
-        kubelet::lose_sight(&self.shared);
+    pub(crate) fn lose_node(&self) {
+        kubelet::mark_pod_of_lost_node(&self.shared);
     }
 
     /// The Job's deadline has passed and its pod's grace period is over since this time, but
     /// nothing on its node ends the pod.
-    pub(crate) fn pass_deadline_in_vain(&self, ago: std::time::Duration) {
+    pub(crate) fn pass_deadline_without_pod_end(&self, ago: std::time::Duration) {
         let over = k8s_openapi::jiff::Timestamp::now() - ago;
-        kubelet::pass_deadline_in_vain(&self.shared, over);
+        kubelet::pass_deadline_without_pod_end(&self.shared, over);
     }
 
     /// Creates this object in the namespace; only its name matters.

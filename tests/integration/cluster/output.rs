@@ -6,13 +6,13 @@ use crate::support::world::TOKEN;
 
 /// The output of a command.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ClusterOutput {
     pub(super) code: Option<i32>,
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-impl Said {
+impl ClusterOutput {
     pub(super) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let said = Self {
@@ -43,12 +43,12 @@ impl Said {
 }
 
 /// A stream that is read while the process runs.
-pub(super) struct Collected {
+pub(super) struct StreamReader {
     lines: tokio::io::Lines<tokio::io::BufReader<tokio::process::ChildStderr>>,
     seen: String,
 }
 
-impl Collected {
+impl StreamReader {
     pub(super) fn of(stream: tokio::process::ChildStderr) -> Self {
         use tokio::io::AsyncBufReadExt;
         Self { lines: tokio::io::BufReader::new(stream).lines(), seen: String::new() }
