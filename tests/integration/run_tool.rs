@@ -215,6 +215,25 @@ async fn terraform_is_asked_for_its_version_while_the_registry_still_thinks() {
     assert_eq!(end.code, Some(143), "{}", end.stderr);
 }
 
+/// The question takes longer than both requests, so it must not wait for the first answer.
+#[tokio::test]
+async fn terraform_is_asked_for_its_version_before_the_registry_has_answered_anything() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    // The runner's first request. It is retried, and never answered.
+    for _ in 0..100 {
+        world.hang("GET", "status");
+    }
+    world.add_run(world.config("plan"));
+    let child = world.execute().spawn().unwrap();
+    world.hanging().await;
+    let memory = world.path("cache/path-versions.json");
+    eventually("the version of Terraform", || memory.exists()).await;
+    assert_eq!(world.received().request_names(), [""; 0], "the registry has not answered");
+    kill(Pid::from_raw(child.id().unwrap().cast_signed()), Signal::SIGTERM).unwrap();
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+}
+
 /// As the image does it: a cache that is copied with its layers, and a link to its executable.
 #[tokio::test]
 async fn terraform_that_a_runner_installed_is_not_asked_for_its_version() {
