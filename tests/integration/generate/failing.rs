@@ -4,14 +4,15 @@
 use std::path::PathBuf;
 use std::process::Output;
 
+use nix::sys::signal::{Signal, kill};
 use serde_json::json;
 
 use super::github::{Kind, by_hand, dispatched, step};
-use super::run::{Releases, archive, in_gitlab, in_jenkins, shown, world};
+use super::run::{Releases, archive, in_gitlab, in_jenkins, shown, with_variable, world};
 use super::{generate, gitlab_script, jenkins_script};
 use crate::support::environment::find_program;
 use crate::support::release_site::{Fault, executable};
-use crate::support::world::{RUN_ID, TOKEN, World};
+use crate::support::world::{RUN_ID, TOKEN, World, eventually};
 
 /// What the registry was told of a run that never started; asserts that it is told once and in full.
 fn told(world: &World) -> String {
@@ -89,6 +90,23 @@ async fn a_github_job_that_cannot_install_or_log_in_reports_the_run_as_failed() 
 }
 
 #[tokio::test]
+async fn a_github_job_that_is_cancelled_before_the_runner_starts_reports_the_run_as_failed() {
+    let releases = Releases::of_the_runner();
+    let aws = json!({"aws_role_arn": "arn:aws:iam::1:role/a"});
+    for kind in Kind::ALL {
+        let world = world("plan", &releases).await;
+        let (mut job, steps) = kind.job(&world, &dispatched(&aws), &["--oidc=aws"]);
+        std::fs::write(world.path("GITHUB_PATH"), noting_curl(&world).to_str().unwrap()).unwrap();
+        job.cancelled_in = Some("Log in to AWS");
+        let done = job.carry_out(&steps).await;
+        assert_eq!(step(&done, "Carry out the run").outcome, "skipped");
+        let report = step(&done, "Report a run that did not start");
+        kept_secret(&world, report.output.as_ref().expect("it is reported"));
+        assert!(told(&world).contains("while being cancelled: "), "{kind:?} {}", told(&world));
+    }
+}
+
+#[tokio::test]
 async fn a_github_job_without_its_image_reports_the_run_as_failed() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
@@ -161,6 +179,32 @@ async fn a_jenkins_step_that_cannot_install_or_find_docker_reports_the_run_as_fa
         let expected = format!("while {expected}: https://jenkins.example.com/job/1/");
         assert!(told(&world).ends_with(&expected), "{}", told(&world));
     }
+}
+
+/// Not every shell runs the trap of its end after a signal.
+#[tokio::test]
+async fn a_jenkins_step_that_is_aborted_while_it_installs_reports_the_run_as_failed() {
+    let releases = Releases::of_the_runner();
+    let world = world("plan", &releases).await;
+    releases.site.misbehave(&archive(), Fault::Held);
+    let script = jenkins_script(&generate("jenkins", &[]).well().stdout);
+    let mut step = in_jenkins(&world, &script);
+    step.env("PATH", path_with(noting_curl(&world)));
+    step.env("BUILD_URL", "https://jenkins.example.com/job/1/");
+    let process = step.spawn().unwrap();
+    let is_asked = || releases.site.requests().iter().any(|path| path.ends_with(&archive()));
+    eventually("the download", is_asked).await;
+    // Jenkins signals each process that has its cookie.
+    for process in with_variable(&world, "JENKINS_SERVER_COOKIE") {
+        // Some end with others.
+        let _ = kill(process, Signal::SIGTERM);
+    }
+    let output = process.wait_with_output().await.unwrap();
+    releases.site.behave();
+    assert_eq!(output.status.code(), Some(143), "{}", shown(&output));
+    kept_secret(&world, &output);
+    let expected = "while installing butler-runner: https://jenkins.example.com/job/1/";
+    assert!(told(&world).ends_with(expected), "{}", told(&world));
 }
 
 #[tokio::test]

@@ -168,7 +168,7 @@ pub(super) fn in_jenkins(world: &World, script: &str) -> tokio::process::Command
 }
 
 /// Processes of the world that have a variable of this name.
-fn with_variable(world: &World, name: &str) -> Vec<Pid> {
+pub(super) fn with_variable(world: &World, name: &str) -> Vec<Pid> {
     let (mark, own) = (format!("\0{name}="), world.path("tmp").display().to_string());
     let processes = std::fs::read_dir("/proc").unwrap();
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

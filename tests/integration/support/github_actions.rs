@@ -18,13 +18,16 @@ pub(crate) struct Job<'world> {
     has_failed: bool,
     /// Actions of others that fail, by the names of their steps.
     pub(crate) failing: Vec<&'static str>,
+    /// The action of others during which the job is cancelled, by the name of its step.
+    pub(crate) cancelled_in: Option<&'static str>,
+    is_cancelled: bool,
 }
 
 /// A step that has been looked at.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// `success`, `failure` or `skipped`.
+    /// `success`, `failure`, `cancelled` or `skipped`.
     pub(crate) outcome: &'static str,
     /// What it was given: `env` of a script, `with` of an action.
     pub(crate) given: BTreeMap<String, String>,
@@ -67,7 +70,15 @@ impl<'world> Job<'world> {
             std::fs::write(world.path(name), "").unwrap();
             set(name, text(world.path(name)));
         }
-        Self { world, context, variables, has_failed: false, failing: Vec::new() }
+        Self {
+            world,
+            context,
+            variables,
+            has_failed: false,
+            failing: Vec::new(),
+            cancelled_in: None,
+            is_cancelled: false,
+        }
     }
 
     /// Sets a value of a context: `secrets`, `vars`, `inputs`.
@@ -96,13 +107,19 @@ impl<'world> Job<'world> {
         let condition = step["if"].as_str().unwrap_or("success()");
         let is_about_status =
             ["always()", "failure()", "cancelled()"].iter().any(|it| condition.contains(it));
-        let lets = is_truthy(&self.evaluate(condition)) && (is_about_status || !self.has_failed);
+        let goes_on = !self.has_failed && !self.is_cancelled;
+        let lets = is_truthy(&self.evaluate(condition)) && (is_about_status || goes_on);
         if !lets {
             self.note(step, "skipped", &Map::new());
             return Step { name, outcome: "skipped", given: BTreeMap::new(), output: None };
         }
         let Some(script) = step["run"].as_str() else {
-            let outcome = if self.failing.contains(&name.as_str()) { "failure" } else { "success" };
+            self.is_cancelled |= self.cancelled_in == Some(&*name);
+            let outcome = match () {
+                () if self.cancelled_in == Some(&*name) => "cancelled",
+                () if self.failing.contains(&name.as_str()) => "failure",
+                () => "success",
+            };
             self.note(step, outcome, &Map::new());
             return Step { name, outcome, given: self.given(&step["with"]), output: None };
         };
@@ -233,9 +250,9 @@ impl Reader<'_, '_, '_> {
         if self.takes("()") {
             return json!(match name {
                 "always" => true,
-                "success" => !self.job.has_failed,
+                "success" => !self.job.has_failed && !self.job.is_cancelled,
                 "failure" => self.job.has_failed,
-                "cancelled" => false,
+                "cancelled" => self.job.is_cancelled,
                 _ => panic!("`{name}()` is not known here"),
             });
         }
