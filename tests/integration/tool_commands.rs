@@ -1,6 +1,8 @@
 //! The commands of `tool`, typed in on a machine of their own, against a release site on loopback.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use expect_test::expect;
@@ -37,6 +39,23 @@ fn a_signature_by_a_stranger_is_refused_and_says_what_to_do() {
         error: cannot trust terraform 1.9.8 from `<site>/terraform/1.9.8/terraform_1.9.8_SHA256SUMS`: the signature is by the unknown key `<stranger>`
         hint: if the site is yours, name its public key with --signing-key
     "]].assert_eq(&said.shown().replace(issuer, "<stranger>"));
+}
+
+#[test]
+fn a_cache_directory_that_every_user_may_write_to_is_used_with_a_warning() {
+    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+    let machine = Machine::with_site(&site);
+    let version = machine.kept("terraform", "1.9.8");
+    let cache = version.ancestors().nth(2).unwrap();
+    std::fs::create_dir_all(cache).unwrap();
+    // With the sticky bit, other users cannot replace what is in it.
+    for (mode, warns) in [(0o777, true), (0o1777, false), (0o700, false)] {
+        std::fs::set_permissions(cache, Permissions::from_mode(mode)).unwrap();
+        let said = machine.run(&["tool", "install", "1.9.8"]).well();
+        let warning = "every user may write to the cache's directory";
+        assert_eq!(said.stderr.contains(warning), warns, "{mode:o}: {said:?}");
+        assert_eq!(said.stderr.contains(cache.to_str().unwrap()), warns, "{mode:o}: {said:?}");
+    }
 }
 
 /// A tool that says what it was given, and ends with 7; with `wait` it waits for SIGTERM and ends with 42.
