@@ -213,6 +213,13 @@ fn what_does_not_run_or_is_another_version_stays_out() {
     world.publish(NEWEST, &world.archive("butler-runner", "#!/nonexistent\n"));
     let said = world.refused(&world.update(&[]));
     assert!(said.contains("does not run on this machine"), "{said}");
+    let said = "#!/bin/sh\necho 'butler-runner 99.1.0'\nexit 1\n";
+    world.publish(NEWEST, &world.archive("butler-runner", said));
+    expect![[r"
+        error: the executable of butler-runner 99.1.0 does not run on this machine
+        hint: nothing was replaced
+    "]]
+    .assert_eq(&world.refused(&world.update(&[])));
     // An old release in the place of a new one, with its right checksum.
     world.publish(NEWEST, &world.archive("butler-runner", &answering("0.0.1")));
     expect![[r"
