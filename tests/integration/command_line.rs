@@ -254,6 +254,22 @@ fn short_help_has_the_ten_flags_that_matter_and_says_where_the_others_are() {
     assert!(long.contains("--cancel-interval") && long.contains("Exit codes"), "{long}");
 }
 
+#[test]
+fn long_help_has_each_setting_in_a_group() {
+    let long = succeeded(&runner().args(["execute", "--help"]).output().unwrap());
+    let is_heading = |line: &&str| line.ends_with(':') && !line.starts_with(' ');
+    let headings: Vec<_> = long.lines().filter(is_heading).collect();
+    let groups =
+        ["Registry:", "Without a registry:", "Run:", "Terraform and OpenTofu:", "Output:", "Log:"];
+    for group in groups {
+        assert_eq!(headings.iter().filter(|it| **it == group).count(), 1, "{group} {headings:?}");
+    }
+    let (_, rest) = long.split_once("\nOptions:\n").unwrap();
+    let rest = rest.lines().take_while(|line| !is_heading(line));
+    let flags: Vec<_> = rest.map(str::trim_start).filter(|it| it.starts_with('-')).collect();
+    assert!(flags.iter().all(|flag| flag.starts_with("-h, --help")), "{flags:?}");
+}
+
 /// What is said to each of these command lines, none of which can be read.
 fn said(lines: &[&[&str]]) -> String {
     let mut all = String::new();
