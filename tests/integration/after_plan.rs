@@ -166,6 +166,23 @@ async fn what_the_program_prints_is_masked_and_a_flood_is_cut() {
     assert!(message.contains("leak: ***") && message.len() < 5000, "{}", message.len());
 }
 
+/// Half a secret would not be recognised later.
+#[tokio::test]
+async fn a_secret_at_the_limit_of_the_output_is_masked_before_the_output_is_cut() {
+    // 63 lines of 1 KiB, and a line whose eighth last character before the limit begins the secret.
+    let script = "cat > /dev/null; xs() { head -c \"$1\" /dev/zero | tr '\\0' x; }
+        for i in $(seq 63); do xs 1023; echo; done; xs 1016; echo hunter22-of-the-run; exit 1";
+    let judged = Judged::new(SECRETS, script).await;
+    let mut config = judged.world.config("plan");
+    config["variables"] = json!({"password": {"value": "hunter22-of-the-run", "sensitive": true}});
+    config["sensitiveValues"] = json!("literal");
+    let end = judged.world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let log = judged.world.received().log_text();
+    assert!(log.contains("xxx***"), "the last line is there: {}", log.len());
+    assert!(!judged.world.shown(&end).contains("hunter22"));
+}
+
 #[tokio::test]
 async fn a_run_that_is_stopped_meanwhile_is_cancelled_and_leaves_nothing_running() {
     let judged = Judged::new(MODULE, "echo > $work/begun; exec sleep 600").await;
