@@ -444,6 +444,22 @@ fn release_names_no_directory_of_the_machine_that_built_it() {
     assert!(!flags.contains("crt-static"), "{flags}");
 }
 
+/// OpenSSL loads its configuration, engines and modules from directories that are named in the binary.
+#[test]
+fn release_lets_openssl_load_files_only_from_directories_that_do_not_exist() {
+    let given = [("OPENSSL_CONFIG_DIR", "/etc/ssl"), ("GNUMAKEFLAGS", "ENGINESDIR=/usr/lib")];
+    let environment = release_environment("x86_64-unknown-linux-gnu", &given);
+    let directory = &environment["OPENSSL_CONFIG_DIR"];
+    assert!(directory.starts_with("/nonexistent/"), "{directory}");
+    let flags: Vec<_> = environment["GNUMAKEFLAGS"].split(' ').collect();
+    for name in ["ENGINESDIR", "MODULESDIR"] {
+        let flag = format!("{name}={directory}/");
+        assert!(flags.iter().any(|it| it.starts_with(&flag)), "{flag}: {flags:?}");
+    }
+    // Without it, each build of OpenSSL contains its own date.
+    assert!(flags.contains(&"SOURCE_DATE_EPOCH=0"), "{flags:?}");
+}
+
 #[test]
 fn image_is_of_a_version_whose_archives_are_published() {
     let release = std::fs::read_to_string(project(".github/workflows/release.yml")).unwrap();
