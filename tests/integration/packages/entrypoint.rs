@@ -64,6 +64,8 @@ fn other_words_are_programs() {
     assert!(installed.says(&["butler-runner", "--help"]).contains("Usage: butler-runner"));
     let code = installed.container(&["sh", "-c", "exit 7"]).status().unwrap().code();
     assert_eq!(code, Some(7));
+    let output = installed.container(&["--nonsense"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "a flag is the runner's: {output:?}");
     let output = installed.container(&["exce"]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
     assert_eq!(
