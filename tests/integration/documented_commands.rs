@@ -158,8 +158,10 @@ async fn every_command_that_can_run_here_runs() {
         std::fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_butler-runner"), bin.join("butler-runner"))
             .unwrap();
-        // Stands in for a cluster, which is not here: it takes whatever it is given.
-        stand_in(&bin.join("kubectl"), "#!/bin/sh\nexec cat >/dev/null\n");
+        // Stands in for a cluster, which is not here. Like a cluster, it refuses a manifest with
+        // placeholders: no object can have such a name.
+        let script = "#!/bin/sh\n! grep --fixed-strings '${BUTLER_RUN_ID}' >&2\n";
+        stand_in(&bin.join("kubectl"), script);
         let inherited = search_path();
         let path = [bin].into_iter().chain(std::env::split_paths(&inherited));
         world.set("PATH", std::env::join_paths(path).unwrap());

@@ -42,6 +42,25 @@ fn every_link_to_a_file_leads_to_one() {
     assert!(links > 40, "{links}");
 }
 
+/// A reader decides by the first lines, and builds a clone with the two commands.
+#[test]
+fn readme_begins_with_when_to_use_it_and_names_the_commands_of_a_clone() {
+    let readme = std::fs::read_to_string(project("README.md")).unwrap();
+    let begin = readme.lines().take(10).collect::<Vec<_>>().join("\n");
+    for words in ["executes Terraform and OpenTofu runs", "**Use it if**", "**Do not use it if**"] {
+        assert!(begin.contains(words), "{words}: {begin}");
+    }
+    let text = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["`make demo`", "`make test`", "The first build takes about"] {
+        assert!(text.contains(words), "{words}");
+    }
+    let makefile = std::fs::read_to_string(project("Makefile")).unwrap();
+    for target in ["demo", "test"] {
+        let begins = |line: &str| line.starts_with(&format!("{target}:"));
+        assert!(makefile.lines().any(begins), "make {target}");
+    }
+}
+
 /// The cells of the rows below `<!-- marker -->`.
 fn rows(file: &str, marker: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(project(file)).unwrap();
