@@ -78,6 +78,24 @@ async fn everything_that_the_namespace_lacks_is_said_at_once_by_a_dry_run() {
     );
 }
 
+#[tokio::test]
+async fn each_object_that_the_namespace_lacks_is_said_by_a_dry_run() {
+    for (flag, missing, plural) in NEEDS {
+        let scene = Scene::still().await;
+        for (_, name, plural) in NEEDS.iter().filter(|(other, ..)| *other != flag) {
+            scene.cluster.keep(plural, name);
+        }
+        let said = scene.applied(&words(&NEEDS)).await;
+        assert_eq!(said.code, Some(1), "{flag}: {said:#?}");
+        let kind = match plural {
+            "secrets" => "Secret",
+            "configmaps" => "ConfigMap",
+            _ => "PersistentVolumeClaim",
+        };
+        said.says(&format!("namespace `runs` has no {kind} `{missing}`\n"));
+    }
+}
+
 /// An account that may create Jobs need not be allowed to do more.
 #[tokio::test]
 async fn dry_run_says_what_the_account_may_not_check() {
