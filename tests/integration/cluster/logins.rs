@@ -187,16 +187,21 @@ async fn account_of_a_pod_is_a_login() {
     }
     std::fs::copy(scene.cluster.certificate(), account.join("ca.crt")).unwrap();
     std::fs::remove_file(scene.world.path("home").join(".kube/config")).unwrap();
-    let mut command = scene.apply(&["--dry-run", "server"]);
     let (host, port) = scene.cluster.address().rsplit_once(':').unwrap();
-    command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", port);
     let mounts = format!(
         "mount -t tmpfs none /var/run\nmkdir -p /var/run/secrets/kubernetes.io\n\
          cp -r {} /var/run/secrets/kubernetes.io/serviceaccount",
         account.display()
     );
-    let output = with_mounts(&command, &mounts).output().await.unwrap();
-    let said = Said::of(&output);
-    assert_eq!(said.code, Some(0), "{said:#?}");
-    said.says(&format!("in namespace {NAMESPACE}"));
+    for kubeconfig in [None, Some("/proc/none")] {
+        let mut command = scene.apply(&["--dry-run", "server"]);
+        command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", port);
+        command.envs(kubeconfig.map(|file| ("KUBECONFIG", file)));
+        let output = with_mounts(&command, &mounts).output().await.unwrap();
+        let said = Said::of(&output);
+        assert_eq!(said.code, Some(0), "{said:#?}");
+        said.says(&format!("in namespace {NAMESPACE}"));
+        let warning = "WARN KUBECONFIG names `/proc/none`, which does not exist: the pod's service account is used";
+        assert_eq!(said.count(warning), usize::from(kubeconfig.is_some()), "{said:#?}");
+    }
 }
