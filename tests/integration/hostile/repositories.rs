@@ -30,6 +30,38 @@ async fn nothing_that_the_runner_writes_goes_through_a_link_of_the_repository() 
 }
 
 #[tokio::test]
+async fn reports_do_not_go_through_links_that_a_module_puts_into_the_report_directory() {
+    let mut world = World::new(&[]).await;
+    let (reports, outside) = (world.path("reports"), world.path("outside"));
+    std::fs::write(&outside, "of another").unwrap();
+    let names =
+        ["plan.json", "plan.txt", "outputs.json", "status.json", "result.json", "timings.txt"];
+    let link = format!("ln -s {} {}/$name", outside.display(), reports.display());
+    let module = format!(
+        r#"
+resource "terraform_data" "links" {{
+  provisioner "local-exec" {{
+    command = "for name in {}; do {link}; done"
+  }}
+}}
+output "password" {{
+  value = "hunter22"
+}}
+"#,
+        names.join(" ")
+    );
+    world.commit(&[("main.tf", &module)]);
+    world.set("BUTLER_REPORT_DIR", &reports);
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
+    assert_eq!(std::fs::read_to_string(outside).unwrap(), "of another");
+    for name in names {
+        let metadata = reports.join(name).symlink_metadata().unwrap();
+        assert!(metadata.is_file(), "`{name}` is still a link");
+    }
+}
+
+#[tokio::test]
 async fn a_version_file_that_leads_to_a_secret_is_not_quoted() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     std::fs::write(world.path("secret"), "hunter22-secret\n").unwrap();
