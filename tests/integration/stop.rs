@@ -89,6 +89,25 @@ async fn a_tool_that_does_not_stop_is_killed_with_its_children_when_the_grace_is
     assert!(status["error"]["advice"].as_str().unwrap().contains("lock"), "{status}");
 }
 
+/// A local run does not adopt orphaned processes, so only the kill of the process group ends them.
+#[tokio::test]
+async fn local_run_kills_the_process_group_of_a_tool_that_ignores_the_signal() {
+    let mut world = World::new(&[]).await;
+    let module = world.path("module");
+    std::fs::create_dir(&module).unwrap();
+    std::fs::write(module.join("main.tf"), MODULE).unwrap();
+    world.set("BUTLER_GRACE_PERIOD", "200ms");
+    let tool = StandIn::install(&mut world, AtPlan::Ignore);
+    let mut command = world.command(&["execute", "--local", "--operation", "plan"]);
+    let child = command.arg("--module-dir").arg(&module).spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    tool.planning().await;
+    kill(pid, Signal::SIGTERM).unwrap();
+    // Also asserts that no process of the run is left.
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+}
+
 #[tokio::test]
 async fn a_second_signal_shortens_the_grace() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
