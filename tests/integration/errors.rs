@@ -1,8 +1,10 @@
 //! How errors of a run read: once, with what to do last, and by the place that has to be changed.
 
 use expect_test::expect;
+use serde_json::json;
 
 use crate::support::machine::Machine;
+use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::terminal::Terminal;
 use crate::support::world::{MODULE, World};
 
@@ -77,4 +79,35 @@ fn run_file_that_has_another_shape_is_named_with_field_and_shape() {
         `<machine>/run.json`: the run's configuration cannot be read: line 4, column 1: trailing comma; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
         `<machine>/run.json`: the run's configuration cannot be read: line 1, column 1: expected value; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
     "]].assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn secret_in_the_reason_of_a_failure_is_masked_in_every_document() {
+    let module = "variable \"password\" {}\n";
+    let mut world = World::new(&[("main.tf", module)]).await;
+    let act = "echo 'Error: cannot log in with hunter22-secret' >&2";
+    StandIn::install(&mut world, AtPlan::Do(act));
+    let documents = [
+        "reports/status.json",
+        "reports/result.json",
+        "reports/log.txt",
+        "summary.md",
+        "page.html",
+    ]
+    .map(|name| world.path(name));
+    world.set("BUTLER_REPORT_DIR", world.path("reports"));
+    world.set("BUTLER_SUMMARY", world.path("summary.md"));
+    world.set("BUTLER_REPORT", world.path("page.html"));
+    let mut config = world.config("plan");
+    config["variables"]["password"] = json!({"value": "hunter22-secret", "sensitive": true});
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, _) = world.last_error();
+    assert!(message.contains("cannot log in with ***"), "{message}");
+    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    for document in documents {
+        let text = std::fs::read_to_string(&document).unwrap();
+        assert!(text.contains("cannot log in with ***"), "{}: {text}", document.display());
+        assert!(!text.contains("hunter22"), "{}: {text}", document.display());
+    }
 }
